@@ -19,7 +19,7 @@ from ...core.files.file_operations import LockHeldError, user_lock
 from ...core.store.transcript_records import LiveSession
 from ...core.transcript.sanitize import sanitize_title
 from ..claude_code.discover import ClaudeFolder
-from ..claude_code.registry import SessionRegistry, newest_by_session, read_session_registry
+from ..claude_code.registry import SessionRegistry, list_open_sessions, read_session_registry
 from ..claude_code.transcripts.transcript_ends import last_version
 from ..plugin import compact_requests
 from . import client_run, via_tmux
@@ -248,5 +248,5 @@ def _require_idle(live: LiveSession) -> None:
 
 
 def _registered_client(target: ClientCompactTarget) -> LiveSession | None:
-    clients = newest_by_session(read_session_registry(target.folder))
+    clients = list_open_sessions(target.folder)
     return next((live for live in clients if live.session_id == target.session_id), None)

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from ...core.files.file_operations import make_private_folder
+from ...core.files.file_operations import make_private_folder, write_file_atomically
 from ...core.saves.save_status import SaveState
 from ...core.store import automation_records
 from ...core.store.transcript_records import LogKind
@@ -30,7 +30,6 @@ from .demo_transcript import (
     TranscriptChain,
     encode_json,
     format_time,
-    replace_file,
     set_time,
     to_millis,
     write_file,
@@ -125,7 +124,7 @@ def set_status(path: Path, status: str, now: datetime) -> None:
     entry: DemoJson = json.loads(path.read_bytes())
     if entry["status"] != status:
         entry.pop("waitingFor", None)
-        replace_file(path, encode_json(entry | _status_fields(status, now)))
+        write_file_atomically(path, encode_json(entry | _status_fields(status, now)))
 
 
 SETTINGS: Final = {

@@ -44,12 +44,7 @@ class LineOrigin:
     nickname: str
 
     def fields(self) -> DemoJson:
-        return {
-            "cwd": self.cwd,
-            "sessionId": self.session_id,
-            "version": self.version,
-            "gitBranch": self.branch,
-        }
+        return shape("origin", origin=self)
 
     def transcript(self, root: Path) -> Path:
         """Return the session's file in the client's folder."""
@@ -133,13 +128,6 @@ def write_file(path: Path, content: bytes) -> None:
     make_private_folder(path.parent)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb") as file:
         file.write(content)
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file; a reader sees the old one or the new one, never half of it."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    write_file(temporary, content)
-    temporary.replace(path)
 
 
 def set_time(path: Path, moment: datetime) -> None:

@@ -8,6 +8,7 @@ from itertools import cycle, takewhile
 from pathlib import Path
 from random import Random
 
+from ...core.files.file_operations import write_file_atomically
 from .conversation_writer import AnswerUsage, CostTotals, PendingToolCall
 from .demo_conversation import (
     FIRST_TOKENS,
@@ -27,7 +28,6 @@ from .demo_transcript import (
     SessionBuilder,
     TranscriptChain,
     encode_json,
-    replace_file,
     to_millis,
     write_file,
 )
@@ -183,7 +183,7 @@ class GrowingSession:
             run.write_blocked_result(run.task.rejected_result, client_text("no_marker"))
             yield
         run.finish()
-        replace_file(run.sidecar, encode_json(run.meta() | {"finished": True}))
+        write_file_atomically(run.sidecar, encode_json(run.meta() | {"finished": True}))
         yield
         self.talk.notify(run)
         self._set_status("busy")

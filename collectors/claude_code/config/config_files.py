@@ -17,7 +17,6 @@ from ....core.store.config_records import (
     SaveFileRecord,
     SettingsFileRecord,
     mark_gone,
-    save_records,
 )
 from ....core.store.queries.config_queries import SeenFile, files_seen
 from ....core.store.writer import Writer
@@ -279,14 +278,14 @@ class FileFollower(Generic[RecordT]):
         writer: Writer,
         problems: ProblemReporter,
         table: str,
-        save: Callable[[Writer, list[RecordT]], None] | None = None,
+        save: Callable[[Writer, list[RecordT]], None],
         fix: str | None = None,
     ) -> None:
-        """Save with `save_records`, or with `save`; problems are reported only with a `fix`."""
+        """Problems of the files are reported only with a `fix`."""
         self._writer: Final = writer
         self._problems: Final = problems
         self._table: Final = table
-        self._save: Final[Callable[[Writer, list[RecordT]], None] | None] = save
+        self._save: Final[Callable[[Writer, list[RecordT]], None]] = save
         self._fix: Final = fix
         self._known: Final = files_seen(writer.connection, table)
 
@@ -320,10 +319,7 @@ class FileFollower(Generic[RecordT]):
         if not changed and not gone:
             return
         with self._writer.transaction():
-            if self._save:
-                self._save(self._writer, changed)
-            else:
-                save_records(self._writer, self._table, changed)
+            self._save(self._writer, changed)
             mark_gone(self._writer, self._table, gone)
         for path in gone:
             self._problems.resolve(path)

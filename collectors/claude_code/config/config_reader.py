@@ -26,6 +26,7 @@ from ....core.store.config_records import (
     SettingsFileRecord,
     SettingValue,
     save_plugins,
+    save_records,
     save_settings,
 )
 from ....core.store.queries import config_queries as queries
@@ -208,8 +209,8 @@ class ClientConfigReader:
             _save_all_settings,
             "Claude Code ignores the whole file: correct it",
         )
-        self._definitions: Final[FileFollower[DefinitionRecord]] = FileFollower(
-            writer, problems, DEFINITIONS_TABLE
+        self._definitions: Final = FileFollower(
+            writer, problems, DEFINITIONS_TABLE, _save_definitions
         )
         self._saves: Final = SaveFollower(writer, self._folders, problems)
         self._memory_plugins: Final = MemoryPluginFollower(writer)
@@ -389,6 +390,10 @@ class ClientConfigReader:
         self._plugins = plugins
         # The next refresh begins with the new ones.
         self._pending.clear()
+
+
+def _save_definitions(writer: Writer, definitions: list[DefinitionRecord]) -> None:
+    save_records(writer, DEFINITIONS_TABLE, definitions)
 
 
 def _save_all_settings(writer: Writer, files: list[SettingsFileRecord]) -> None:
