@@ -1,7 +1,6 @@
 """Changes one key of a policy file, keeping its comments and order, and undoes the change."""
 
 import difflib
-import hashlib
 import tomllib
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from .install.settings_file import (
     read_settings_file,
     write_settings_file,
 )
+from .policy_files import content_sha256
 
 TomlTable = MutableMapping[str, object]  # with its comments and order
 MAX_KEPT_CHANGES: Final = 20  # earlier contents; people undo the last few changes
@@ -92,7 +92,7 @@ class PolicyChangeHistory:
         then nothing has changed.
         """
         written = AppliedPolicyChange(
-            str(change.file.path), change.key, change.file.data, _sha256(change.after)
+            str(change.file.path), change.key, change.file.data, content_sha256(change.after)
         )
         earlier = self.all()
         self._save((*earlier, written)[-MAX_KEPT_CHANGES:])
@@ -108,7 +108,7 @@ class PolicyChangeHistory:
     def plan_undo(self, applied: AppliedPolicyChange, roots: Sequence[Path]) -> PolicyFileChange:
         """Plan the file as it was; raises NotSafeError if it changed since, or OSError."""
         file = read_settings_file(Path(applied.path), roots)
-        if _sha256(file.data or b"") != applied.after_sha256:
+        if content_sha256(file.data or b"") != applied.after_sha256:
             raise NotSafeError(f"{applied.path} was changed since: edit it by hand")
         return PolicyFileChange(file, applied.key, applied.before or b"")
 
@@ -134,10 +134,6 @@ def _parse_values(text: str) -> dict[str, object] | None:
         return flatten_tables(tomllib.loads(text))
     except tomllib.TOMLDecodeError:
         return None
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 def _toml_value(value: PolicyValue) -> object:

@@ -157,9 +157,7 @@ def scan_and_watch(
 
 
 class _FolderWatch:
-    def __init__(
-        self, collector: Collector, stop: Event, automation_allowed: Event | None = None
-    ) -> None:
+    def __init__(self, collector: Collector, stop: Event, automation_allowed: Event | None) -> None:
         self.collector: Final = collector
         self.folder: Final = collector.folder
         self.stop: Final = stop

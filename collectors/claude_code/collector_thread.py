@@ -106,7 +106,7 @@ class Collector:
             folder, writer, reporter, self._report_change, policy_files
         )
         self._unterminated: Final[set[str]] = set()
-        self.logs: Final = LogReader(writer, self.report, self._resolve)
+        self.logs: Final = LogReader(writer, reporter)
 
     def scan(self) -> None:
         listing = discover.find_files(self.folder)

@@ -3,12 +3,11 @@
 Agents' own files are read as they are now, before anything of them is stored.
 """
 
-from __future__ import annotations
-
 import os
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -36,10 +35,6 @@ from .discover import AGENT_PREFIX, META_SUFFIX, TRANSCRIPT_SUFFIX, FoundFile, r
 from .transcripts import transcript_ends
 from .transcripts.agent_results import STARTED_STATUSES, read_notification, read_returns
 
-if TYPE_CHECKING:
-    import sqlite3
-
-
 _TASK_MARKERS: Final = (
     *(f'"{tool}"'.encode() for tool in sorted({*TODO_TOOLS, PLAN_TOOL})),
     b"Task #",
@@ -52,10 +47,10 @@ class SessionTasks(msgspec.Struct, frozen=True):
     plan: str = ""
 
 
-def read_tasks(path: Path, start: int = 0) -> SessionTasks:
+def read_tasks(path: Path) -> SessionTasks:
     todos, plan = TodoList(), ""
     calls: dict[str, NamedToolCall] = {}
-    for offset, number, data in iter_lines(path, start):
+    for offset, number, data in iter_lines(path):
         if not any(mark in data for mark in _TASK_MARKERS):
             continue
         entry = decode_entry(offset, data, calls, number)

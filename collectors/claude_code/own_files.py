@@ -1,21 +1,19 @@
 """ctxtop's own files beside its store: reads logs and receipts, writes status line files."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ...core.files.safe_open import open_regular
-from ...core.model.problem import Problem, ProblemReporter, unreadable_problem
+from ...core.model.problem import Problem, ProblemReporter
 from ...core.model.session import Session
 from ...core.store.database import state_folder
 from ...core.store.log_records import LogPart, LogRecords, LogWriter
@@ -25,11 +23,9 @@ from ...core.store.writer import StaleTailError, Writer
 from ..plugin.plugin_log import FOLDER_MODE, ROTATE_BYTES, log_folder
 from ..plugin.state_files import write_atomically
 from ..plugin.statusline import STATUS_FILE_VERSION, status_folder, status_path
+from ..policy_files import PolicyFiles
 from .own_log_records import read_log
 from .tail import TailChange, read_open_tail, split_lines
-
-if TYPE_CHECKING:
-    from ..policy_files import PolicyFiles
 
 
 class ReceiptFollower:
@@ -134,13 +130,10 @@ CUT_OFF_REASON: Final = "cut off: its writer was stopped, or the disk was full"
 class LogReader:
     """Brings the store up to date with its logs; used by the collector's thread alone."""
 
-    def __init__(
-        self, writer: Writer, report: Callable[[Problem], None], resolve: Callable[[str], None]
-    ) -> None:
+    def __init__(self, writer: Writer, problems: ProblemReporter) -> None:
         self.folder: Final = own_log_folder(writer.path)
         self._writer: Final = LogWriter(writer)
-        self._report: Final = report
-        self._resolve: Final = resolve
+        self._problems: Final = problems
         self._known = self._writer.parts()
         self._read = {
             (log, (part.name, tail.size, tail.mtime_ns))
@@ -153,9 +146,9 @@ class LogReader:
             try:
                 found = find_log_files(self.folder, log)
             except OSError as error:
-                self._report(unreadable_problem(str(self.folder), error))
+                self._problems.report_unreadable(str(self.folder), error)
                 continue
-            self._resolve(str(self.folder))
+            self._problems.resolve(str(self.folder))
             for part in found:
                 touched |= self._read_if_changed(log, part)
             self._remove(log, found)
@@ -170,13 +163,13 @@ class LogReader:
         except FileNotFoundError:
             return set()
         except OSError as error:
-            self._report(unreadable_problem(place, error))
+            self._problems.report_unreadable(place, error)
             return set()
         except StaleTailError:
             # Another ctxtop was faster and stored the same.
             self._known = self._writer.parts()
             return set()
-        self._resolve(place)
+        self._problems.resolve(place)
         return touched
 
     def _read_part(self, log: LogKind, found: LogFile) -> set[str]:
@@ -222,7 +215,9 @@ class LogReader:
                 part.path.unlink(missing_ok=True)
             except OSError as error:
                 what = f"cannot be removed ({error.strerror})"
-                self._report(Problem(str(part.path), what, "it was read; remove it yourself"))
+                self._problems.report(
+                    Problem(str(part.path), what, "it was read; remove it yourself")
+                )
 
     def _set_rest_aside(self, log: LogKind, found: LogFile) -> None:
         """Record an incomplete last line, which no writer will complete, as a bad line."""

@@ -1,10 +1,8 @@
 """Decodes records of ctxtop's own logs: hooks, status lines, measurements, answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -21,11 +19,8 @@ from ...core.store.transcript_records import BadLine, LogKind, WindowRecord
 from ...core.transcript.line_decoder import Count, Dollars, RawUsage
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.plugin_log import RECORD_VERSION
-from .registry import UnixMs
-
-if TYPE_CHECKING:
-    from .tail import RawLine
-
+from .registry import UnixMs, title_or_none
+from .tail import RawLine
 
 DecodedT = TypeVar("DecodedT")
 
@@ -96,10 +91,6 @@ def _sanitized(value: Any) -> Any:  # noqa: ANN401 -- any JSON
     if isinstance(value, dict):
         return {sanitize_title(name): _sanitized(item) for name, item in value.items()}
     return value
-
-
-def _title(text: str | None) -> str | None:
-    return sanitize_title(text) if text else None
 
 
 def _session_id(text: str | None) -> str:
@@ -211,20 +202,20 @@ def _to_measurement(offset: int, data: bytes, read_at: int) -> MeasurementRecord
     line = _decode_line(data)
     fields = _decode_given(line, _measurement_decoder)
     context, usage = fields.context or _MeasuredContext(), fields.usage or RawUsage()
-    model = _title(fields.model)
+    model = title_or_none(fields.model)
     return MeasurementRecord(
         offset=offset,
         at=read_at if line.at is None else line.at,
         kind=sanitize_title(line.event or ""),
         session_id=_session_id(fields.session_id),
-        agent_id=_title(fields.agent_id),
+        agent_id=title_or_none(fields.agent_id),
         model=model and model.removesuffix(LARGE_WINDOW_SUFFIX),
         asked_model=model,
         context_tokens=context.tokens,
         window_tokens=context.window or None,
         percent=context.percent,
         cost_usd=(fields.cost or _MeasuredCost()).usd,
-        turn_id=_title(fields.turn_id),
+        turn_id=title_or_none(fields.turn_id),
         input_tokens=usage.input_tokens,
         cache_creation_tokens=usage.cache_creation_input_tokens,
         cache_read_tokens=usage.cache_read_input_tokens,
@@ -308,12 +299,12 @@ def _to_answer_item(offset: int, data: bytes, read_at: int) -> AnswerItemRecord:
         at=read_at if line.at is None else line.at,
         feature=sanitize_title(line.event or ""),
         session_id=sanitize_title(fields.session_id).lower(),
-        agent_id=_title(fields.agent_id),
+        agent_id=title_or_none(fields.agent_id),
         kind=sanitize_title(fields.kind),
         text=sanitize_text(fields.text),
         tokens=fields.tokens,
-        from_session_id=_title(fields.from_session_id),
-        from_agent_id=_title(fields.from_agent_id),
+        from_session_id=title_or_none(fields.from_session_id),
+        from_agent_id=title_or_none(fields.from_agent_id),
     )
 
 

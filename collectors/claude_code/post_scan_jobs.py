@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from ...core.actions.automation import ActionRunners, Automation, default_runners
-from ...core.model.problem import Problem, ProblemReporter, unreadable_problem
+from ...core.model.problem import Problem, ProblemReporter
 from ...core.model.session import Session
 from ...core.policy.policy import Policy
 from ...core.store import post_scan_writer
@@ -116,29 +115,29 @@ def _entries_until_answer(entries: Iterable[Entry], before: int) -> list[Entry]:
     return []
 
 
-@contextmanager
-def _report_problems(problems: ProblemReporter, path: str) -> Iterator[None]:
-    """Report a file that cannot be read; it is tried again on the next run."""
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError):
-        # The scan records that it is gone.
-        pass
-    except OSError as error:
-        problems.report(unreadable_problem(path, error))
-    else:
-        problems.resolve(path)
-
-
 def _run_for(
-    seconds: float, pending: Iterable[PendingT], work: Callable[[PendingT], bool]
+    seconds: float,
+    problems: ProblemReporter,
+    pending: Iterable[PendingT],
+    work: Callable[[PendingT], bool],
 ) -> frozenset[str]:
-    """Work on at least one item, for about `seconds`; return the sessions where it succeeded."""
+    """Work on at least one item, for about `seconds`; return the sessions where it succeeded.
+
+    A file that cannot be read is reported, and tried again on the next run.
+    """
     until = time.monotonic() + seconds
     sessions = set()
     for item in pending:
-        if work(item):
-            sessions.add(item.session_id)
+        try:
+            if work(item):
+                sessions.add(item.session_id)
+        except (FileNotFoundError, NotADirectoryError):
+            # The scan records that it is gone.
+            pass
+        except OSError as error:
+            problems.report_unreadable(item.path, error)
+        else:
+            problems.resolve(item.path)
         if time.monotonic() >= until:
             break
     return frozenset(sessions)
@@ -165,16 +164,19 @@ class CompactionReportJob:
             for report in post_scan_writer.pending_reports(self._writer, REPORT_VERSION)
             if self._incomplete.get(report.path) != report.read_to
         )
-        return _run_for(seconds, pending, lambda report: self._report_file(report, REPORT_VERSION))
+        return _run_for(
+            seconds,
+            self._problems,
+            pending,
+            lambda report: self._report_file(report, REPORT_VERSION),
+        )
 
     def _report_file(self, pending: PendingReports, version: int) -> bool:
-        with _report_problems(self._problems, pending.path):
-            rows = self._read(pending)
-            post_scan_writer.save_reports(self._writer, pending.file_id, version, rows)
-            if len(rows) < len(pending.boundaries):
-                self._incomplete[pending.path] = pending.read_to
-            return bool(rows)
-        return False
+        rows = self._read(pending)
+        post_scan_writer.save_reports(self._writer, pending.file_id, version, rows)
+        if len(rows) < len(pending.boundaries):
+            self._incomplete[pending.path] = pending.read_to
+        return bool(rows)
 
     def _read(self, pending: PendingReports) -> list[tuple[int, str, str]]:
         from ...core.measure.compaction_report import (
@@ -224,21 +226,20 @@ class SaveNoiseJob:
         """Measure pending saves, newest first, for about `seconds`; return their sessions."""
         from ...core.saves.save_noise import (
             NOISE_VERSION,  # with all the rules: not before the first paint
+            encode_noise,
         )
 
-        pending = post_scan_writer.unmeasured_saves(self._writer, NOISE_VERSION)
-        return _run_for(seconds, pending, lambda save: self._measure_and_save(save, NOISE_VERSION))
-
-    def _measure_and_save(self, save: UnmeasuredSave, version: int) -> bool:
-        from ...core.saves.save_noise import encode_noise
-
-        with _report_problems(self._problems, save.path):
+        def measure_and_save(save: UnmeasuredSave) -> bool:
             noise = self._measure(save)
             # The output of another Stop hook never becomes a save.
             encoded, is_final = (encode_noise(noise), noise.closed) if noise else (None, True)
-            post_scan_writer.save_noise(self._writer, save, version, encoded, is_final=is_final)
+            post_scan_writer.save_noise(
+                self._writer, save, NOISE_VERSION, encoded, is_final=is_final
+            )
             return noise is not None
-        return False
+
+        pending = post_scan_writer.unmeasured_saves(self._writer, NOISE_VERSION)
+        return _run_for(seconds, self._problems, pending, measure_and_save)
 
     def _measure(self, save: UnmeasuredSave) -> SaveNoise | None:
         from ...core.saves.save_noise import measure_noise

@@ -80,11 +80,6 @@ def pack_frame(message: tuple[int, ReadTask] | ReadAnswer) -> bytes:
     return FRAME_LENGTH.pack(len(data)) + data
 
 
-def unpack_answer(frame: bytes | memoryview) -> ReadAnswer:
-    """Decode an answer from a frame without its length."""
-    return _answer_decoder.decode(frame)
-
-
 def serve_jobs(jobs: BinaryIO, answers: BinaryIO) -> None:
     """Answer every numbered task until there are no more."""
     while head := jobs.read(FRAME_LENGTH.size):
@@ -261,7 +256,7 @@ class ReaderPool:
         del received[:start]
 
     def _take_frame(self, reader: _Reader, frame: bytes) -> None:
-        answer = unpack_answer(frame)
+        answer = _answer_decoder.decode(frame)
         task = reader.tasks[answer.number]
         if answer.is_last:
             del reader.tasks[answer.number]

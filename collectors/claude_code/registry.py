@@ -1,13 +1,11 @@
 """Which sessions are open in a running client, and that client's environment."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -16,10 +14,7 @@ from ...core.measure.models import has_registry_entry
 from ...core.measure.window import AUTO_COMPACT_OPTION, AUTO_COMPACT_VARIABLES
 from ...core.store.transcript_records import LiveSession
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
-
-if TYPE_CHECKING:
-    from .discover import ClaudeFolder
-
+from .discover import ClaudeFolder
 
 _AUTOCOMPACT_VALUE: Final = re.compile(r"(?i)auto|\d{1,9}[km]?")
 """A value of the option; anything else is a word of a prompt."""
@@ -131,26 +126,26 @@ def read_session_registry(folder: ClaudeFolder) -> SessionRegistry:
     return SessionRegistry(tuple(clients), frozenset(stale_ids), folder.sessions.is_dir())
 
 
+def title_or_none(text: str | None) -> str | None:
+    return sanitize_title(text) if text else None
+
+
 def _to_live_session(entry: _RegistryEntry) -> LiveSession:
     status = entry.status or "idle"
-
-    def title(text: str | None) -> str | None:
-        return sanitize_title(text) if text else None
-
     return LiveSession(
         session_id=sanitize_title(entry.session_id).lower(),
         pid=entry.pid,
         status=_STATUS_ALIASES.get(status) or sanitize_title(status),
-        tmux=title(entry.tmux),
-        name=title(entry.name) if entry.name_source == "user" else None,
+        tmux=title_or_none(entry.tmux),
+        name=title_or_none(entry.name) if entry.name_source == "user" else None,
         updated_at=entry.updated_at,
-        waiting_for=title(entry.waiting_for),
-        kind=title(entry.kind),
-        entrypoint=title(entry.entrypoint),
+        waiting_for=title_or_none(entry.waiting_for),
+        kind=title_or_none(entry.kind),
+        entrypoint=title_or_none(entry.entrypoint),
         cwd=sanitize_text(entry.cwd) if entry.cwd else None,
-        client_version=title(entry.version),
+        client_version=title_or_none(entry.version),
         started_at=entry.started_at,
-        process_start=title(entry.proc_start),
+        process_start=title_or_none(entry.proc_start),
     )
 
 

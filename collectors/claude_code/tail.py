@@ -1,14 +1,12 @@
 """Reads what was appended to a file: by byte offset, complete lines only, each once."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os
 import time
 from enum import Enum, auto
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -16,24 +14,10 @@ from msgspec.structs import replace
 from ...core.files.safe_open import open_regular
 from ...core.store.transcript_records import BadLine, TailState
 from ...core.transcript.raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length
-
-if TYPE_CHECKING:
-    from .discover import FoundFile
-
+from .discover import FoundFile
 
 BLOCK_BYTES: Final = 1024 * 1024  # read at once; stays in the processor's cache
-
-
 ANCHOR_BYTES: Final = 4096  # hashed before the offset: a removed line shifts them
-SAMPLE_COUNT: Final = 32
-SAMPLE_BYTES: Final = 512
-"""Hashed as well, spread evenly over all that was read: 16 KiB of a file of any size, 0.1 ms.
-
-They find edits of the same length in a file that grew before it was read again: all in a file of
-up to 20 KiB, and in a larger one those that touch a sample. A file that changed without growing
-is always read again from the start.
-"""
-
 SETTLE_S: Final = 0.25
 """A client writes a line with its line end: a line without one for this long stays without."""
 
@@ -91,7 +75,8 @@ def read_open_tail(file: BinaryIO, before: TailState, block_bytes: int = BLOCK_B
     unsettled = last > 0 and not _has_settled(status)
     if end or (last and not unsettled):
         block = LineBlock(before.offset, data, end if unsettled else end + last)
-        return _grown_by(file, status, behind, block, unsettled=unsettled)
+        after = _state_after(file, status, behind, block)
+        return _grown(after, block, unsettled=unsettled)
     if len(data) < block_bytes:
         return TailRead(TailChange.NONE, _with_status(status, before), unterminated=unsettled)
     return _read_long_line(file, status, before, behind, data)
@@ -172,6 +157,16 @@ def _hash(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
+SAMPLE_COUNT: Final = 32
+SAMPLE_BYTES: Final = 512
+"""Hashed as well, spread evenly over all that was read: 16 KiB of a file of any size, 0.1 ms.
+
+They find edits of the same length in a file that grew before it was read again: all in a file of
+up to 20 KiB, and in a larger one those that touch a sample. A file that changed without growing
+is always read again from the start.
+"""
+
+
 def _hash_samples(file: BinaryIO, offset: int) -> str:
     """Hash `SAMPLE_COUNT` samples before `offset`, or all of it where it is shorter."""
     if offset <= SAMPLE_COUNT * SAMPLE_BYTES:
@@ -228,13 +223,13 @@ def _read_long_line(
         block = LineBlock(before.offset, file.read(length), length)
         if len(block.data) < length:
             return TailRead(TailChange.NONE, _with_status(status, before))
-        return _grown_by(file, status, behind, block)
+        return _grown(_state_after(file, status, behind, block), block)
     offset = before.offset + length
     anchor = _hash(_read_anchor(file, offset))
     reason = f"longer than {MAX_LINE_BYTES >> 20} MiB"
     bad = (BadLine(before.offset, length - 1, reason),)
     after = _with_status(status, TailState(offset=offset, anchor=anchor))
-    return _result(after, LineBlock(), bad)
+    return _grown(after, LineBlock(), bad)
 
 
 def _read_unterminated_long_line(
@@ -247,21 +242,11 @@ def _read_unterminated_long_line(
     last = complete_line_length(data)
     if not last or not _has_settled(status):
         return TailRead(TailChange.NONE, _with_status(status, before), unterminated=last > 0)
-    return _grown_by(file, status, behind, LineBlock(before.offset, data, last))
+    block = LineBlock(before.offset, data, last)
+    return _grown(_state_after(file, status, behind, block), block)
 
 
-def _grown_by(
-    file: BinaryIO,
-    status: os.stat_result,
-    behind: bytes,
-    block: LineBlock,
-    *,
-    unsettled: bool = False,
-) -> TailRead:
-    return _result(_state_after(file, status, behind, block), block, unsettled=unsettled)
-
-
-def _result(
+def _grown(
     after: TailState, block: LineBlock, bad: tuple[BadLine, ...] = (), *, unsettled: bool = False
 ) -> TailRead:
     more = after.offset < after.size

@@ -243,14 +243,10 @@ MAX_LINE_TEXT_CHARS: Final = 20_000  # of the start of a line: more than anybody
 
 
 def read_tool_calls(
-    db: sqlite3.Connection,
-    projects: Path,
-    session_id: str,
-    answer: TimelineAnswerRow,
-    agent_id: str | None = None,
+    db: sqlite3.Connection, projects: Path, session_id: str, answer: TimelineAnswerRow
 ) -> tuple[str, ...]:
     """Describe an answer's tool calls; raises TranscriptUnavailableError."""
-    with _open_transcript(db, projects, session_id, agent_id) as path:
+    with _open_transcript(db, projects, session_id) as path:
         entries = iter_entries(path, answer.offset)
         lines = takewhile(lambda entry: entry.offset <= answer.last_offset, entries)
         return tuple(
@@ -262,15 +258,9 @@ def read_tool_calls(
         )
 
 
-def read_line_text(
-    db: sqlite3.Connection,
-    projects: Path,
-    session_id: str,
-    number: int,
-    agent_id: str | None = None,
-) -> str:
+def read_line_text(db: sqlite3.Connection, projects: Path, session_id: str, number: int) -> str:
     """Read the start of line `number`, from 1; raises TranscriptUnavailableError."""
-    with _open_transcript(db, projects, session_id, agent_id) as path:
+    with _open_transcript(db, projects, session_id) as path:
         line = next((line for line in iter_lines(path) if line[1] == number), None)
     entry = decode_entry(line[0], line[2], {}, number) if line else None
     if entry is None:
@@ -290,10 +280,8 @@ def _part_texts(parts: tuple[MessagePart, ...]) -> Iterator[str]:
 
 
 @contextmanager
-def _open_transcript(
-    db: sqlite3.Connection, projects: Path, session_id: str, agent_id: str | None
-) -> Iterator[Path]:
-    place = context_queries.find_transcript(db, session_id, agent_id)
+def _open_transcript(db: sqlite3.Connection, projects: Path, session_id: str) -> Iterator[Path]:
+    place = context_queries.find_transcript(db, session_id, None)
     if place is None:
         raise TranscriptUnavailableError(f"session {session_id} has no transcript")
     path = projects / place[1]

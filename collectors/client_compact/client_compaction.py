@@ -1,12 +1,10 @@
 """Ask the client to compact a session in the best way there is, and wait until it has."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -20,7 +18,8 @@ from ...core.compaction.compaction_target import SESSION_LOCK_KIND
 from ...core.files.file_operations import LockHeldError, user_lock
 from ...core.store.transcript_records import LiveSession
 from ...core.transcript.sanitize import sanitize_title
-from ..claude_code.registry import SessionRegistry, newest_by_session, read_session_registry
+from ..claude_code.discover import ClaudeFolder
+from ..claude_code.registry import SessionRegistry, list_open_sessions, read_session_registry
 from ..claude_code.transcripts.transcript_ends import last_version
 from ..plugin import compact_requests
 from . import client_run, via_tmux
@@ -32,10 +31,6 @@ from .request_receipts import (
     remove_old_files,
     wait_for,
 )
-
-if TYPE_CHECKING:
-    from ..claude_code.discover import ClaudeFolder
-
 
 PICKUP_TIMEOUT_S: Final = 4.0
 """The module looks every second, and a process of its own takes the request; a client that
@@ -119,6 +114,17 @@ def _interpret_result(result: dict[str, object], watch: BoundaryWatch) -> NewBou
     raise NotCompactedError(CompactFailure.FAILED, f"the client did not compact: {why}")
 
 
+class ClientCompactTarget(msgspec.Struct, frozen=True):
+    session_id: str
+    transcript: Path
+    project_root: str | None  # where the session began; the client is started only there
+    folder: ClaudeFolder
+    store: Path
+    config_dir: Path | None = None  # None for the client's own default
+    before_run: Callable[[], None] = lambda: None  # raises NotRunError to prevent the start
+    automatic: str | None = None  # the reason of an automatic request; None if a person asks
+
+
 def ask_via_cli(
     request: CompactRequest, watch: BoundaryWatch, target: ClientCompactTarget
 ) -> NewBoundary:
@@ -139,17 +145,6 @@ def ask_via_cli(
     if boundary := watch.poll():
         return boundary
     raise NotCompactedError(CompactFailure.FAILED, f"the client did not compact: {finished.output}")
-
-
-class ClientCompactTarget(msgspec.Struct, frozen=True):
-    session_id: str
-    transcript: Path
-    project_root: str | None  # where the session began; the client is started only there
-    folder: ClaudeFolder
-    store: Path
-    config_dir: Path | None = None  # None for the client's own default
-    before_run: Callable[[], None] = lambda: None  # raises NotRunError to prevent the start
-    automatic: str | None = None  # the reason of an automatic request; None if a person asks
 
 
 def ask_to_compact(target: ClientCompactTarget, via: Via, instructions: str) -> ClientCompactResult:
@@ -253,5 +248,5 @@ def _require_idle(live: LiveSession) -> None:
 
 
 def _registered_client(target: ClientCompactTarget) -> LiveSession | None:
-    clients = newest_by_session(read_session_registry(target.folder))
+    clients = list_open_sessions(target.folder)
     return next((live for live in clients if live.session_id == target.session_id), None)

@@ -15,7 +15,7 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -128,7 +128,7 @@ class TmuxPane(msgspec.Struct, frozen=True):
 
     def read_prompt_box(self) -> PromptBox | None:
         """Read the client's prompt box; raises NotCompactedError if the pane takes no keys."""
-        answer = self._run("display-message", "-p", "-t", self.pane_id, _CURSOR_FORMAT)
+        answer = _run_tmux(self.socket, "display-message", "-p", "-t", self.pane_id, _CURSOR_FORMAT)
         fields = answer.strip().split(",")
         why = ""
         if len(fields) != 4 or not (fields[0].isdecimal() and fields[1].isdecimal()):
@@ -139,19 +139,16 @@ class TmuxPane(msgspec.Struct, frozen=True):
             why = f"keys to {self.pane_id} go to other panes too (synchronize-panes)"
         if why:
             raise NotCompactedError(CompactFailure.UNSAFE, why)
-        screen = self._run("capture-pane", "-p", "-e", "-t", self.pane_id)
+        screen = _run_tmux(self.socket, "capture-pane", "-p", "-e", "-t", self.pane_id)
         return find_prompt_box(screen, (int(fields[0]), int(fields[1])))
 
     def type(self, text: str) -> None:
         # A semicolon at the end of an argument ends the command for tmux.
         plain = f"{text[:-1]}\\;" if text.endswith(";") else text
-        self._run("send-keys", "-t", self.pane_id, "-l", "--", plain)
+        _run_tmux(self.socket, "send-keys", "-t", self.pane_id, "-l", "--", plain)
 
     def press(self, key: str) -> None:
-        self._run("send-keys", "-t", self.pane_id, key)
-
-    def _run(self, *words: str) -> str:
-        return _run_tmux(self.socket, words)
+        _run_tmux(self.socket, "send-keys", "-t", self.pane_id, key)
 
 
 def find_pane(pid: int) -> TmuxPane | None:
@@ -170,7 +167,7 @@ def find_pane(pid: int) -> TmuxPane | None:
         return None
     for socket in _sockets(named):
         try:
-            listed = _run_tmux(socket, ["list-panes", "-a", "-F", _PANE_FORMAT])
+            listed = _run_tmux(socket, "list-panes", "-a", "-F", _PANE_FORMAT)
         except NotCompactedError:
             continue
         for line in listed.splitlines():
@@ -215,7 +212,7 @@ def _is_own_socket(socket: Path) -> bool:
     return stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid()
 
 
-def _run_tmux(socket: str, arguments: Sequence[str]) -> str:
+def _run_tmux(socket: str, *arguments: str) -> str:
     program = find_program(_TMUX_PROGRAM)
     if program is None:
         raise NotCompactedError(CompactFailure.UNSAFE, "there is no `tmux` on the PATH")

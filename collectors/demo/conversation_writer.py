@@ -96,10 +96,6 @@ def thinking_block(size: int) -> DemoJson:
     return {"type": "thinking", "thinking": "", "signature": signature}
 
 
-def tool_use_block(tool_use_id: str, call: DemoToolCall) -> DemoJson:
-    return {"type": "tool_use", "id": tool_use_id, "name": call.name, "input": call.input}
-
-
 def tool_result_block(tool_use_id: str, output: str | list[DemoJson]) -> DemoJson:
     return {"tool_use_id": tool_use_id, "type": "tool_result", "content": output}
 
@@ -197,16 +193,8 @@ class RequestLog:
 
     def _params(self) -> DemoJson:
         """Return a request's parameters; a model without effort thinks with a budget."""
-        model = self.model
-        thinking: DemoJson = {"type": "adaptive", "display": "omitted"}
-        effort: DemoJson = {"output_config": {"effort": model.effort}}
-        if model.effort is None:
-            budget = model.max_output - 1
-            thinking = {"budget_tokens": budget, "type": "enabled", "display": "omitted"}
-            effort = {}
-        return shape("request", model=model.id, max_tokens=model.max_output, thinking=thinking) | (
-            effort
-        )
+        kind = "request without effort" if self.model.effort is None else "request"
+        return shape(kind, model=self.model, budget=self.model.max_output - 1)
 
 
 def _rendered(text: str) -> DemoJson:
@@ -281,7 +269,7 @@ class ConversationWriter:
     ) -> PendingToolCall:
         """Write an answer that calls a tool; `before` are blocks in front of the text."""
         tool_use_id = self.chain.ids.tool_use()
-        blocks = [*before, text_block(say), tool_use_block(tool_use_id, call)]
+        blocks = [*before, text_block(say), call.block(tool_use_id)]
         return PendingToolCall(self.answer(blocks, tokens, output)[-1], tool_use_id, call)
 
     def tool_result(self, pending: PendingToolCall) -> None:
@@ -293,7 +281,7 @@ class ConversationWriter:
         if call.name == "Bash":
             after["sandboxed"] = False
         self._user_result(content, after, pending.line_id)
-        self.add_tokens_left(self.spent_tokens, self.lineage)
+        self.add_tokens_left(self.lineage)
 
     def _user_result(self, content: list[DemoJson], after: DemoJson, asked_by: str) -> None:
         source = {"sourceToolAssistantUUID": asked_by, "permissionDecision": ACCEPTED_PERMISSION}
@@ -302,10 +290,16 @@ class ConversationWriter:
         self.snapshot_once()
 
     def snapshot_once(self) -> None:
-        """Write the snapshot that follows the first answer of a conversation."""
-        if not self.has_tool_snapshot:
-            self.add_system_and_tools(self.requests.system)
-            self.has_tool_snapshot = True
+        """Write the system prompt and the tools as they are after a conversation's first answer."""
+        if self.has_tool_snapshot:
+            return
+        tools = [
+            {"name": tool["name"], "description": tool["description"], "schema": tool}
+            for tool in tool_schemas()
+        ]
+        system = self.requests.system
+        self._attach("snapshot with tools", self.lineage, system=system, tools=tools)
+        self.has_tool_snapshot = True
 
     def add_user(
         self,
@@ -328,20 +322,17 @@ class ConversationWriter:
         head: DemoJson = {"message": message | {"content": [block]}}
         if block["type"] == "tool_use":
             head["toolInputStreamMs"] = 1 + place
-        head |= {
-            "apiBlockIndex": place,
-            "requestRef": request_id,
-            "requestedModel": self.model.id,
-            "promptCacheRequested": "5m",
-        }
-        head |= self.attribution | {"type": "assistant"}
+        place_of_block = shape(
+            "block of an answer", place=place, request_id=request_id, model=self.model
+        )
+        head |= place_of_block | self.attribution | {"type": "assistant"}
         effort: DemoJson = {} if self.model.effort is None else {"effort": self.model.effort}
         after = effort | {"perTurnEffort": self.model.effort, "madeBy": "model"}
         return self.chain.add(head, after | self.lineage)
 
     def add_opening(self) -> None:
         self.add_environment()
-        self.add_tools(pendingMcpServers=[], failedMcpServers=[])
+        self.add_tools("tools and servers")
         self.add_agents()
         self.add_skills()
 
@@ -355,79 +346,57 @@ class ConversationWriter:
 
     def add_environment(self) -> None:
         """Write where the client runs and which model it uses."""
-        attachment = shape("attachment environment", cwd=self.chain.origin.cwd)
-        self._attach(attachment, _rendered(filler_text(240)) | self._opening_lineage)
-        model = self.model
-        text = f"You are powered by {model.name} ({model.id})."
-        attachment = shape("attachment model", model=model, text=text)
-        self._attach(attachment, _rendered(text) | self._opening_lineage)
+        self._announce("environment", filler_text(240), cwd=self.chain.origin.cwd)
+        text = f"You are powered by {self.model.name} ({self.model.id})."
+        self._announce("model", text, model=self.model, text=text)
 
-    def add_tools(self, **servers: object) -> None:
+    def add_tools(self, kind: str = "tools") -> None:
         """Write the tools whose schemas are loaded when they are needed."""
         names = CLIENT.deferred_tools
-        text = "Deferred tools: " + ", ".join(names)
-        self._attach(
-            shape("attachment tools", names=names) | servers,
-            _rendered(text) | self._opening_lineage,
-        )
+        self._announce(kind, "Deferred tools: " + ", ".join(names), names=names)
 
     def add_agents(self) -> None:
         lines = agent_lines()
-        attachment = shape(
-            "attachment agents",
-            names=CLIENT.agent_types,
-            lines=lines,
-            built_in=CLIENT.built_in_agents,
-        )
-        self._attach(attachment, _rendered("\n".join(lines)) | self._opening_lineage)
+        self._announce("agents", "\n".join(lines), lines=lines, client=CLIENT)
 
     def add_skills(self) -> None:
         names = CLIENT.skills
         content = "\n".join(f"- {name}: {filler_text(SKILL_LINE_CHARS)}" for name in names)
         digests = [content_digest(name)[:16] for name in names]
-        attachment = shape(
-            "attachment skills", content=content, count=len(names), names=names, digests=digests
-        )
-        self._attach(attachment, _rendered(content) | self._opening_lineage)
+        about = {"content": content, "count": len(names), "names": names, "digests": digests}
+        self._announce("skills", content, **about)
 
     def add_session(self) -> None:
         """Write what is added once the prompt is there."""
-        self._attach({"type": "session_context", "context": {}}, self.lineage)
+        self._attach("session", self.lineage)
         day = self.chain.clock.at.date().isoformat()
-        reminder = _reminder(f"Today's date is {day}.")
-        self._attach({"type": "date", "date": day}, reminder | self.lineage)
+        self._attach("date", _reminder(f"Today's date is {day}.") | self.lineage, day=day)
 
-    def add_system(self, system: tuple[str, ...]) -> None:
+    def add_system(self) -> None:
         """Write how commits are signed, and the system prompt as the conversation begins."""
         commit = f"Co-Authored-By: Claude {self.model.name} <noreply@anthropic.com>"
-        after: DemoJson = {
-            "rendered": [{"content": filler_text(180)}],
-            "renderedRole": "user",
-            "renderedBesideToolResult": True,
-        }
-        self._attach(shape("attachment signature", commit=commit), after | self.lineage)
-        self._attach(shape("attachment snapshot", system=system), self.lineage)
+        after = _rendered(filler_text(180)) | {"renderedRole": "user"}
+        after["renderedBesideToolResult"] = True
+        self._attach("signature", after | self.lineage, commit=commit)
+        self._attach("snapshot", self.lineage, system=self.requests.system)
 
-    def add_system_and_tools(self, system: tuple[str, ...]) -> None:
-        """Write the system prompt and the tools as they were after the first answer."""
-        tools = [
-            {"name": tool["name"], "description": tool["description"], "schema": tool}
-            for tool in tool_schemas()
-        ]
-        attachment = shape("attachment snapshot with tools", system=system, tools=tools)
-        self._attach(attachment, self.lineage)
-
-    def add_tokens_left(self, used: int, lineage: DemoJson) -> None:
-        text = f"<total_tokens>{TOKEN_BUDGET - used} tokens left</total_tokens>"
-        self._attach({"type": "total_tokens_reminder", "text": text}, _reminder(text) | lineage)
+    def add_tokens_left(self, lineage: DemoJson) -> None:
+        left = TOKEN_BUDGET - self.spent_tokens
+        text = f"<total_tokens>{left} tokens left</total_tokens>"
+        self._attach("tokens left", _reminder(text) | lineage, text=text)
 
     def add_hook_context(self, agent_kind: str, text: str) -> None:
         context = {"hookEventName": "SubagentStart", "additionalContext": text}
         output = encode_json({"hookSpecificOutput": context}).decode()
         name, ids = f"SubagentStart:{agent_kind}", self.chain.ids
-        self._attach(shape("attachment hook success", name=name, id=ids.uuid(), output=output), {})
+        self._attach("hook success", {}, name=name, id=ids.uuid(), output=output)
         reminder = _reminder(f"SubagentStart hook additional context: {text}")
-        self._attach(shape("attachment hook context", text=text, id=ids.uuid()), reminder)
+        self._attach("hook context", reminder, text=text, id=ids.uuid())
 
-    def _attach(self, attachment: DemoJson, after: DemoJson) -> None:
+    def _announce(self, kind: str, rendered: str, /, **values: object) -> None:
+        """Write an attachment of the opening, with the text as which it reached the model."""
+        self._attach(kind, _rendered(rendered) | self._opening_lineage, **values)
+
+    def _attach(self, kind: str, after: DemoJson, /, **values: object) -> None:
+        attachment = shape(f"attachment {kind}", **values)
         self.chain.add({"attachment": attachment, "type": "attachment"}, after)

@@ -16,7 +16,6 @@ from .conversation_writer import (
     text_block,
     thinking_block,
     tool_result_block,
-    tool_use_block,
 )
 from .demo_data import (
     CLIENT,
@@ -78,13 +77,11 @@ class MainConversation(ConversationWriter):
             if self.turns == 0:
                 self._write_modes()
             chain.add_file_history(line_id)
-            fields: DemoJson = {"permissionMode": "auto", "origin": {"kind": "human"}}
-            fields |= {"promptSource": "typed", "turnOrigin": "human"}
+            fields = shape("turn of a person")
         else:
             chain.queue(text)
             line_id = chain.ids.uuid()
-            fields = {"permissionMode": "bypassPermissions"}
-            fields |= {"promptSource": "sdk", "turnOrigin": "sdk"}
+            fields = shape("turn of a program")
         self.turns += 1
         self.prompt_id = chain.ids.uuid()
         chain.lines_since_prompt.clear()
@@ -102,12 +99,12 @@ class MainConversation(ConversationWriter):
         # After a compaction its own lines have opened the conversation already.
         if self.compactions == 0:
             self.add_opening()
-        self.add_tokens_left(self.spent_tokens, {})
+        self.add_tokens_left({})
         self.add_session()
         self._settle()
 
     def _settle(self) -> None:
-        self.add_system(self.requests.system)
+        self.add_system()
         self.requests.add_message("system", [text_block(filler_text(900))])
         if self.model.effort is not None:
             self.requests.pending[-1]["output_config"] = {"effort": self.model.effort}
@@ -125,12 +122,8 @@ class MainConversation(ConversationWriter):
             seconds = (self.chain.clock.at - self.turn_began).total_seconds()
         self.chain.add(shape("stop hook"), {"toolUseID": self.chain.ids.uuid()} | self.lineage)
         if self.is_typed:
-            duration: DemoJson = {
-                "type": "system",
-                "subtype": "turn_duration",
-                "durationMs": int(seconds * 1000),
-                "messageCount": len(self.chain.lines_since_prompt),
-            }
+            lines = len(self.chain.lines_since_prompt)
+            duration = shape("turn duration", ms=int(seconds * 1000), lines=lines)
             self.chain.add(duration, {"isMeta": False})
         self.write_titles()
 
@@ -184,7 +177,7 @@ class MainConversation(ConversationWriter):
         ids = self.chain.ids
         calls = [(TASKS[name], ids.agent(), ids.tool_use()) for name in tasks]
         blocks = [thinking_block(240), text_block(say)]
-        blocks += [tool_use_block(tool_use_id, agent_call(task)) for task, _, tool_use_id in calls]
+        blocks += [task.call().block(tool_use_id) for task, _, tool_use_id in calls]
         lines = self.answer(blocks, tokens, 260 * len(tasks))
         self.write_titles()
         self.agents += len(tasks)
@@ -310,19 +303,6 @@ AGENT_FIRST_TOKENS = 9_400  # an agent's first request: its prompt, its tools, i
 AGENT_CALL_TOKENS = 3_150  # what one more call adds to an agent's context
 
 
-def agent_transcript(transcript: Path, agent_id: str) -> Path:
-    return transcript.with_suffix("") / "subagents" / f"agent-{agent_id}.jsonl"
-
-
-def agent_call(task: AgentTask) -> DemoToolCall:
-    arguments = {
-        "description": task.description,
-        "subagent_type": task.kind,
-        "prompt": task.prompt,
-    }
-    return DemoToolCall("Agent", arguments, task.result, {})
-
-
 class AgentConversation(ConversationWriter):
     """An agent's own transcript; `parent` is the agent that started it, if any."""
 
@@ -363,7 +343,7 @@ class AgentConversation(ConversationWriter):
         self.add_environment()
         self.add_skills()
         self.add_session()
-        self.add_system(self.requests.system)
+        self.add_system()
         self.requests.add_message("user", [text_block(self.task.prompt)])
         self.requests.add_message("system", [text_block(filler_text(500))])
 

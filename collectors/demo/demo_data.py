@@ -33,6 +33,19 @@ class DemoProject(msgspec.Struct, frozen=True):
     test: str  # the command that runs its tests
 
 
+@dataclass(frozen=True)
+class DemoToolCall:
+    """One use of a tool and its result, before it has an id."""
+
+    name: str
+    input: DemoJson
+    output: str
+    result: DemoJson  # the structured result
+
+    def block(self, tool_use_id: str) -> DemoJson:
+        return {"type": "tool_use", "id": tool_use_id, "name": self.name, "input": self.input}
+
+
 class AgentTask(msgspec.Struct, frozen=True):
     kind: str
     model: DemoModel
@@ -45,6 +58,14 @@ class AgentTask(msgspec.Struct, frozen=True):
     replaced_result: str | None = None  # a result that a later one replaced
     helpers: tuple[str, ...] = ()  # the tasks of the agents that it starts itself
     status: str = "completed"  # the client's name for how it ended
+
+    def call(self) -> DemoToolCall:
+        arguments = {
+            "description": self.description,
+            "subagent_type": self.kind,
+            "prompt": self.prompt,
+        }
+        return DemoToolCall("Agent", arguments, self.result, {})
 
 
 class DemoTexts(msgspec.Struct, frozen=True):
@@ -105,16 +126,6 @@ def _fill(template: object, values: dict[str, object]) -> object:
 def client_text(kind: str, /, **values: object) -> str:
     text: str = RAW["client_texts"][kind]
     return text.format(**values)
-
-
-@dataclass(frozen=True)
-class DemoToolCall:
-    """One use of a tool and its result, before it has an id."""
-
-    name: str
-    input: DemoJson
-    output: str
-    result: DemoJson  # the structured result
 
 
 READ_LINE = '{number}\texport function {name}{number}(input) {{ return check("{name}", input); }}'

@@ -1,9 +1,7 @@
 """Write the demo's config folder, claude-memory's saves, and what happened before."""
 
-import hashlib
 import json
 import os
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,16 +11,15 @@ from typing import Final
 
 import msgspec
 
-from ...core.files.file_operations import make_private_folder
+from ...core.files.file_operations import make_private_folder, write_file_atomically
 from ...core.saves.save_status import SaveState
 from ...core.store import automation_records
-from ...core.store.config_records import StagingLocation
 from ...core.store.transcript_records import LogKind
 from ...core.store.writer import Writer
 from ..claude_code.own_files import own_log_folder
 from ..claude_code.registry import linux_stat_field
 from .conversation_writer import text_block
-from .demo_data import CLIENT, CURRENT_VERSION, FILES, MODELS, RAW, DemoJson, shape
+from .demo_data import CLIENT, CURRENT_VERSION, FILES, MODELS, RAW, DemoJson, client_text, shape
 from .demo_transcript import (
     DemoClock,
     DemoSession,
@@ -33,8 +30,6 @@ from .demo_transcript import (
     TranscriptChain,
     encode_json,
     format_time,
-    project_slug,
-    replace_file,
     set_time,
     to_millis,
     write_file,
@@ -129,7 +124,7 @@ def set_status(path: Path, status: str, now: datetime) -> None:
     entry: DemoJson = json.loads(path.read_bytes())
     if entry["status"] != status:
         entry.pop("waitingFor", None)
-        replace_file(path, encode_json(entry | _status_fields(status, now)))
+        write_file_atomically(path, encode_json(entry | _status_fields(status, now)))
 
 
 SETTINGS: Final = {
@@ -205,7 +200,7 @@ def _store_automatic_runs(store: Path, sessions: dict[str, DemoSession], now: da
             automation_records.end_automatic_run(writer.connection, record)
 
 
-RESULT_FILE, TRIAGE_FILE = "last-save-result.json", "triage-data.json"
+RESULT_FILE: Final = "last-save-result.json"
 PENDING_FILE: Final = ".triage-pending.json"
 
 _RESULT_DELAY: Final = timedelta(seconds=2)  # between the save's files and what was staged for it
@@ -219,7 +214,7 @@ class SaveStory(msgspec.Struct, frozen=True):
     state: SaveState
     ago: dict[str, int]  # as timedelta's arguments
     files: dict[str, DemoJson | str]
-    location: StagingLocation = StagingLocation.PROJECT
+    is_global: bool = False  # staged beside the settings, as by the first versions
     is_inline: bool = False  # the triage data is in the transcript, and the session itself saves
     refires: int = 0
     has_reply: bool = True  # a person said something after it
@@ -236,13 +231,10 @@ class DemoSave:
     state: SaveState
 
 
-def make_demo_saves(
-    root: Path, work: Path, now: datetime, bases: Mapping[StagingLocation, Path] | None = None
-) -> tuple[DemoSave, ...]:
+def make_demo_saves(root: Path, work: Path, now: datetime) -> tuple[DemoSave, ...]:
     """Write a session and the staged files of each story; return the truth about them.
 
-    `root` is Claude Code's folder, `work` a folder for the projects. A staging folder outside of
-    its project is made only below its location's folder in `bases`, else inside the project.
+    `root` is Claude Code's folder, `work` a folder for the projects.
     """
     ids = IdGenerator(Random("saves"))  # noqa: S311 - the same every time, not secret
     made = []
@@ -250,24 +242,10 @@ def make_demo_saves(
         project, at = work / story.name, now - timedelta(**story.ago)
         make_private_folder(project)
         _write_save_session(story, root, project, at, ids)
-        folder = root
-        if story.location is not StagingLocation.GLOBAL:
-            folder = _staging_folder(story.location, project, bases or {})
+        folder = root if story.is_global else project / ".claude" / "memory" / ".staging"
         _write_staged_files(story, folder, project, at)
         made.append(DemoSave(project, story.state))
     return tuple(made)
-
-
-def _staging_folder(
-    location: StagingLocation, project: Path, bases: Mapping[StagingLocation, Path]
-) -> Path:
-    if location not in bases:
-        return project / ".claude" / "memory" / ".staging"
-    seed = os.path.realpath(project)
-    if location is not StagingLocation.TMP:
-        seed = f"{os.geteuid()}:{seed}"
-    mark = hashlib.sha256(seed.encode()).hexdigest()[:12]
-    return bases[location] / f".claude-memory-staging-{mark}"
 
 
 def _write_staged_files(story: SaveStory, folder: Path, project: Path, at: datetime) -> None:
@@ -288,12 +266,13 @@ def _write_save_session(
         ids.uuid(), str(project), CURRENT_VERSION, "cli", "main", "calm-saving-heron"
     )
     clock = DemoClock(end - timedelta(minutes=4), timedelta(seconds=4), end)
-    sink = FileBuffer(root / "projects" / project_slug(str(project)) / f"{origin.session_id}.jsonl")
+    sink = FileBuffer(origin.transcript(root))
     talk = _SaveConversation(TranscriptChain(origin, ids, clock, sink))
     talk.user(f"Tidy up {story.name} before the release.")
     talk.say("Done: the release notes are in CHANGELOG.md.", 600)
     for _ in range(story.refires + 1):
-        talk.user(_feedback(story), {"isMeta": True})
+        feedback = "inline_save_feedback" if story.is_inline else "save_feedback"
+        talk.user(client_text(feedback), {"isMeta": True})
         if story.is_inline:
             talk.save_inline(story.name)
         else:
@@ -302,24 +281,6 @@ def _write_save_session(
         clock.at = clock.end = end + timedelta(seconds=15)
         talk.user("Thanks, that is all.")
     sink.save()
-
-
-def _feedback(story: SaveStory) -> str:
-    names = ("decision", "runbook")
-    lines = [
-        "Stop hook feedback:",
-        "The following items should be saved as memories before stopping:",
-        *(f"- [{name.upper()}] score 0.72" for name in names),
-        "",
-    ]
-    if story.is_inline:
-        categories = [{"category": name, "score": 0.7} for name in names]
-        data = json.dumps({"categories": categories}, indent=2)
-        lines.append(f"<triage_data>\n{data}\n</triage_data>")
-    else:
-        path = f".claude/memory/.staging/{TRIAGE_FILE}"
-        lines.append(f"<triage_data_file>{path}</triage_data_file>")
-    return "\n".join(lines)
 
 
 @dataclass

@@ -44,12 +44,11 @@ class LineOrigin:
     nickname: str
 
     def fields(self) -> DemoJson:
-        return {
-            "cwd": self.cwd,
-            "sessionId": self.session_id,
-            "version": self.version,
-            "gitBranch": self.branch,
-        }
+        return shape("origin", origin=self)
+
+    def transcript(self, root: Path) -> Path:
+        """Return the session's file in the client's folder."""
+        return root / "projects" / project_slug(self.cwd) / f"{self.session_id}.jsonl"
 
 
 def encode_json(content: object) -> bytes:
@@ -129,13 +128,6 @@ def write_file(path: Path, content: bytes) -> None:
     make_private_folder(path.parent)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb") as file:
         file.write(content)
-
-
-def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file; a reader sees the old one or the new one, never half of it."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    write_file(temporary, content)
-    temporary.replace(path)
 
 
 def set_time(path: Path, moment: datetime) -> None:
@@ -310,6 +302,9 @@ class SessionBuilder:
     @property
     def transcript(self) -> Path:
         return self.chain.sink.path
+
+    def agent_transcript(self, agent_id: str) -> Path:
+        return self.transcript.with_suffix("") / "subagents" / f"agent-{agent_id}.jsonl"
 
     def next_call(self, growth: int) -> DemoToolCall:
         """Return the next tool call, sized by the tokens that it brings."""

@@ -1,15 +1,14 @@
 """Keep some sessions of the demo growing, one event at a time, as if people were at work."""
 
-from __future__ import annotations
-
 import json
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, takewhile
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
+from ...core.files.file_operations import write_file_atomically
 from .conversation_writer import AnswerUsage, CostTotals, PendingToolCall
 from .demo_conversation import (
     FIRST_TOKENS,
@@ -17,7 +16,6 @@ from .demo_conversation import (
     AgentConversation,
     LaunchedAgent,
     MainConversation,
-    agent_transcript,
 )
 from .demo_data import TEXTS, DemoJson, client_text
 from .demo_folder import DemoFolder, find_entry, set_status
@@ -30,14 +28,10 @@ from .demo_transcript import (
     SessionBuilder,
     TranscriptChain,
     encode_json,
-    replace_file,
     to_millis,
     write_file,
 )
 from .stories import LAUNCHES, STORIES, AgentLaunch
-
-if TYPE_CHECKING:
-    import threading
 
 
 def resume_conversation(
@@ -176,7 +170,7 @@ class GrowingSession:
 
     def _begin_agent(self, agent: LaunchedAgent) -> AgentConversation:
         talk = self.talk
-        path = agent_transcript(talk.builder.transcript, agent.agent_id)
+        path = talk.builder.agent_transcript(agent.agent_id)
         talk.builder.transcript.stat()  # a folder that somebody removed must not come back
         write_file(path, b"")
         run = AgentConversation(talk, agent, LineAppender(path), talk.chain.clock)
@@ -189,7 +183,7 @@ class GrowingSession:
             run.write_blocked_result(run.task.rejected_result, client_text("no_marker"))
             yield
         run.finish()
-        replace_file(run.sidecar, encode_json(run.meta() | {"finished": True}))
+        write_file_atomically(run.sidecar, encode_json(run.meta() | {"finished": True}))
         yield
         self.talk.notify(run)
         self._set_status("busy")
@@ -239,9 +233,9 @@ TRACKS: dict[str, Callable[[GrowingSession], Iterator[None]]] = {
 class DemoWriter:
     """Appends to the growing sessions of a demo folder, one event a step."""
 
-    def __init__(self, folder: DemoFolder, seed: int = 7, interval_s: float = 1.5) -> None:
+    def __init__(self, folder: DemoFolder, interval_s: float = 1.5) -> None:
         self._folder = folder
-        self._rng = Random(f"writer {seed}")  # noqa: S311 - repeatable on purpose
+        self._rng = Random("writer 7")  # noqa: S311 - repeatable on purpose
         self._interval = interval_s
         self._playing: list[tuple[DemoClock, Iterator[None]]] = []
         self._steps = 0

@@ -12,9 +12,7 @@ from .conversation_writer import (
     text_block,
     thinking_block,
     tool_result_block,
-    tool_use_block,
 )
-from .demo_conversation import agent_call, agent_transcript
 from .demo_data import (
     CLIENT,
     SUMMARIES,
@@ -39,7 +37,7 @@ from .demo_transcript import (
 
 
 def _direct_call(tool_use_id: str, call: DemoToolCall) -> DemoJson:
-    return tool_use_block(tool_use_id, call) | {"caller": {"type": "direct"}}
+    return call.block(tool_use_id) | {"caller": {"type": "direct"}}
 
 
 def _open_agent(builder: SessionBuilder, sink: FileBuffer, agent_id: str) -> TranscriptChain:
@@ -150,9 +148,9 @@ def write_foreground_agent(
     """Write an agent that the main conversation waits for."""
     ids, agent_id = talk.chain.ids, talk.chain.ids.agent()
     tool_use_id = ids.tool_use()
-    blocks = [_direct_call(tool_use_id, agent_call(task))]
+    blocks = [_direct_call(tool_use_id, task.call())]
     asked_by = talk.answer(blocks, split_usage(tokens, talk.tokens, 310))[-1]
-    sink = FileBuffer(agent_transcript(builder.transcript, agent_id))
+    sink = FileBuffer(builder.agent_transcript(agent_id))
     inner = NewerConversation(_open_agent(builder, sink, agent_id), task.model)
     inner.prompt(task.prompt)
     for number, call in enumerate(_agent_calls(builder, task, 900)):
@@ -263,7 +261,7 @@ class OlderConversation:
     def start_task(self, task: AgentTask, tokens: int) -> tuple[str, str]:
         """Write the Task call; return its id and the line that made it."""
         tool_use_id = self.chain.ids.tool_use()
-        call = replace(agent_call(task), name="Task")
+        call = replace(task.call(), name="Task")
         return tool_use_id, self.answer([_direct_call(tool_use_id, call)], tokens, 260)[-1]
 
     def finish_task(self, task: AgentTask, agent_id: str, tool_use_id: str, asked_by: str) -> None:
@@ -305,7 +303,7 @@ def write_inlined_agent(
     for number, call in enumerate(_agent_calls(builder, task, 500)):
         seen = OLDER_AGENT_TOKENS + number * OLDER_CALL_TOKENS
         message_id = ids.message()
-        block = tool_use_block(ids.tool_use(), call)
+        block = call.block(ids.tool_use())
         usage = split_usage(seen, before, PLACEHOLDER_OUTPUTS[1])
         message = older_answer(OLDER_AGENT_MODEL, message_id, block, usage)
         add_line({"type": "assistant", "message": message, "requestId": ids.request()})

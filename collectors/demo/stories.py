@@ -1,6 +1,5 @@
 """The demo's sessions as demo.toml lists them, and what each of their steps writes."""
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -13,8 +12,6 @@ from .demo_conversation import (
     AgentConversation,
     LaunchedAgent,
     MainConversation,
-    agent_call,
-    agent_transcript,
 )
 from .demo_data import RAW, TASKS, DemoJson, DemoToolCall, client_text
 from .demo_transcript import (
@@ -25,7 +22,6 @@ from .demo_transcript import (
     IdGenerator,
     SessionBuilder,
     TranscriptChain,
-    project_slug,
 )
 from .older_clients import OLDER_STORIES, rising_steps
 
@@ -54,8 +50,8 @@ def open_session(story: DemoStory, root: Path, now: datetime, rng: Random) -> Se
     origin = story.origin(ids.uuid(), rng.choice(NICKNAMES))
     end, pace = now - timedelta(**story.ended), timedelta(seconds=story.pace_s)
     clock = DemoClock(end - pace * story.answers, pace, end)
-    path = root / "projects" / project_slug(story.project.cwd) / f"{origin.session_id}.jsonl"
-    return SessionBuilder(story, TranscriptChain(origin, ids, clock, FileBuffer(path)))
+    sink = FileBuffer(origin.transcript(root))
+    return SessionBuilder(story, TranscriptChain(origin, ids, clock, sink))
 
 
 def write_story(
@@ -72,7 +68,7 @@ def write_story(
 
 
 class StoryConversation(MainConversation):
-    """A main conversation that is written step by step; each step is a method."""
+    """A main conversation that is written step by step; demo.toml names the methods."""
 
     def __init__(self, builder: SessionBuilder, earlier: dict[str, SessionBuilder]) -> None:
         super().__init__(builder)
@@ -81,7 +77,7 @@ class StoryConversation(MainConversation):
     def write_steps(self, steps: tuple[DemoJson, ...] | list[DemoJson]) -> None:
         for step in steps:
             arguments = dict(step)
-            STEPS[arguments.pop("do")](self, **arguments)
+            getattr(self, arguments.pop("do"))(**arguments)
 
     def write_turn(self, prompt: str, until: int, calls: int) -> None:
         """Write a prompt, `calls` tool calls, and an answer at `until` tokens."""
@@ -93,6 +89,10 @@ class StoryConversation(MainConversation):
         for tokens in steps:
             self.use_tool(tokens)
         self.reply(self.builder.closing(), until, 240)
+
+    def prompt_first_launch(self) -> None:
+        """Write the first of the prompts that the session continues with while the demo runs."""
+        self.prompt(LAUNCHES[0].prompt)
 
     def use_tools(self, until: int, calls: int) -> None:
         for tokens in (FIRST_TOKENS, *rising_steps(FIRST_TOKENS, until, calls)):
@@ -113,7 +113,7 @@ class StoryConversation(MainConversation):
         self, launched: LaunchedAgent, parent: AgentConversation | None = None
     ) -> AgentConversation:
         builder = self.builder
-        sink = FileBuffer(agent_transcript(builder.transcript, launched.agent_id))
+        sink = FileBuffer(builder.agent_transcript(launched.agent_id))
         began = (parent or self).chain.clock.at
         clock = DemoClock(began, AGENT_PACE, self.chain.clock.end)
         run = AgentConversation(self, launched, sink, clock, parent)
@@ -122,7 +122,7 @@ class StoryConversation(MainConversation):
             run.use_tool(builder.next_remark(), builder.next_call(2_000))
         for name in run.task.helpers:
             helper = TASKS[name]
-            tool_use_id = run.use_tool(f"{helper.description}.", agent_call(helper))
+            tool_use_id = run.use_tool(f"{helper.description}.", helper.call())
             self._run_agent(LaunchedAgent(helper, self.chain.ids.agent(), tool_use_id), run)
             self.agents += 1
         if run.task.rejected_result is not None:
@@ -171,22 +171,3 @@ class StoryConversation(MainConversation):
         rng.seed(self.builder.story.title)
         self.write_steps(steps)
         rng.setstate(state)
-
-
-STEPS: dict[str, Callable[..., object]] = {
-    "turn": StoryConversation.write_turn,
-    "prompt": StoryConversation.prompt,
-    "tool_uses": StoryConversation.use_tools,
-    "agents": StoryConversation.run_agents,
-    # The first of the prompts that the session continues with while the demo runs.
-    "first_launch": lambda talk: talk.prompt(LAUNCHES[0].prompt),
-    "plan": StoryConversation.show_plan,
-    "compact": StoryConversation.compact,
-    "running_tests": StoryConversation.run_tests,
-    "permission_prompt": StoryConversation.ask_permission,
-    "too_long": StoryConversation.write_prompt_too_long,
-    "cost": StoryConversation.write_cost,
-    "copy": StoryConversation.copy_session,
-    "aside": StoryConversation.write_aside,
-}
-"""What each step of demo.toml writes."""

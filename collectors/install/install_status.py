@@ -274,7 +274,7 @@ class _StatusReader:
             self._add_error(folder, error)
         except NotSafeError:
             # Another plugin of that name is its author's.
-            return None
+            pass
         return None
 
     def _add_error(self, path: Path, error: Exception) -> None:

@@ -32,23 +32,6 @@ ANSWER_FAULTS: Final = "answering"  # no log: names the file of the faults of an
 ROTATE_BYTES: Final = 4 * 1024 * 1024
 """A file of this size is renamed: readers read such a file at once, and remove it as a whole."""
 
-RECORD_BYTES: Final = 32 * 1024  # kept of one stdin; the client's largest field can have 50 MB
-TEXT_CHARS: Final = 2000  # of one field: a transcript holds every text in full
-SIZE_ONLY_FIELDS: Final = frozenset(
-    {
-        "action",  # of an elicitation: what a person answered
-        "content",
-        "delta",
-        "permission_suggestions",
-        "prompt",
-        "requested_schema",
-        "tool_calls",
-        "tool_input",  # may hold secrets; the transcript has it
-        "tool_response",
-    }
-)
-"""Fields of which only the size is noted."""
-
 FAULT_CHARS: Final = 400  # of one fault
 FAULTS_BYTES: Final = 16 * 1024  # a file of faults of this size replaces the one before it
 FOLDER_MODE: Final = 0o700
@@ -147,6 +130,24 @@ def _rotate(path: str, full: os.stat_result) -> None:
     except FileNotFoundError:
         # Another writer was faster.
         return
+
+
+RECORD_BYTES: Final = 32 * 1024  # kept of one stdin; the client's largest field can have 50 MB
+TEXT_CHARS: Final = 2000  # of one field: a transcript holds every text in full
+SIZE_ONLY_FIELDS: Final = frozenset(
+    {
+        "action",  # of an elicitation: what a person answered
+        "content",
+        "delta",
+        "permission_suggestions",
+        "prompt",
+        "requested_schema",
+        "tool_calls",
+        "tool_input",  # may hold secrets; the transcript has it
+        "tool_response",
+    }
+)
+"""Fields of which only the size is noted."""
 
 
 def _record_line(event: str, given: bytes) -> bytes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ctxtop.collectors.claude_code.own_files import LogReader
 from ctxtop.collectors.plugin.state_files import record_answer
+from ctxtop.core.model.problem import ProblemReporter
 from ctxtop.core.store.log_records import AnswerItemRecord
 from ctxtop.core.store.queries.agent_queries import answer_items
 from ctxtop.core.store.queries.log_queries import bad_log_lines
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 def read(store: Path) -> set[str]:
     with closing(Writer(store)) as writer:
-        return LogReader(writer, print, print).read()
+        return LogReader(writer, ProblemReporter(print, print, print)).read()
 
 
 def rows(store: Path, feature: str) -> list[AnswerItemRecord]:

@@ -19,6 +19,7 @@ from ctxtop.collectors.claude_code import own_files
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.own_files import CUT_OFF_REASON, LogReader, own_log_folder
 from ctxtop.collectors.claude_code.own_log_records import HOOK_EVENTS
+from ctxtop.core.model.problem import ProblemReporter
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries, session_queries
 from ctxtop.core.store.transcript_records import LogKind
@@ -410,7 +411,7 @@ def test_killed_between_any_two_statements_and_read_again(
         assert done.returncode in {0, -signal.SIGKILL}, done.stderr.decode()
         killed += done.returncode != 0
     with closing(Writer(store)) as writer:
-        reader = LogReader(writer, lambda _: None, lambda _: None)
+        reader = LogReader(writer, ProblemReporter(print, print, print))
         reader.read()
         reader.read()
 

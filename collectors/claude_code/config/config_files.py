@@ -1,33 +1,27 @@
 """Reads configuration files that others may write to, and follows their changes in the store."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from ....core.files.safe_open import NOT_REGULAR_FILE, open_regular
+from ....core.model.problem import ProblemReporter
 from ....core.store.config_records import (
     DefinitionRecord,
     FileMark,
     SaveFileRecord,
     SettingsFileRecord,
     mark_gone,
-    save_records,
 )
 from ....core.store.queries.config_queries import SeenFile, files_seen
 from ....core.store.writer import Writer
 from ....core.transcript.raw_lines import timestamp_to_ms
 from ....core.transcript.sanitize import sanitize_title
-
-if TYPE_CHECKING:
-    from ....core.model.problem import ProblemReporter
-
 
 MAX_JSON_ITEMS: Final = 100  # of a list or an object; the longest that were seen have about 30
 MAX_JSON_DEPTH: Final = 8  # levels of an object that is kept whole
@@ -284,14 +278,14 @@ class FileFollower(Generic[RecordT]):
         writer: Writer,
         problems: ProblemReporter,
         table: str,
-        save: Callable[[Writer, list[RecordT]], None] | None = None,
+        save: Callable[[Writer, list[RecordT]], None],
         fix: str | None = None,
     ) -> None:
-        """Save with `save_records`, or with `save`; problems are reported only with a `fix`."""
+        """Problems of the files are reported only with a `fix`."""
         self._writer: Final = writer
         self._problems: Final = problems
         self._table: Final = table
-        self._save: Final[Callable[[Writer, list[RecordT]], None] | None] = save
+        self._save: Final[Callable[[Writer, list[RecordT]], None]] = save
         self._fix: Final = fix
         self._known: Final = files_seen(writer.connection, table)
 
@@ -325,10 +319,7 @@ class FileFollower(Generic[RecordT]):
         if not changed and not gone:
             return
         with self._writer.transaction():
-            if self._save:
-                self._save(self._writer, changed)
-            else:
-                save_records(self._writer, self._table, changed)
+            self._save(self._writer, changed)
             mark_gone(self._writer, self._table, gone)
         for path in gone:
             self._problems.resolve(path)

@@ -1,7 +1,5 @@
 """Keeps the stored configuration current: settings without secrets, definitions, plugins."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -12,9 +10,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ....core.measure.effective_config import MANAGED_DROP_INS_FOLDER
+from ....core.model.problem import ProblemReporter
 from ....core.store.config_records import (
     DEFINITIONS_TABLE,
     SETTINGS_TABLE,
@@ -27,11 +26,13 @@ from ....core.store.config_records import (
     SettingsFileRecord,
     SettingValue,
     save_plugins,
+    save_records,
     save_settings,
 )
 from ....core.store.queries import config_queries as queries
 from ....core.store.writer import Writer
 from ....core.transcript.sanitize import sanitize_path
+from ..discover import ClaudeFolder
 from .config_files import (
     MAX_JSON_ITEMS,
     ConfigPath,
@@ -63,38 +64,7 @@ from .definition_files import (
 from .memory_saves_reader import MemoryPluginFollower, SaveFollower, is_memory_plugin
 from .save_files import SystemFolders, find_system_folders
 
-if TYPE_CHECKING:
-    from ....core.model.problem import ProblemReporter
-    from ..discover import ClaudeFolder
-
-
 MAX_SETTINGS_BYTES: Final = 1024 * 1024  # bytes; long lists of permissions make about 50,000
-_SETTINGS: Final = (
-    "model autoCompactEnabled autoCompactWindow precomputeCompactionEnabled idleCompaction "
-    "disableAllHooks allowManagedHooksOnly cleanupPeriodDays outputStyle"
-)
-_VARIABLES: Final = (
-    "ANTHROPIC_DEFAULT_HAIKU_MODEL ANTHROPIC_DEFAULT_OPUS_MODEL "
-    "ANTHROPIC_DEFAULT_SONNET_MODEL ANTHROPIC_MODEL ANTHROPIC_SMALL_FAST_MODEL "
-    "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE CLAUDE_CODE_AUTO_COMPACT_WINDOW "
-    "CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE CLAUDE_CODE_DISABLE_1M_CONTEXT "
-    "CLAUDE_CODE_DISABLE_PRECOMPACT_SKIP CLAUDE_CODE_MAX_CONTEXT_TOKENS "
-    "CLAUDE_CODE_MAX_OUTPUT_TOKENS CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS "
-    "CLAUDE_CODE_SKIP_PROMPT_HISTORY CLAUDE_CODE_SUBAGENT_MODEL DISABLE_AUTO_COMPACT "
-    "DISABLE_COMPACT"
-)
-"""Switches of the context (claude-code-formats 3.5, 4.1); any other variable may be a secret."""
-
-_MASK: Final = "…"
-_SECRET_PATTERNS: Final = (
-    (re.compile(r"(?i)(\w*(?:key|token|secret|passw)\w*\s*[=:]\s*)[^\s\"']+"), rf"\1{_MASK}"),
-    (re.compile(r"(?i)(--\w*(?:key|token|secret|passw)[\w-]*[ =])[^\s]+"), rf"\1{_MASK}"),
-    (re.compile(r"(?i)\b(bearer|basic) +[\w.~+/=-]+"), rf"\1 {_MASK}"),
-    (re.compile(r"\b(sk|xox\w|gh\w|glpat|AKIA)[-_]?[\w-]{12,}"), _MASK),
-    (re.compile(r"//[^/\s@]+@"), f"//{_MASK}@"),
-    (re.compile(r"(https?://[^\s?\"']+)\?[^\s\"']*"), rf"\1?{_MASK}"),
-)
-"""Secrets in a command: assignments, headers, keys, URLs."""
 
 
 def read_settings(found: ConfigPath, scope: ConfigScope, project: str | None) -> SettingsFileRecord:
@@ -115,11 +85,40 @@ def _read_fields(data: bytes) -> dict[str, Any]:
     return {"values": _setting_values(settings), "hooks": _read_hooks(settings)}
 
 
+_MASK: Final = "…"
+_SECRET_PATTERNS: Final = (
+    (re.compile(r"(?i)(\w*(?:key|token|secret|passw)\w*\s*[=:]\s*)[^\s\"']+"), rf"\1{_MASK}"),
+    (re.compile(r"(?i)(--\w*(?:key|token|secret|passw)[\w-]*[ =])[^\s]+"), rf"\1{_MASK}"),
+    (re.compile(r"(?i)\b(bearer|basic) +[\w.~+/=-]+"), rf"\1 {_MASK}"),
+    (re.compile(r"\b(sk|xox\w|gh\w|glpat|AKIA)[-_]?[\w-]{12,}"), _MASK),
+    (re.compile(r"//[^/\s@]+@"), f"//{_MASK}@"),
+    (re.compile(r"(https?://[^\s?\"']+)\?[^\s\"']*"), rf"\1?{_MASK}"),
+)
+"""Secrets in a command: assignments, headers, keys, URLs."""
+
+
 def mask_secrets(command: str) -> str:
     """Mask everything in a command that looks like a key, a password or a token."""
     for pattern, instead in _SECRET_PATTERNS:
         command = pattern.sub(instead, command)
     return command
+
+
+_SETTINGS: Final = (
+    "model autoCompactEnabled autoCompactWindow precomputeCompactionEnabled idleCompaction "
+    "disableAllHooks allowManagedHooksOnly cleanupPeriodDays outputStyle"
+)
+_VARIABLES: Final = (
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL ANTHROPIC_DEFAULT_OPUS_MODEL "
+    "ANTHROPIC_DEFAULT_SONNET_MODEL ANTHROPIC_MODEL ANTHROPIC_SMALL_FAST_MODEL "
+    "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE CLAUDE_CODE_AUTO_COMPACT_WINDOW "
+    "CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE CLAUDE_CODE_DISABLE_1M_CONTEXT "
+    "CLAUDE_CODE_DISABLE_PRECOMPACT_SKIP CLAUDE_CODE_MAX_CONTEXT_TOKENS "
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS "
+    "CLAUDE_CODE_SKIP_PROMPT_HISTORY CLAUDE_CODE_SUBAGENT_MODEL DISABLE_AUTO_COMPACT "
+    "DISABLE_COMPACT"
+)
+"""Switches of the context (claude-code-formats 3.5, 4.1); any other variable may be a secret."""
 
 
 def _setting_values(settings: dict[str, Any]) -> dict[str, SettingValue]:
@@ -210,8 +209,8 @@ class ClientConfigReader:
             _save_all_settings,
             "Claude Code ignores the whole file: correct it",
         )
-        self._definitions: Final[FileFollower[DefinitionRecord]] = FileFollower(
-            writer, problems, DEFINITIONS_TABLE
+        self._definitions: Final = FileFollower(
+            writer, problems, DEFINITIONS_TABLE, _save_definitions
         )
         self._saves: Final = SaveFollower(writer, self._folders, problems)
         self._memory_plugins: Final = MemoryPluginFollower(writer)
@@ -391,6 +390,10 @@ class ClientConfigReader:
         self._plugins = plugins
         # The next refresh begins with the new ones.
         self._pending.clear()
+
+
+def _save_definitions(writer: Writer, definitions: list[DefinitionRecord]) -> None:
+    save_records(writer, DEFINITIONS_TABLE, definitions)
 
 
 def _save_all_settings(writer: Writer, files: list[SettingsFileRecord]) -> None:

@@ -1,14 +1,13 @@
 """Follows claude-memory's logs, installations and files, and changes none of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
+from ....core.model.problem import ProblemReporter
 from ....core.store import config_records
 from ....core.store.queries import config_queries as queries
 from ....core.store.transcript_records import TailState
@@ -33,10 +32,6 @@ from .config_files import (
     read_config_file,
     read_problem,
 )
-
-if TYPE_CHECKING:
-    from ....core.model.problem import ProblemReporter
-
 
 MAX_LOG_FILES: Final = 500  # of one project; claude-memory keeps 14 days of five categories
 MAX_LOG_BYTES: Final = 64 * 1024 * 1024  # of one project; a busy day writes some 100 kB

@@ -47,15 +47,6 @@ _TRANSCRIPT_START: Final = re.compile(r"\s*\{\"(?:parentUuid|isSidechain|type)\"
 STARTED_STATUSES: Final = frozenset({"async_launched", "remote_launched", "teammate_spawned"})
 """Statuses of a tool result that only says that the agent runs elsewhere."""
 
-_DENIAL_TEXT: Final = re.compile(
-    r"(?:Error: )?(?:The user doesn't want to|User (?:rejected|denied)"
-    r"|Permission (?:to use|for this)|Hook PreToolUse|PreToolUse:)"
-)
-_INTERRUPTION_TEXT: Final = re.compile(
-    r"(?:Error: )?\[?(?:Request interrupted|Tool call interrupted|Agent call interrupted"
-    r"|User aborted|Interrupted)"
-)
-"""The start of a tool's error when a person, a rule or a hook denied or interrupted the call."""
 
 _UINT64_MASK: Final = (1 << 64) - 1
 
@@ -219,6 +210,17 @@ def _read_result(offset: int, line: TranscriptLine, texts: Iterable[str]) -> Ret
         return _read_task_result(offset, line, task)
     first = next((text for text in texts if text.startswith(TASK_NOTIFICATION)), "")
     return read_notification(offset, line, first)
+
+
+_DENIAL_TEXT: Final = re.compile(
+    r"(?:Error: )?(?:The user doesn't want to|User (?:rejected|denied)"
+    r"|Permission (?:to use|for this)|Hook PreToolUse|PreToolUse:)"
+)
+_INTERRUPTION_TEXT: Final = re.compile(
+    r"(?:Error: )?\[?(?:Request interrupted|Tool call interrupted|Agent call interrupted"
+    r"|User aborted|Interrupted)"
+)
+"""The start of a tool's error when a person, a rule or a hook denied or interrupted the call."""
 
 
 def _failure_status(line: TranscriptLine, block: RawBlock) -> str:

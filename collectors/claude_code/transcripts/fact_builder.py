@@ -7,7 +7,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ....core.store import transcript_records
 from ....core.store import transcript_records as records
 from ....core.transcript import line_decoder, sanitize
 from ....core.transcript.raw_lines import time_span
@@ -58,12 +57,10 @@ FIELD_SANITIZERS: Final = {
 """By a field's name, which means the same in every kind of record."""
 
 
-def _limit_texts(
-    batch: transcript_records.TranscriptRecords,
-) -> transcript_records.TranscriptRecords:
+def _limit_texts(batch: records.TranscriptRecords) -> records.TranscriptRecords:
     changed: dict[str, Any] = {
         name: tuple(map(_limit_record, value))
-        for name in transcript_records.TranscriptRecords.__struct_fields__
+        for name in records.TranscriptRecords.__struct_fields__
         if name != "ended_calls" and type(value := getattr(batch, name)) is tuple and value
     }
     if batch.ended_calls:
@@ -110,9 +107,9 @@ _FIELDS: Final[dict[type[msgspec.Struct], str]] = {
 
 
 class FactBuilder:
-    def __init__(self, source: transcript_records.SourceFile, *, at_file_start: bool) -> None:
+    def __init__(self, source: records.SourceFile, *, at_file_start: bool) -> None:
         self.source: Final = source
-        self.is_agent: Final = source.kind is transcript_records.FileKind.AGENT
+        self.is_agent: Final = source.kind is records.FileKind.AGENT
         self.lines = 0
         self.times: list[str] = []
         self.cwd = self.version = ""
@@ -127,8 +124,8 @@ class FactBuilder:
         self.unknown: Counter[str] = Counter()
         self._chain_cwd = ""
         self._records: defaultdict[str, list[msgspec.Struct]] = defaultdict(list)
-        self._replies: list[transcript_records.ReplyRecord] = []
-        self._bad: list[transcript_records.BadLine] = []
+        self._replies: list[records.ReplyRecord] = []
+        self._bad: list[records.BadLine] = []
         self._bad_lines = 0
 
     def add(self, *found: msgspec.Struct | None) -> None:
@@ -139,8 +136,8 @@ class FactBuilder:
 
     def add_bad_line(self, offset: int, line: bytes, reason: str) -> None:
         self._bad_lines += 1
-        if len(self._bad) < transcript_records.MAX_BAD_LINES_PER_FILE:
-            self._bad.append(transcript_records.BadLine(offset, len(line), reason))
+        if len(self._bad) < records.MAX_BAD_LINES_PER_FILE:
+            self._bad.append(records.BadLine(offset, len(line), reason))
 
     def count_type(self, kind: str, *, known: bool) -> None:
         if known:
@@ -161,11 +158,11 @@ class FactBuilder:
         """Whether a line in a session's file belongs to an agent (clients up to 2.0)."""
         return bool(line.is_sidechain) and not self.is_agent
 
-    def build(self) -> transcript_records.TranscriptRecords:
+    def build(self) -> records.TranscriptRecords:
         opened_at, started_at, last_at = time_span(self.times)
         lists: dict[str, Any] = {name: tuple(found) for name, found in self._records.items()}
         return _limit_texts(
-            transcript_records.TranscriptRecords(
+            records.TranscriptRecords(
                 lines=self.lines,
                 session=records.SessionRecord(
                     started_at=started_at,
@@ -212,14 +209,8 @@ class FactBuilder:
         if not parent and line.type == "derived-from":
             # Client 2.1.329 names other sources too: those of an import.
             sources = line_decoder.decode_list(line.sessions, line_decoder.SourceSession)
-            parent = next(
-                (
-                    each.id
-                    for each in sources
-                    if each.id and each.via in {"branch", "fork", "background"}
-                ),
-                None,
-            )
+            forked = (each.id for each in sources if each.via in {"branch", "fork", "background"})
+            parent = next(filter(None, forked), None)
         if parent and (parent := sanitize.sanitize_title(parent).lower()):
             self.session.setdefault("forked_from", parent)
 
@@ -234,4 +225,4 @@ class FactBuilder:
                 # Of the earlier answers one stays: it shows that an answer with the last one's
                 # id, of an earlier batch, has ended.
                 del self._replies[:-1]
-            self._replies.append(transcript_records.ReplyRecord(offset, message_id, line.at, text))
+            self._replies.append(records.ReplyRecord(offset, message_id, line.at, text))

@@ -1,9 +1,7 @@
 """Turns a transcript's lines into records; only lines that need it are decoded whole."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -27,12 +25,10 @@ from ....core.transcript.line_decoder import (
 from ....core.transcript.line_types import LineGlance, MessageGlance
 from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_title
+from ..tail import LineBlock
 from . import agent_results, client_output, turn_tracking
 from .api_requests import REQUEST_TYPE, read_request_line, read_request_part
 from .fact_builder import FactBuilder
-
-if TYPE_CHECKING:
-    from ..tail import LineBlock
 
 
 def _index_answer(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:

@@ -1,10 +1,9 @@
 """Summaries that ctxtop wrote, what a summary replaced, and which results the client cleared."""
 
-from __future__ import annotations
-
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -29,10 +28,6 @@ from ....core.transcript.conversation import (
 from ....core.transcript.entry_decoder import decode_parts, iter_entries, iter_lines
 from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_text, sanitize_title
-
-if TYPE_CHECKING:
-    import sqlite3
-
 
 PROGRESS_LINES: Final = 2_000  # lines between two reports of how much is read
 

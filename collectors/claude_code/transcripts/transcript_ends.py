@@ -129,12 +129,12 @@ def _texts(entry: Entry, kind: PartKind) -> str:
 RECENT_BYTES: Final = 6 * 1024 * 1024  # read in 0.2 s; recorded segments have up to 4 MB
 
 
-def read_recent_entries(path: Path, most: int = RECENT_BYTES) -> list[Entry]:
-    """Read the entries of a context from the last `most` bytes of its file; raises OSError.
+def read_recent_entries(path: Path) -> list[Entry]:
+    """Read a context's entries from the end of its file; raises OSError.
 
     A session's file is read without its agents' entries. Lines count from where reading begins.
     """
-    entries = iter_entries(path, find_recent_start(path, most))
+    entries = iter_entries(path, find_recent_start(path, RECENT_BYTES))
     return [*(entries if path.parent.name == "subagents" else without_sidechains(entries))]
 
 
