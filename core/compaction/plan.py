@@ -200,6 +200,13 @@ def refusal_error(
     return CompactionRefusedError(kind, [Refusal(check, why, what_to_do)])
 
 
+def refuse_if_any(kind: RefusalKind, refusals: Iterable[Refusal]) -> None:
+    """Raise CompactionRefusedError with all refusals, if there are any."""
+    found = list(refusals)
+    if found:
+        raise CompactionRefusedError(kind, found)
+
+
 DEFAULT_TARGET_SHARE: Final = 0.5
 """Share of the effective window (compaction.md 7.5; oh-my-opencode has the same)."""
 

@@ -123,10 +123,8 @@ def _undo_operations(
     require_idle(session, path, session_id, own.size if own else 0)
     with _restored_file(receipt, numbers, state_folder, own) as chunks:
         new = files.write_temporary(path, chunks, seen)
-    try:
-        refusals = [*verify_permissions(new, seen)]
-        if refusals:
-            raise CompactionRefusedError(RefusalKind.UNVERIFIED, refusals)
+    with files.removed_on_error(new):
+        plans.refuse_if_any(RefusalKind.UNVERIFIED, verify_permissions(new, seen))
         sha256, size = files.hash_file(new)
         if own is not None:
             _require_base(receipt, numbers, sha256)
@@ -134,9 +132,6 @@ def _undo_operations(
                 parents = new_parents(lines, _operations_in(receipt, numbers))
             append_later_lines(new, path, own.size, parents)
         session.read_entries(new)
-    except BaseException:
-        files.remove_if_present(new)
-        raise
     undone = tuple(sorted({*receipt.now.undone, *numbers}))
     version = WrittenVersion(sha256, size, undone, mixed=own is None)
     commit(
