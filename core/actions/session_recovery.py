@@ -265,17 +265,14 @@ def _summarise(options: RecoveryOptions, context: RecoveryContext) -> Operation 
     def read_known(path: Path, start: int = 0, /) -> Iterator[Entry]:
         return (each for each in iter_entries(path, start) if each.offset <= newest_offset)
 
-    target, summary = options.target, options.summary
+    target, settings = options.target, options.summary
     source = PlanSource(
         target.session_id, target.transcript, options.counter_of, read_entries=read_known
     )
     conversation = read_conversation(source, context.view)
-    keep_messages = summary.keep_messages
     while True:
-        operation = summarise_by_rules(
-            conversation, keep_messages, summary.template, summary.budget, summary.selection
-        )
+        operation = summarise_by_rules(conversation, settings)
         is_done = not isinstance(operation, Refusal) and context.fits_after([operation])
-        if is_done or keep_messages <= 1:
+        if is_done or settings.keep_messages <= 1:
             return operation
-        keep_messages //= 2
+        settings = replace(settings, keep_messages=settings.keep_messages // 2)

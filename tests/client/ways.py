@@ -23,7 +23,7 @@ from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.token_samples import read_estimator
-from ctxtop.core.summaries.summary_building import SummaryBudget
+from ctxtop.core.summaries.summary_building import SummaryBudget, SummarySettings
 from ctxtop.core.summaries.summary_facts import EIGHT_SECTIONS
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
@@ -159,7 +159,7 @@ def worth_it(plan: CompactionPlan) -> CompactionPlan:
 
 
 def _summary(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
-    return summarise_by_rules(whole, 2, EIGHT_SECTIONS, SummaryBudget(2_000))
+    return summarise_by_rules(whole, SummarySettings(EIGHT_SECTIONS, SummaryBudget(2_000), 2))
 
 
 def _cut(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
