@@ -108,14 +108,13 @@ def recovery_options(
 ) -> RecoveryOptions:
     """Return what the policy allows; `db` is read as long as the options are used."""
     window, policy = access.session.context.window, access.policy
-    reserves = map(policy.integer, ("limit.output_reserve", "limit.autocompact_buffer"))
     return RecoveryOptions(
         target=access.target,
         settings=recovery_run.read_recovery_settings(policy),
         counter_of=read_estimator(db).for_model,
         window_tokens=None if window.source is ClaimSource.ASSUMED else window.tokens,
         # With so much free the client does not compact at once what was just recovered.
-        reserve_tokens=sum(reserve or 0 for reserve in reserves),
+        reserve_tokens=policy.reserve_tokens,
         confirmed=confirmed,
         summary=read_summary_settings(policy),
     )

@@ -196,7 +196,7 @@ def breaker_ends_at(runs: Iterable[int]) -> int | None:
 def _check_fill(policy: Policy, context: Context) -> AutomationDecision:
     if context.tokens is None or context.ratio is None:
         return _deny("unknown", "its context is unknown")
-    least = policy.integer("compact.min_tokens") or 0
+    least = policy.count("compact.min_tokens")
     if context.tokens < least:
         return _deny("small", f"{context.tokens:,} tokens are fewer than {least:,}")
     thresholds = _compacting_thresholds(policy, context)
@@ -236,7 +236,7 @@ def _check_pace(policy: Policy, state: AutomationInput) -> AutomationDecision:
     if not state.runs:
         return _allow("cooldown", "there was no run")
     starts = [run.began_at for run in state.runs]
-    left_ms = starts[-1] + (policy.integer("compact.cooldown_s") or 0) * 1000 - state.now_ms
+    left_ms = starts[-1] + policy.count("compact.cooldown_s") * 1000 - state.now_ms
     if left_ms > 0:
         return _deny("cooldown", f"it cools down for {-(-left_ms // 1000)} s more")
     within = [at for at in starts if 0 <= state.now_ms - at < HOUR_MS]

@@ -69,6 +69,9 @@ class Refusal(msgspec.Struct, frozen=True):
     why: str  # one line
     what_to_do: str  # one line
 
+    def __str__(self) -> str:
+        return f"{self.check}: {self.why}: {self.what_to_do}"
+
 
 class ProtectedTokens(msgspec.Struct, frozen=True):
     why: str
@@ -189,9 +192,7 @@ class CompactionRefusedError(Exception):
     def __init__(self, kind: RefusalKind, refusals: Sequence[Refusal]) -> None:
         self.kind = kind
         self.refusals = tuple(refusals)
-        super().__init__(
-            "; ".join(f"{each.check}: {each.why}: {each.what_to_do}" for each in refusals)
-        )
+        super().__init__("; ".join(map(str, refusals)))
 
 
 def refusal_error(

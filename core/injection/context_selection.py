@@ -129,20 +129,16 @@ def injection_limits(policy: Policy) -> InjectionLimits | None:
     """Read the limits (requirements 2.2); None if the policy switches injection off."""
     if "injection" in policy.texts("disabled_modules"):
         return None
-
-    def limit(name: str) -> int:
-        return policy.integer(f"injection.{name}") or 0
-
     return InjectionLimits(
         all_projects=policy.text("injection.same_type_scope") == "all",
-        task_description_chars=limit("task_desc"),
-        plan_chars=limit("plan"),
-        sibling=limit("sibling"),
-        same_type=limit("same_type"),
-        cross_session=limit("cross_session"),
-        tagged=limit("tagged"),
-        fallback=limit("fallback"),
-        budget=limit("budget"),
+        task_description_chars=policy.count("injection.task_desc"),
+        plan_chars=policy.count("injection.plan"),
+        sibling=policy.count("injection.sibling"),
+        same_type=policy.count("injection.same_type"),
+        cross_session=policy.count("injection.cross_session"),
+        tagged=policy.count("injection.tagged"),
+        fallback=policy.count("injection.fallback"),
+        budget=policy.count("injection.budget"),
     )
 
 

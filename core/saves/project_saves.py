@@ -82,12 +82,10 @@ def check_plugin(plugin: MemoryPluginRecord) -> PluginCompatibility:
         missing = "SKILL.md" if plugin.skill_takes_file is None else "memory_triage.py"
         fit, reason = PluginFit.UNKNOWN, f"{missing} was not found"
     elif plugin.triage_writes_file and not plugin.skill_takes_file:
-        fit, reason = (
-            PluginFit.BROKEN,
-            (
-                "old skill, new triage: the skill does not know <triage_data_file>, so every save"
-                " fails in silence; update SKILL.md, or take memory_triage.py back"
-            ),
+        fit = PluginFit.BROKEN
+        reason = (
+            "old skill, new triage: the skill does not know <triage_data_file>, so every save"
+            " fails in silence; update SKILL.md, or take memory_triage.py back"
         )
     else:
         skill = "new" if plugin.skill_takes_file else "old"

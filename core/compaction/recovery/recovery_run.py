@@ -71,28 +71,25 @@ class RecoverySettings(msgspec.Struct, frozen=True):
 
 
 def read_recovery_settings(policy: Policy) -> RecoverySettings:
-    def integer(key: str) -> int:
-        return policy.integer(key) or 0
-
     return RecoverySettings(
         step_order=tuple(map(RecoveryStep, policy.texts("recovery.order"))),
         aggressive=policy.flag("recovery.aggressive"),
         prune_superseded=policy.flag("recovery.dcp"),
         target_ratio=policy.number("recovery.target_ratio") or 0.0,
         chars_per_token=policy.integer("recovery.chars_per_token") or 1,
-        max_truncate=integer("recovery.max_truncate"),
-        min_output_chars=integer("recovery.min_output"),
-        max_revert=integer("recovery.max_revert"),
-        min_messages=integer("recovery.min_messages"),
-        max_empty_fix=integer("recovery.max_empty_fix"),
+        max_truncate=policy.count("recovery.max_truncate"),
+        min_output_chars=policy.count("recovery.min_output"),
+        max_revert=policy.count("recovery.max_revert"),
+        min_messages=policy.count("recovery.min_messages"),
+        max_empty_fix=policy.count("recovery.max_empty_fix"),
         steps_to_confirm=frozenset(map(RecoveryStep, policy.texts("recovery.confirm"))),
-        cooldown_ms=integer("compact.cooldown_s") * 1000,
+        cooldown_ms=policy.count("compact.cooldown_s") * 1000,
         retry=RecoveryRetry(
-            max_attempts=integer("recovery.retry.max"),
-            initial_ms=integer("recovery.retry.initial_ms"),
+            max_attempts=policy.count("recovery.retry.max"),
+            initial_ms=policy.count("recovery.retry.initial_ms"),
             factor=policy.number("recovery.retry.factor") or 1.0,
-            max_ms=integer("recovery.retry.max_ms"),
-            window_ms=integer("recovery.retry.window_s") * 1000,
+            max_ms=policy.count("recovery.retry.max_ms"),
+            window_ms=policy.count("recovery.retry.window_s") * 1000,
         ),
     )
 
