@@ -34,7 +34,7 @@ def plan_conversation(
 ) -> CompactionPlan:
     """Plan what `make_operation` returns for a transcript; a refusal is part of the plan.
 
-    Unlike `plan_transcript` it holds all texts and inputs in memory, and of results
+    Unlike `PlanDraft` it holds all texts and inputs in memory, and of results
     KEPT_RESULT_CHARS. Raises OSError if the file cannot be read.
     """
     with open_transcript(source.path) as file:

@@ -17,6 +17,7 @@ from .transcript_view import FileLine, VisibleBlock
 NEWEST_TURNS: Final = "newest turns"  # only dropping bound thinking (rule T) goes past it
 UNREAD: Final = "cannot be read"  # a field is of another type than any version wrote
 
+_OUTPUT_TAGS: Final = ("<local-command-stdout>", "<bash-stdout>")  # of a command's output
 _PLAN_ATTACHMENTS: Final = ("plan_", "todo", "task_")
 _KNOWN_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
 
@@ -110,15 +111,11 @@ def _protection_reason(
     if part.kind is PartKind.ATTACHMENT:
         return "plan or todos" if part.name.startswith(_PLAN_ATTACHMENTS) else None
     if part.kind is PartKind.META:
-        return None if _is_command_output(part.text, part.name) else "instructions"
+        is_output = part.name == "local_command" or part.text.startswith(_OUTPUT_TAGS)
+        return None if is_output else "instructions"
     if part.name == "TodoWrite":
         return "todos" if block.call_id == last_todo else None
     return _PROTECTED_TOOLS.get(part.name)
-
-
-def _is_command_output(text: str, name: str) -> bool:
-    """Whether a text is a command's output and not an instruction to the model."""
-    return name == "local_command" or text.startswith(("<local-command-stdout>", "<bash-stdout>"))
 
 
 def _tail_start(blocks: Sequence[VisibleBlock], options: PlanOptions) -> int:

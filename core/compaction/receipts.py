@@ -104,11 +104,8 @@ def _decompressed(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _hash_of_blob(path: Path) -> str:
-    digest = hashlib.sha256()
     with files.open_regular_file(path) as file:
-        for block in _decompressed(files.read_blocks(file)):
-            digest.update(block)
-    return digest.hexdigest()
+        return files.hash_blocks(_decompressed(files.read_blocks(file)))[0]
 
 
 class ApplyMode(StrEnum):

@@ -48,11 +48,16 @@ def read_lines(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 def hash_file(path: Path, size: int | None = None) -> tuple[str, int]:
     """Hash a file's first bytes; return the hash in hex and the number of bytes."""
-    digest, seen = hashlib.sha256(), 0
     with open_regular_file(path) as file:
-        for block in read_blocks(file, size):
-            digest.update(block)
-            seen += len(block)
+        return hash_blocks(read_blocks(file, size))
+
+
+def hash_blocks(blocks: Iterable[bytes]) -> tuple[str, int]:
+    """Return the SHA-256 of a content in hex and the number of its bytes."""
+    digest, seen = hashlib.sha256(), 0
+    for block in blocks:
+        digest.update(block)
+        seen += len(block)
     return digest.hexdigest(), seen
 
 

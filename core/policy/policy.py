@@ -156,9 +156,6 @@ class PolicyOrigin(StrEnum):
     BUILT_IN = "built_in"
 
 
-_ORIGIN_RANKS: Final = {origin: rank for rank, origin in enumerate(PolicyOrigin)}
-
-
 class ResolvedValue(msgspec.Struct, frozen=True):
     key: PolicyKey
     value: PolicyValue
@@ -350,10 +347,11 @@ def _thresholds(policy: Policy) -> tuple[Threshold, ...]:
     listed = _checked_type("threshold", policy.value("threshold"), tuple)
     found = [each for each in listed if isinstance(each, Threshold)]
     midpoint, chosen = policy.values["compact.midpoint"], policy.values["threshold"]
+    ranks = list(PolicyOrigin)
     if policy.text("compact.levels") == "two":
         found = [each for each in found if each.level is not Level.MEDIUM]
     elif midpoint.origin is not PolicyOrigin.BUILT_IN and (
-        _ORIGIN_RANKS[midpoint.origin] <= _ORIGIN_RANKS[chosen.origin]
+        ranks.index(midpoint.origin) <= ranks.index(chosen.origin)
     ):
         at = policy.number("compact.midpoint") or 0.0
         found = [replace(each, at=at) if each.level is Level.MEDIUM else each for each in found]

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.plan import PlanOptions, Severity
 from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
-from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.transcript_reading import PlanSource, read_transcript_view
 from ctxtop.core.compaction.transcript_view import open_transcript
 from ctxtop.core.measure.token_estimate import Estimator
@@ -30,6 +29,8 @@ from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS
 from tests import transcripts as made
 from tests.bench.evaluation.sessions import WORKS, make_session
 from tests.worked import Session, numbered
+
+from ..planned import plan_transcript
 
 if TYPE_CHECKING:
     from ctxtop.core.compaction.plan import CompactionPlan, Operation, Refusal

@@ -18,7 +18,6 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     plan_revert,
     summarise_by_rules,
 )
-from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.store.database import open_reader
@@ -30,6 +29,7 @@ from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.line_decoder import SYNTHETIC_MODEL
 from typing_extensions import override
 
+from ..planned import plan_transcript
 from .compacting import NEAR, nameless, resume, subject_of
 from .counting import count_request
 from .lab import Lab, Turn

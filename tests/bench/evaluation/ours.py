@@ -15,7 +15,6 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     facts_before_tail,
     summarise_by_rules,
 )
-from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.transcript_view import shorten_part
 from ctxtop.core.summaries.summary_building import SummaryBudget, SummarySettings, build_summary
@@ -24,6 +23,7 @@ from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 from msgspec.structs import replace
 
+from ...planned import plan_transcript
 from .figures import counter_for
 from .replay import RefusedError
 from .texts import pieces_of
