@@ -235,7 +235,7 @@ def _recovery_context(options: RecoveryOptions) -> Iterator[RecoveryContext]:
             scan.size,
             window_tokens=options.window_tokens,
             reserve_tokens=options.reserve_tokens,
-            summarise=partial(_summarise, options),
+            summarise=partial(_summarise, source, options.summary),
         )
 
 
@@ -253,7 +253,9 @@ def _require_new_refusal(
     )
 
 
-def _summarise(options: RecoveryOptions, context: RecoveryContext) -> Operation | Refusal:
+def _summarise(
+    source: PlanSource, settings: SummarySettings, context: RecoveryContext
+) -> Operation | Refusal:
     """Summarise by rules; of the newest messages as many stay word for word as fit.
 
     They may hold the very result that is too large: half as many are tried, down to one.
@@ -264,11 +266,7 @@ def _summarise(options: RecoveryOptions, context: RecoveryContext) -> Operation 
     def read_known(path: Path, start: int = 0, /) -> Iterator[Entry]:
         return (each for each in iter_entries(path, start) if each.offset <= newest_offset)
 
-    target, settings = options.target, options.summary
-    source = PlanSource(
-        target.session_id, target.transcript, options.counter_of, read_entries=read_known
-    )
-    conversation = read_conversation(source, context.view)
+    conversation = read_conversation(replace(source, read_entries=read_known), context.view)
     while True:
         operation = summarise_by_rules(conversation, settings)
         is_done = not isinstance(operation, Refusal) and context.fits_after([operation])

@@ -17,33 +17,6 @@ from .transcript_view import FileLine, VisibleBlock
 NEWEST_TURNS: Final = "newest turns"  # only dropping bound thinking (rule T) goes past it
 UNREAD: Final = "cannot be read"  # a field is of another type than any version wrote
 
-_OUTPUT_TAGS: Final = ("<local-command-stdout>", "<bash-stdout>")  # of a command's output
-_PLAN_ATTACHMENTS: Final = ("plan_", "todo", "task_")
-_KNOWN_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
-
-_PROTECTED_KINDS: Final = {
-    PartKind.PROMPT: "user's words",
-    PartKind.SUMMARY: "summary",
-    PartKind.AGENT_RETURN: "agent's result",
-}
-
-_PROTECTED_TOOLS: Final = dict.fromkeys(TODO_TOOLS, "todos") | {
-    "ExitPlanMode": "plan",
-    "EnterPlanMode": "plan",
-    "AskUserQuestion": "user's words",
-    # Both load instructions for the model (DCP and opencode protect skills too).
-    "Skill": "instructions",
-    "ToolSearch": "instructions",
-}
-
-SESSION_STATE_TYPES: Final = frozenset(
-    {
-        "permission-mode", "mode", "last-prompt", "ai-title", "custom-title", "summary", "pr-link",
-        "worktree-state", "content-replacement", "tag", "agent-name",
-    }
-)  # fmt: skip
-"""Lines with the session's own state; losing one can make a resume hang (2.3)."""
-
 
 def mark_protected(
     blocks: Sequence[VisibleBlock], retained_uuids: set[str], options: PlanOptions = DEFAULT_OPTIONS
@@ -74,6 +47,15 @@ def sum_protected_tokens(blocks: Iterable[VisibleBlock]) -> tuple[ProtectedToken
     return tuple(ProtectedTokens(why, tokens) for why, tokens in sums.most_common() if tokens)
 
 
+SESSION_STATE_TYPES: Final = frozenset(
+    {
+        "permission-mode", "mode", "last-prompt", "ai-title", "custom-title", "summary", "pr-link",
+        "worktree-state", "content-replacement", "tag", "agent-name",
+    }
+)  # fmt: skip
+"""Lines with the session's own state; losing one can make a resume hang (2.3)."""
+
+
 def find_protected_lines(entries: Sequence[Entry], lines: Iterable[FileLine]) -> dict[int, str]:
     """Return the numbers of the lines that keep every byte, and why."""
     kept = retained_uuids(entries)
@@ -91,6 +73,26 @@ def find_protected_lines(entries: Sequence[Entry], lines: Iterable[FileLine]) ->
     return protected | {
         line.number: "session's state" for line in lines if line.type in SESSION_STATE_TYPES
     }
+
+
+_OUTPUT_TAGS: Final = ("<local-command-stdout>", "<bash-stdout>")  # of a command's output
+_PLAN_ATTACHMENTS: Final = ("plan_", "todo", "task_")
+_KNOWN_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
+
+_PROTECTED_KINDS: Final = {
+    PartKind.PROMPT: "user's words",
+    PartKind.SUMMARY: "summary",
+    PartKind.AGENT_RETURN: "agent's result",
+}
+
+_PROTECTED_TOOLS: Final = dict.fromkeys(TODO_TOOLS, "todos") | {
+    "ExitPlanMode": "plan",
+    "EnterPlanMode": "plan",
+    "AskUserQuestion": "user's words",
+    # Both load instructions for the model (DCP and opencode protect skills too).
+    "Skill": "instructions",
+    "ToolSearch": "instructions",
+}
 
 
 def _protection_reason(
