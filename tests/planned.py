@@ -6,13 +6,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ctxtop.core.compaction.plan import (
+    DEFAULT_OPTIONS,
     PlanOptions,
     RemoveLine,
     ReplaceValue,
     Severity,
     effective_window,
 )
-from ctxtop.core.compaction.transcript_planning import STRATEGIES, plan_transcript
+from ctxtop.core.compaction.transcript_planning import STRATEGIES, PlanDraft
 from ctxtop.core.compaction.transcript_reading import PlanSource, read_transcript_view
 from ctxtop.core.compaction.transcript_view import open_transcript
 from ctxtop.core.files.json_spans import replace_value
@@ -43,6 +44,12 @@ def short(level: Severity, target_tokens: int | None = None) -> PlanOptions:
 def source_of(path: Path, live: str | None = None) -> PlanSource:
     """A transcript whose tokens are estimated without samples."""
     return PlanSource("s", path, COUNTERS.for_model, open_in=live)
+
+
+def plan_transcript(source: PlanSource, options: PlanOptions = DEFAULT_OPTIONS) -> CompactionPlan:
+    """Plan how to make a transcript smaller."""
+    with open_transcript(source.path) as file:
+        return PlanDraft(source, file, options).plan()
 
 
 @contextmanager

@@ -176,29 +176,28 @@ def _ask_open(client: session_access.SessionClient) -> session_access.ClientComp
 
 
 def _refused(act: AutomaticAction, refusal: Refusal) -> ActionResult:
-    result = _failed(act, refusal.check, refusal.why, refusal.what_to_do)
     # Until then it would be refused for the same reason.
-    return _retry_after(act, result, automation_rules.STALE_MS)
+    idle_ms = automation_rules.STALE_MS
+    return _failed(act, refusal.check, refusal.why, refusal.what_to_do, idle_ms)
 
 
 def _too_expensive(act: AutomaticAction, decision: AutomationDecision) -> ActionResult:
     what_to_do = "it is done when the prompt cache is cold"
-    result = _failed(act, decision.check, decision.why, what_to_do)
-    return _retry_after(act, result, automation_rules.CACHE_LIFETIME_MS)
-
-
-def _retry_after(act: AutomaticAction, result: ActionResult, idle_ms: int) -> ActionResult:
-    retry_at = (act.situation.last_written_at or 0) + idle_ms
-    return msgspec.structs.replace(result, retry_at=retry_at)
+    idle_ms = automation_rules.CACHE_LIFETIME_MS
+    return _failed(act, decision.check, decision.why, what_to_do, idle_ms)
 
 
 def _file_failed(act: AutomaticAction, why: str) -> ActionResult:
     return _failed(act, "file", why, "check that file; ctxtop will retry")
 
 
-def _failed(act: AutomaticAction, check: str, why: str, what_to_do: str) -> ActionResult:
+def _failed(
+    act: AutomaticAction, check: str, why: str, what_to_do: str, idle_ms: int | None = None
+) -> ActionResult:
+    """Return a failure; with `idle_ms` it is tried again when nothing was written for so long."""
     notice = Problem(act.name, f"not changed automatically: {why}", what_to_do)
-    return ActionResult(outcome=f"{check}: {why}", notice=notice, check=check)
+    retry_at = 0 if idle_ms is None else (act.situation.last_written_at or 0) + idle_ms
+    return ActionResult(outcome=f"{check}: {why}", notice=notice, check=check, retry_at=retry_at)
 
 
 def _run_note(command: tuple[str, ...], folder: str | None) -> str:

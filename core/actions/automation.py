@@ -85,7 +85,7 @@ class Automation:
         if now_ms - self._cleaned_at >= CLEANUP_INTERVAL_MS:
             self._cleaned_at = now_ms
             automation_records.clean_up_runs(self._writer.connection, now_ms)
-        if self._thread is None and self._is_enabled():
+        if self._thread is None:
             self._begin_first(now_ms)
 
     def wait(self, seconds: float) -> None:
@@ -93,16 +93,14 @@ class Automation:
             self._thread.join(seconds)
         self._store_ended_runs()
 
-    def _is_enabled(self) -> bool:
+    def _begin_first(self, now_ms: int) -> None:
         from ..compaction.automation_rules import check_automation_enabled  # with all that it needs
 
-        return any(check_automation_enabled(each).allowed for each in self._policies().all)
-
-    def _begin_first(self, now_ms: int) -> None:
-        from ..compaction.automation_rules import check_automation_enabled
+        db, policies = self._writer.connection, self._policies()
+        if not any(check_automation_enabled(each).allowed for each in policies.all):
+            return
         from ..store.readers import fleet_reader
 
-        db, policies = self._writer.connection, self._policies()
         runs = automation_records.read_automatic_runs(db, now_ms - RUN_HISTORY_MS)
         for session in fleet_reader.read_sessions(db, now_ms, None, policies):
             policy = policies.for_project(session.project_root)

@@ -34,7 +34,7 @@ def plan_conversation(
 ) -> CompactionPlan:
     """Plan what `make_operation` returns for a transcript; a refusal is part of the plan.
 
-    Unlike `plan_transcript` it holds all texts and inputs in memory, and of results
+    Unlike `PlanDraft` it holds all texts and inputs in memory, and of results
     KEPT_RESULT_CHARS. Raises OSError if the file cannot be read.
     """
     with open_transcript(source.path) as file:
@@ -134,13 +134,13 @@ def whole_operation_maker(
 ) -> MakeOperation:
     """Return the operation's planner. Raises NotPlannedError if a model has to be named."""
     settings = summary_building.read_summary_settings(access.policy)
-    template = settings.template
     if options.template is not None:
-        template = find_template(
-            plans.TEMPLATES_BY_SECTIONS.get(options.template, options.template)
-        )
-    budget = settings.budget if options.budget is None else SummaryBudget(options.budget)
-    keep = settings.keep_messages if options.keep is None else options.keep
+        name = plans.TEMPLATES_BY_SECTIONS.get(options.template, options.template)
+        settings = replace(settings, template=find_template(name))
+    if options.budget is not None:
+        settings = replace(settings, budget=SummaryBudget(options.budget))
+    if options.keep is not None:
+        settings = replace(settings, keep_messages=options.keep)
     model_options = _model_options(options, settings, access, on_message)
 
     def make(conversation: Conversation, view: TranscriptView) -> Operation | Refusal:
@@ -149,14 +149,11 @@ def whole_operation_maker(
             return summary_and_cut.plan_cut(conversation, options.keep_turns or 0)
         if options.whole_strategy == plans.REVERT:
             return _revert_to_prompt(view, options.to or "")
-        limits = budget, settings.selection
         if options.whole_strategy == plans.ROLLOVER:
-            return summary_and_cut.plan_rollover(conversation, view, template, *limits)
+            return summary_and_cut.plan_rollover(conversation, view, settings)
         if model_options is None:
-            return summary_and_cut.summarise_by_rules(conversation, keep, template, *limits)
-        return summary_and_cut.summarise_with_model(
-            conversation, keep, template, model_options, *limits
-        )
+            return summary_and_cut.summarise_by_rules(conversation, settings)
+        return summary_and_cut.summarise_with_model(conversation, settings, model_options)
 
     return make
 

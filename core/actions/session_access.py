@@ -1,14 +1,13 @@
 """A session to act on, and what acting on it takes; the collectors provide it."""
 
-import errno
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
 from ..compaction.compaction_target import CompactionTarget
-from ..compaction.plan import CompactionRefusedError, Refusal, RefusalKind
+from ..compaction.plan import Refusal, RefusalKind
 from ..compaction.receipts import CompactionReceipt
 from ..compaction.recovery.recovery_run import RecoveryRetry
 from ..model.session import Session
@@ -99,27 +98,3 @@ class ActionFailure(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return "; ".join(self.why)
-
-
-def refusal_failure(error: CompactionRefusedError) -> ActionFailure:
-    """Return the failure with one line for each check that refused."""
-    why = (f"{each.check}: {each.why}: {each.what_to_do}" for each in error.refusals)
-    return ActionFailure(tuple(why), error.kind, tuple(error.refusals))
-
-
-_FIXES: Final = {
-    errno.EACCES: "let your user write there and try again",
-    errno.EPERM: "let your user write there and try again",
-    errno.EROFS: "make the file system writable and try again",
-    errno.ENOSPC: "free some space and try again",
-    errno.EDQUOT: "free some of your quota and try again",
-    errno.ENOENT: "look whether it was moved or removed",
-}
-
-
-def file_failure(error: OSError, path: Path) -> ActionFailure:
-    """Return why nothing was changed, and what to do; `path` stands in for an unnamed file."""
-    where = error.filename or path
-    remedy = _FIXES.get(error.errno or 0, "try again")
-    why = error.strerror or error
-    return ActionFailure((f"{where}: {why}: nothing was changed; {remedy}",))

@@ -1,10 +1,11 @@
 """Plan, apply and undo a compaction: for commands, pages and automation alike."""
 
+import errno
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -92,16 +93,28 @@ def _readable(context: PlanContext) -> Iterator[Path]:
         raise NotPlannedError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
+_FIXES: Final = {
+    errno.EACCES: "let your user write there and try again",
+    errno.EPERM: "let your user write there and try again",
+    errno.EROFS: "make the file system writable and try again",
+    errno.ENOSPC: "free some space and try again",
+    errno.EDQUOT: "free some of your quota and try again",
+    errno.ENOENT: "look whether it was moved or removed",
+}
+
+
 def _try(action: Callable[[], Result], path: Path) -> Result | ActionFailure:
     """Return what an action returns, or why it failed; `path` stands in for an unnamed file."""
     try:
         return action()
     except CompactionRefusedError as error:
-        return session_access.refusal_failure(error)
+        return ActionFailure(tuple(map(str, error.refusals)), error.kind, error.refusals)
     except session_access.NotCompactedError as error:
         return ActionFailure((str(error),))
     except OSError as error:
-        return session_access.file_failure(error, path)
+        remedy = _FIXES.get(error.errno or 0, "try again")
+        where, why = error.filename or path, error.strerror or error
+        return ActionFailure((f"{where}: {why}: nothing was changed; {remedy}",))
 
 
 def apply_compaction(

@@ -108,14 +108,13 @@ def recovery_options(
 ) -> RecoveryOptions:
     """Return what the policy allows; `db` is read as long as the options are used."""
     window, policy = access.session.context.window, access.policy
-    reserves = map(policy.integer, ("limit.output_reserve", "limit.autocompact_buffer"))
     return RecoveryOptions(
         target=access.target,
         settings=recovery_run.read_recovery_settings(policy),
         counter_of=read_estimator(db).for_model,
         window_tokens=None if window.source is ClaimSource.ASSUMED else window.tokens,
         # With so much free the client does not compact at once what was just recovered.
-        reserve_tokens=sum(reserve or 0 for reserve in reserves),
+        reserve_tokens=policy.reserve_tokens,
         confirmed=confirmed,
         summary=read_summary_settings(policy),
     )
@@ -236,7 +235,7 @@ def _recovery_context(options: RecoveryOptions) -> Iterator[RecoveryContext]:
             scan.size,
             window_tokens=options.window_tokens,
             reserve_tokens=options.reserve_tokens,
-            summarise=partial(_summarise, options),
+            summarise=partial(_summarise, source, options.summary),
         )
 
 
@@ -254,7 +253,9 @@ def _require_new_refusal(
     )
 
 
-def _summarise(options: RecoveryOptions, context: RecoveryContext) -> Operation | Refusal:
+def _summarise(
+    source: PlanSource, settings: SummarySettings, context: RecoveryContext
+) -> Operation | Refusal:
     """Summarise by rules; of the newest messages as many stay word for word as fit.
 
     They may hold the very result that is too large: half as many are tried, down to one.
@@ -265,17 +266,10 @@ def _summarise(options: RecoveryOptions, context: RecoveryContext) -> Operation 
     def read_known(path: Path, start: int = 0, /) -> Iterator[Entry]:
         return (each for each in iter_entries(path, start) if each.offset <= newest_offset)
 
-    target, summary = options.target, options.summary
-    source = PlanSource(
-        target.session_id, target.transcript, options.counter_of, read_entries=read_known
-    )
-    conversation = read_conversation(source, context.view)
-    keep_messages = summary.keep_messages
+    conversation = read_conversation(replace(source, read_entries=read_known), context.view)
     while True:
-        operation = summarise_by_rules(
-            conversation, keep_messages, summary.template, summary.budget, summary.selection
-        )
+        operation = summarise_by_rules(conversation, settings)
         is_done = not isinstance(operation, Refusal) and context.fits_after([operation])
-        if is_done or keep_messages <= 1:
+        if is_done or settings.keep_messages <= 1:
             return operation
-        keep_messages //= 2
+        settings = replace(settings, keep_messages=settings.keep_messages // 2)

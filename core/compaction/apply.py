@@ -226,17 +226,12 @@ def _write_verified(
     lines = rewritten_lines.lines_after(_rewritten_lines(plan, target, transform))
     temporary = write_temporary(target.transcript, lines, origin)
     report_stage(ApplyStage.VERIFY)
-    try:
-        refusals = [*verify_permissions(temporary, origin)]
-        if refusals:
-            raise CompactionRefusedError(RefusalKind.UNVERIFIED, refusals)
+    with files.removed_on_error(temporary):
+        plans.refuse_if_any(RefusalKind.UNVERIFIED, verify_permissions(temporary, origin))
         _require_verified(plan, target, temporary, _rewritten_lines(plan, target, transform))
         sha256, size = files.hash_file(temporary)
         if sha256 == plan.base_sha256:
             raise _nothing_to_apply("the transcript is already what it makes of it")
-    except BaseException:
-        files.remove_if_present(temporary)
-        raise
     return temporary, WrittenVersion(sha256, size)
 
 
@@ -266,8 +261,7 @@ def _require_verified(
         *verify_lines(path, lines, plan.operations),
         *verify_visible_messages(before, target.read_entries(path), plan.operations),
     ]
-    if refusals:
-        raise CompactionRefusedError(RefusalKind.UNVERIFIED, refusals)
+    plans.refuse_if_any(RefusalKind.UNVERIFIED, refusals)
 
 
 def _new_receipt(

@@ -13,28 +13,6 @@ from ..model.session import SessionStatus
 from ..policy.policy import Policy, PolicyOrigin
 from .plan import DEFAULT_TARGET_SHARE
 
-IDLE_MS: Final = 120_000  # since the last write: a client may still be at work
-STALE_MS: Final = 24 * 3_600_000  # a session that nobody resumes for so long is left alone
-CACHE_LIFETIME_MS: Final = 3_600_000  # of a prompt cache: from then on a change loses nothing
-# A context is compacted again after it fell below a share of the policy's limit or has grown.
-REARM_BELOW_SHARE: Final = 0.60
-REARM_GROWTH_FACTOR: Final = 1.15  # of what the last run left
-
-MAX_BURST_RUNS: Final = 3  # of one session in BURST_WINDOW_MS: another run would not help it
-BURST_WINDOW_MS: Final = 300_000
-BREAKER_PAUSE_MS: Final = 1_800_000  # after that many runs
-
-MAX_RUNS_PER_HOUR: Final = 6
-"""Runs of one session, whatever pauses a policy sets: more than one in ten minutes only
-repeats what did not help."""
-HOUR_MS: Final = 3_600_000
-
-MAX_BREAK_EVEN_REQUESTS: Final = 20  # after which a change must have paid for itself
-URGENT_SHARE: Final = 0.90  # share of the window from which on the price does not matter
-COMPACTING_ACTIONS: Final = frozenset({"offer_compact", "compact"})  # of a policy's thresholds
-OUTPUT_PRICE: Final = 5.0  # of a token, in tokens of uncached input (compaction.md 1.6)
-CLIENT_SUMMARY_TOKENS: Final = 8_000  # that the client's compaction writes and leaves, at most
-
 
 class AutomationDecision(msgspec.Struct, frozen=True):
     allowed: bool
@@ -106,6 +84,10 @@ def decide_compaction(policy: Policy, state: AutomationInput) -> AutomationDecis
     )
 
 
+IDLE_MS: Final = 120_000  # since the last write: a client may still be at work
+STALE_MS: Final = 24 * 3_600_000  # a session that nobody resumes for so long is left alone
+
+
 def check_idle(state: AutomationInput) -> AutomationDecision:
     if state.is_run_active:
         return _deny("running", "a run is under way")
@@ -157,6 +139,11 @@ def automatic_target(policy: Policy, context: Context) -> int:
     return target if lowest is None or target < lowest else round(DEFAULT_TARGET_SHARE * lowest)
 
 
+CACHE_LIFETIME_MS: Final = 3_600_000  # of a prompt cache: from then on a change loses nothing
+MAX_BREAK_EVEN_REQUESTS: Final = 20  # after which a change must have paid for itself
+URGENT_SHARE: Final = 0.90  # share of the window from which on the price does not matter
+
+
 def check_break_even(requests: float | None, state: AutomationInput) -> AutomationDecision:
     """Check that a change which breaks even after `requests` pays off; None means never."""
     ratio = state.context.ratio
@@ -171,6 +158,10 @@ def check_break_even(requests: float | None, state: AutomationInput) -> Automati
     return _allow("price", f"it pays after {requests:.0f} requests")
 
 
+OUTPUT_PRICE: Final = 5.0  # of a token, in tokens of uncached input (compaction.md 1.6)
+CLIENT_SUMMARY_TOKENS: Final = 8_000  # that the client's compaction writes and leaves, at most
+
+
 def client_break_even(tokens: int, model: str | None = None) -> float | None:
     """Return the requests after which the client's own compaction breaks even; None if never.
 
@@ -181,6 +172,11 @@ def client_break_even(tokens: int, model: str | None = None) -> float | None:
     saved = cache_read_factor(model) * (tokens - CLIENT_SUMMARY_TOKENS)
     cost = CLIENT_SUMMARY_TOKENS * (OUTPUT_PRICE + CACHE_WRITE_5M_FACTOR)
     return cost / saved if saved > 0 else None
+
+
+MAX_BURST_RUNS: Final = 3  # of one session in BURST_WINDOW_MS: another run would not help it
+BURST_WINDOW_MS: Final = 300_000
+BREAKER_PAUSE_MS: Final = 1_800_000  # after that many runs
 
 
 def breaker_ends_at(runs: Iterable[int]) -> int | None:
@@ -196,7 +192,7 @@ def breaker_ends_at(runs: Iterable[int]) -> int | None:
 def _check_fill(policy: Policy, context: Context) -> AutomationDecision:
     if context.tokens is None or context.ratio is None:
         return _deny("unknown", "its context is unknown")
-    least = policy.integer("compact.min_tokens") or 0
+    least = policy.count("compact.min_tokens")
     if context.tokens < least:
         return _deny("small", f"{context.tokens:,} tokens are fewer than {least:,}")
     thresholds = _compacting_thresholds(policy, context)
@@ -211,9 +207,17 @@ def _check_fill(policy: Policy, context: Context) -> AutomationDecision:
     return _allow("threshold", f"{context.ratio:.0%} of its window is in use")
 
 
+COMPACTING_ACTIONS: Final = frozenset({"offer_compact", "compact"})  # of a policy's thresholds
+
+
 def _compacting_thresholds(policy: Policy, context: Context) -> list[PlacedThreshold]:
     names = {each.name for each in policy.thresholds if each.action in COMPACTING_ACTIONS}
     return [each for each in context.thresholds if each.name in names]
+
+
+# A context is compacted again after it fell below a share of the policy's limit or has grown.
+REARM_BELOW_SHARE: Final = 0.60
+REARM_GROWTH_FACTOR: Final = 1.15  # of what the last run left
 
 
 def _check_rearmed(policy: Policy, state: AutomationInput) -> AutomationDecision:
@@ -232,11 +236,17 @@ def _check_rearmed(policy: Policy, state: AutomationInput) -> AutomationDecision
     return _deny("armed", f"it grew by less than {REARM_GROWTH_FACTOR - 1:.0%} since the last run")
 
 
+MAX_RUNS_PER_HOUR: Final = 6
+"""Runs of one session, whatever pauses a policy sets: more than one in ten minutes only
+repeats what did not help."""
+HOUR_MS: Final = 3_600_000
+
+
 def _check_pace(policy: Policy, state: AutomationInput) -> AutomationDecision:
     if not state.runs:
         return _allow("cooldown", "there was no run")
     starts = [run.began_at for run in state.runs]
-    left_ms = starts[-1] + (policy.integer("compact.cooldown_s") or 0) * 1000 - state.now_ms
+    left_ms = starts[-1] + policy.count("compact.cooldown_s") * 1000 - state.now_ms
     if left_ms > 0:
         return _deny("cooldown", f"it cools down for {-(-left_ms // 1000)} s more")
     within = [at for at in starts if 0 <= state.now_ms - at < HOUR_MS]

@@ -18,7 +18,7 @@ from typing import Final
 from ..files import file_operations as files
 from ..transcript.conversation import Entry
 from ..transcript.visible_messages import is_call, is_result, visible_entries
-from .plan import CompactionRefusedError, Refusal, RefusalKind, refusal_error
+from .plan import Refusal, RefusalKind, refusal_error, refuse_if_any
 from .rewritten_lines import AGENTS_FOLDER
 
 END_OR_FORK: Final = "end it and wait, or leave --in-place out: a fork does not change it"
@@ -84,12 +84,9 @@ def require_idle(target: CompactionTarget, path: Path, session_id: str, own_byte
 
     An open call in its first `own_bytes` bytes, which ctxtop wrote, is no sign of a client.
     """
-    refusals = list(_activity_refusals(target, path, session_id, own_bytes))
-    if refusals:
-        raise CompactionRefusedError(RefusalKind.LIVE, refusals)
-    refusals = list(_file_refusals(path))
-    if refusals:
-        raise CompactionRefusedError(RefusalKind.UNSAFE, refusals)
+    activity = _activity_refusals(target, path, session_id, own_bytes)
+    refuse_if_any(RefusalKind.LIVE, activity)
+    refuse_if_any(RefusalKind.UNSAFE, _file_refusals(path))
 
 
 def _activity_refusals(
@@ -200,7 +197,7 @@ def atomic_replace(new: Path, target: Path, seen: os.stat_result, wait_times: Wa
     """
     # Its name holds the size that it had when it was replaced: what is behind that came late.
     old = files.temporary_path(target, f".{seen.st_size}{files.REPLACED_SUFFIX}")
-    try:
+    with files.removed_on_error(new):
         size = new.stat().st_size
         os.utime(new, ns=(seen.st_atime_ns, seen.st_mtime_ns))
         with write_lease(target) as lease:
@@ -215,24 +212,18 @@ def atomic_replace(new: Path, target: Path, seen: os.stat_result, wait_times: Wa
                     "end that client; everything is as it was, and nothing it wrote is lost",
                 )  # fmt: skip
             files.remove_if_present(old)
-    except BaseException:
-        files.remove_if_present(new)
-        raise
 
 
 def _replace_unwritten(
     new: Path, target: Path, old: Path, seen: os.stat_result, lease: WriteLease
 ) -> None:
     old.hardlink_to(target)
-    try:
+    with files.removed_on_error(old):
         if lease.has_waiting_writer or not is_unchanged(seen, target.stat()):
             raise refusal_error(
                 RefusalKind.LIVE, "changed", "the transcript grew in the meantime", "plan again"
             )
         new.replace(target)
-    except BaseException:
-        files.remove_if_present(old)
-        raise
 
 
 def is_unchanged(first: os.stat_result, second: os.stat_result) -> bool:

@@ -101,11 +101,11 @@ def replace_text(
     view: TranscriptView, block: VisibleBlock, reason: OperationReason, text: str
 ) -> Operation | None:
     """Replace a text block's text; None if the line holds it in an unknown format."""
-    pointer = find_text_pointer(view, block)
-    if pointer is None:
+    place = _find_text(view, block)
+    if place is None:
         return None
+    pointer, before = place
     saved = block.tokens - view.count_tokens_with_text(block, text)
-    before = str(resolve_pointer(view.decoded_line(block.line), pointer))
     return _build_operation(view, block, reason, {pointer: text}, saved, before, text)
 
 
@@ -130,8 +130,8 @@ def read_text(view: TranscriptView, block: VisibleBlock) -> str | None:
     if block.part.kind in RESULT_KINDS and block.call_id:
         place = _find_block(view, block)
         return None if place is None else _result_text(place[1].get("content"))
-    pointer = find_text_pointer(view, block)
-    return None if pointer is None else str(resolve_pointer(view.decoded_line(block.line), pointer))
+    text_place = _find_text(view, block)
+    return text_place[1] if text_place else None
 
 
 def read_tool_input(view: TranscriptView, block: VisibleBlock) -> dict[str, Any]:
@@ -141,21 +141,21 @@ def read_tool_input(view: TranscriptView, block: VisibleBlock) -> dict[str, Any]
     return tool_input if isinstance(tool_input, dict) else {}
 
 
-def find_text_pointer(view: TranscriptView, block: VisibleBlock) -> str | None:
-    """Find a text that is no tool's in its line, by its length and hash; None if it is not sure.
+def _find_text(view: TranscriptView, block: VisibleBlock) -> tuple[str, str] | None:
+    """Find a text that is no tool's, with its pointer, by length and hash; None if it is not sure.
 
     Of an attachment only the text that was recorded as sent counts.
     """
     line = view.decoded_line(block.line)
     is_attachment = block.entry.type == "attachment"
     roots = ("/rendered",) if is_attachment else (CONTENT_POINTER, "/content")
-    pointers = [
-        pointer
+    places = [
+        (pointer, text)
         for root in roots
         for pointer, text in iter_strings(resolve_pointer(line, root), root)
         if len(text) == block.chars and text_digest(text) == block.digest
     ]
-    return pointers[0] if len(pointers) == 1 else None
+    return places[0] if len(places) == 1 else None
 
 
 def iter_strings(value: object, pointer: str) -> Iterator[tuple[str, str]]:

@@ -69,6 +69,9 @@ class Refusal(msgspec.Struct, frozen=True):
     why: str  # one line
     what_to_do: str  # one line
 
+    def __str__(self) -> str:
+        return f"{self.check}: {self.why}: {self.what_to_do}"
+
 
 class ProtectedTokens(msgspec.Struct, frozen=True):
     why: str
@@ -189,15 +192,20 @@ class CompactionRefusedError(Exception):
     def __init__(self, kind: RefusalKind, refusals: Sequence[Refusal]) -> None:
         self.kind = kind
         self.refusals = tuple(refusals)
-        super().__init__(
-            "; ".join(f"{each.check}: {each.why}: {each.what_to_do}" for each in refusals)
-        )
+        super().__init__("; ".join(map(str, refusals)))
 
 
 def refusal_error(
     kind: RefusalKind, check: str, why: str, what_to_do: str
 ) -> CompactionRefusedError:
     return CompactionRefusedError(kind, [Refusal(check, why, what_to_do)])
+
+
+def refuse_if_any(kind: RefusalKind, refusals: Iterable[Refusal]) -> None:
+    """Raise CompactionRefusedError with all refusals, if there are any."""
+    found = list(refusals)
+    if found:
+        raise CompactionRefusedError(kind, found)
 
 
 DEFAULT_TARGET_SHARE: Final = 0.5

@@ -17,32 +17,6 @@ from .transcript_view import FileLine, VisibleBlock
 NEWEST_TURNS: Final = "newest turns"  # only dropping bound thinking (rule T) goes past it
 UNREAD: Final = "cannot be read"  # a field is of another type than any version wrote
 
-_PLAN_ATTACHMENTS: Final = ("plan_", "todo", "task_")
-_KNOWN_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
-
-_PROTECTED_KINDS: Final = {
-    PartKind.PROMPT: "user's words",
-    PartKind.SUMMARY: "summary",
-    PartKind.AGENT_RETURN: "agent's result",
-}
-
-_PROTECTED_TOOLS: Final = dict.fromkeys(TODO_TOOLS, "todos") | {
-    "ExitPlanMode": "plan",
-    "EnterPlanMode": "plan",
-    "AskUserQuestion": "user's words",
-    # Both load instructions for the model (DCP and opencode protect skills too).
-    "Skill": "instructions",
-    "ToolSearch": "instructions",
-}
-
-SESSION_STATE_TYPES: Final = frozenset(
-    {
-        "permission-mode", "mode", "last-prompt", "ai-title", "custom-title", "summary", "pr-link",
-        "worktree-state", "content-replacement", "tag", "agent-name",
-    }
-)  # fmt: skip
-"""Lines with the session's own state; losing one can make a resume hang (2.3)."""
-
 
 def mark_protected(
     blocks: Sequence[VisibleBlock], retained_uuids: set[str], options: PlanOptions = DEFAULT_OPTIONS
@@ -73,6 +47,15 @@ def sum_protected_tokens(blocks: Iterable[VisibleBlock]) -> tuple[ProtectedToken
     return tuple(ProtectedTokens(why, tokens) for why, tokens in sums.most_common() if tokens)
 
 
+SESSION_STATE_TYPES: Final = frozenset(
+    {
+        "permission-mode", "mode", "last-prompt", "ai-title", "custom-title", "summary", "pr-link",
+        "worktree-state", "content-replacement", "tag", "agent-name",
+    }
+)  # fmt: skip
+"""Lines with the session's own state; losing one can make a resume hang (2.3)."""
+
+
 def find_protected_lines(entries: Sequence[Entry], lines: Iterable[FileLine]) -> dict[int, str]:
     """Return the numbers of the lines that keep every byte, and why."""
     kept = retained_uuids(entries)
@@ -90,6 +73,26 @@ def find_protected_lines(entries: Sequence[Entry], lines: Iterable[FileLine]) ->
     return protected | {
         line.number: "session's state" for line in lines if line.type in SESSION_STATE_TYPES
     }
+
+
+_OUTPUT_TAGS: Final = ("<local-command-stdout>", "<bash-stdout>")  # of a command's output
+_PLAN_ATTACHMENTS: Final = ("plan_", "todo", "task_")
+_KNOWN_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
+
+_PROTECTED_KINDS: Final = {
+    PartKind.PROMPT: "user's words",
+    PartKind.SUMMARY: "summary",
+    PartKind.AGENT_RETURN: "agent's result",
+}
+
+_PROTECTED_TOOLS: Final = dict.fromkeys(TODO_TOOLS, "todos") | {
+    "ExitPlanMode": "plan",
+    "EnterPlanMode": "plan",
+    "AskUserQuestion": "user's words",
+    # Both load instructions for the model (DCP and opencode protect skills too).
+    "Skill": "instructions",
+    "ToolSearch": "instructions",
+}
 
 
 def _protection_reason(
@@ -110,15 +113,11 @@ def _protection_reason(
     if part.kind is PartKind.ATTACHMENT:
         return "plan or todos" if part.name.startswith(_PLAN_ATTACHMENTS) else None
     if part.kind is PartKind.META:
-        return None if _is_command_output(part.text, part.name) else "instructions"
+        is_output = part.name == "local_command" or part.text.startswith(_OUTPUT_TAGS)
+        return None if is_output else "instructions"
     if part.name == "TodoWrite":
         return "todos" if block.call_id == last_todo else None
     return _PROTECTED_TOOLS.get(part.name)
-
-
-def _is_command_output(text: str, name: str) -> bool:
-    """Whether a text is a command's output and not an instruction to the model."""
-    return name == "local_command" or text.startswith(("<local-command-stdout>", "<bash-stdout>"))
 
 
 def _tail_start(blocks: Sequence[VisibleBlock], options: PlanOptions) -> int:

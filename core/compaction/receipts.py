@@ -40,13 +40,10 @@ class BlobStore:
         digest = hashlib.sha256()
         temporary = files.write_temporary(self.folder / session_id, _compressed(blocks, digest))
         name = digest.hexdigest()
-        try:
+        with files.removed_on_error(temporary):
             if _hash_of_blob(temporary) != name:
                 raise BlobError(0, "the copy does not hold what was copied", str(temporary))
             temporary.replace(self.path(name))
-        except BaseException:
-            files.remove_if_present(temporary)
-            raise
         files.sync_folder(self.folder)
         return name
 
@@ -107,11 +104,8 @@ def _decompressed(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _hash_of_blob(path: Path) -> str:
-    digest = hashlib.sha256()
     with files.open_regular_file(path) as file:
-        for block in _decompressed(files.read_blocks(file)):
-            digest.update(block)
-    return digest.hexdigest()
+        return files.hash_blocks(_decompressed(files.read_blocks(file)))[0]
 
 
 class ApplyMode(StrEnum):

@@ -227,8 +227,8 @@ def _with_members(line: bytes, spans: dict[str, JsonSpan], new: dict[str, bytes]
     return replace_spans(line, [(spans[name], new[name]) for name in new.keys() & spans.keys()])
 
 
-def copy_session_files(transcript: Path, fork_id: str, session_id: str) -> Path | None:
-    """Copy a session's agents and large results to its fork's folder; return it, if there is one.
+def copy_session_files(transcript: Path, fork_id: str, session_id: str) -> None:
+    """Copy a session's agents and large results to its fork's folder.
 
     The copies are the fork's own: an agent that continues there writes into its own file. Links
     and whatever is no regular file are left out. Raises OSError.
@@ -236,7 +236,7 @@ def copy_session_files(transcript: Path, fork_id: str, session_id: str) -> Path 
     source, target = transcript.with_suffix(""), transcript.with_name(fork_id)
     folders = [source / name for name in (AGENTS_FOLDER, RESULTS_FOLDER)]
     if source.is_symlink() or not any(folder.is_dir() for folder in folders):
-        return None
+        return
     target.mkdir(files.FOLDER_MODE)
     rewrite = fork_transform(session_id, fork_id).transform_existing
     for path in (path for folder in folders for path in _regular_files(folder)):
@@ -249,18 +249,17 @@ def copy_session_files(transcript: Path, fork_id: str, session_id: str) -> Path 
             os.utime(temporary, ns=(status.st_atime_ns, status.st_mtime_ns))
         temporary.replace(copy)
     files.sync_folder(target.parent)
-    return target
 
 
-def link_file_history(transcript: Path, new_id: str) -> Path | None:
-    """Link the client's copies of edited files for a fork; return the folder, if there is one.
+def link_file_history(transcript: Path, new_id: str) -> None:
+    """Link the client's copies of edited files for a fork.
 
     The client's branch command links them too: a copy has a version in its name, and is never
     written again. A fork without them could not rewind its files. Raises OSError.
     """
     source = file_history_folder(transcript)
     if source is None or source.is_symlink() or not source.is_dir():
-        return None
+        return
     target = source.with_name(new_id)
     target.mkdir(files.FOLDER_MODE)
     for path in _regular_files(source):
@@ -268,7 +267,6 @@ def link_file_history(transcript: Path, new_id: str) -> Path | None:
         files.make_private_folder(link.parent)
         link.hardlink_to(path)
     files.sync_folder(source.parent)
-    return target
 
 
 def file_history_folder(transcript: Path) -> Path | None:

@@ -139,18 +139,6 @@ def min_saved_tokens(context_tokens: int, window_tokens: int) -> int:
     return round(min(MIN_SAVED_OF_WINDOW * window_tokens, enough))
 
 
-def check_saving(view: TranscriptView, operations: Iterable[Operation]) -> Refusal | None:
-    saved = sum(each.tokens_saved for each in operations)
-    least = min_saved_tokens(view.tokens, view.window_tokens)
-    if saved >= least:
-        return None
-    return Refusal(
-        "futile",
-        f"it would free {saved:,} tokens, and less than {least:,} do not pay for a cold cache",
-        LET_SESSION_GROW,
-    )
-
-
 class _ClaimedValues:
     """The values that are changed already: no two operations change the same one."""
 
@@ -272,14 +260,6 @@ def _wider_options(options: PlanOptions, window_tokens: int) -> Iterator[tuple[s
     yield from ways[mild:]
 
 
-def plan_transcript(
-    source: PlanSource, options: PlanOptions = plans.DEFAULT_OPTIONS
-) -> CompactionPlan:
-    """Plan how to make a transcript smaller; a refusal is part of the plan. Raises OSError."""
-    with transcript_view.open_transcript(source.path) as file:
-        return PlanDraft(source, file, options).plan()
-
-
 class PlanDraft:
     """A plan that can be requested again without some of its operations.
 
@@ -335,18 +315,20 @@ class PlanDraft:
                 "name a smaller --target, or a --level to take all that it allows",
             )
             return
-        refusal: Refusal | None = None
+        saved = sum(each.tokens_saved for each in operations)
+        least = min_saved_tokens(view.tokens, view.window_tokens)
+        changes_context = any(each.level is not Severity.FILE_ONLY for each in operations)
         if not operations:
-            refusal = Refusal("nothing", "nothing can be removed", LET_SESSION_GROW)
-        elif any(each.level is not Severity.FILE_ONLY for each in operations):
-            refusal = check_saving(view, operations)
-        if refusal:
-            yield replace(
-                refusal, what_to_do="leave out fewer operations" if left_out else self._advice
-            )
+            yield Refusal("nothing", "nothing can be removed", self._advise(left_out))
+        elif changes_context and saved < least:
+            why = f"it would free {saved:,} tokens, and less than {least:,} do not pay"
+            yield Refusal("futile", f"{why} for a cold cache", self._advise(left_out))
+
+    def _advise(self, left_out: Collection[int]) -> str:
+        return "leave out fewer operations" if left_out else self._wider_advice
 
     @cached_property
-    def _advice(self) -> str:
+    def _wider_advice(self) -> str:
         return suggest_options(self._view, self._options)
 
 

@@ -1,7 +1,6 @@
 """Undoes a receipt or some of its operations, also if the file has changed since."""
 
 import dataclasses
-import hashlib
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -70,9 +69,9 @@ def find_undo_obstacle(
             raise _target_gone(receipt)
         own = _own_version(receipt, state_folder)
         with _restored_file(receipt, chosen, state_folder, own) as chunks:
-            restored = _digest(chunks)
+            sha256, _ = files.hash_blocks(chunks)
         if own:
-            _require_base(receipt, chosen, restored.sha256)
+            _require_base(receipt, chosen, sha256)
     except CompactionRefusedError as error:
         return error
     return None
@@ -123,10 +122,8 @@ def _undo_operations(
     require_idle(session, path, session_id, own.size if own else 0)
     with _restored_file(receipt, numbers, state_folder, own) as chunks:
         new = files.write_temporary(path, chunks, seen)
-    try:
-        refusals = [*verify_permissions(new, seen)]
-        if refusals:
-            raise CompactionRefusedError(RefusalKind.UNVERIFIED, refusals)
+    with files.removed_on_error(new):
+        plans.refuse_if_any(RefusalKind.UNVERIFIED, verify_permissions(new, seen))
         sha256, size = files.hash_file(new)
         if own is not None:
             _require_base(receipt, numbers, sha256)
@@ -134,9 +131,6 @@ def _undo_operations(
                 parents = new_parents(lines, _operations_in(receipt, numbers))
             append_later_lines(new, path, own.size, parents)
         session.read_entries(new)
-    except BaseException:
-        files.remove_if_present(new)
-        raise
     undone = tuple(sorted({*receipt.now.undone, *numbers}))
     version = WrittenVersion(sha256, size, undone, mixed=own is None)
     commit(
@@ -157,16 +151,8 @@ def _own_version(receipt: CompactionReceipt, state_folder: Path) -> WrittenVersi
         return None
     if version.mixed:
         with _restored_from_base(receipt, (), state_folder) as chunks:
-            version = _digest(chunks, version.undone)
+            version = WrittenVersion(*files.hash_blocks(chunks), version.undone)
     return version if begins_with_version(path, version) else None
-
-
-def _digest(chunks: Iterable[bytes], undone: tuple[int, ...] = ()) -> WrittenVersion:
-    digest, size = hashlib.sha256(), 0
-    for chunk in chunks:
-        digest.update(chunk)
-        size += len(chunk)
-    return WrittenVersion(digest.hexdigest(), size, undone)
 
 
 @contextmanager

@@ -29,11 +29,6 @@ class TranscriptComparison(msgspec.Struct, frozen=True):
         return max((each.level for each in self.operations), default=Severity.FILE_ONLY)
 
     @property
-    def edited_lines(self) -> set[int]:
-        """Lines that are changed or removed."""
-        return changed_lines(self.operations)
-
-    @property
     def added_uuids(self) -> set[str | None]:
         return {each.uuid for each in self.after} - {each.uuid for each in self.before}
 
@@ -132,7 +127,7 @@ def check_visible_lines(compared: TranscriptComparison) -> str | None:
         lost = kept & (was_sent - is_sent)
         return f"{len(lost)} lines that should stay would not be sent" if lost else None
     removed = {edit.line for edit in edits_of(compared.operations) if isinstance(edit, RemoveLine)}
-    edited = compared.edited_lines
+    edited = changed_lines(compared.operations)
     expected = [each.uuid for each in compared.visible_before if each.line not in removed]
     expected_uuids = set(expected)
     answers = {each.message_id for each in compared.before if each.line in edited} - {None}
@@ -163,10 +158,7 @@ def check_boundary(compared: TranscriptComparison) -> str | None:
     """V11: the last compaction and what it keeps are there, as they were."""
     if compared.has_appends or compared.severity is Severity.CUT:
         return None
-    old, new = (
-        conversation.last_boundary(compared.before),
-        conversation.last_boundary(compared.after),
-    )
+    old, new = map(conversation.last_boundary, (compared.before, compared.after))
     if (old and (old.uuid, old.boundary)) != (new and (new.uuid, new.boundary)):
         return "the last compaction's boundary changed"
     kept = set(old.boundary.kept_uuids if old and old.boundary else ())

@@ -128,13 +128,8 @@ def read_result_text(text: str) -> ResultText | None:
 
 
 def _split_lines(text: str, begin: int, number: int) -> list[ResultLine]:
-    lines: list[ResultLine] = []
-    while begin <= len(text) and len(lines) < MAX_RESULT_LINES:
-        end = text.find("\n", begin)
-        end = len(text) if end < 0 else end
-        lines.append(ResultLine(number + len(lines), text[begin:end].rstrip()))
-        begin = end + 1
-    return lines
+    lines = text[begin:].split("\n", MAX_RESULT_LINES)[:MAX_RESULT_LINES]
+    return [ResultLine(place, line.rstrip()) for place, line in enumerate(lines, number)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +242,6 @@ class ExpectedFormat:
     def differs_from_policy(self) -> bool:
         """The policy's rules say something else than what is expected (000-40)."""
         return self.policy_format not in {ResultFormat.NONE, self.format}
-
-
-NOTHING_EXPECTED: Final = ExpectedFormat(ResultFormat.NONE, ExpectationSource.NOBODY)
 
 
 @dataclass(frozen=True, slots=True)

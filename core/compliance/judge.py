@@ -48,15 +48,15 @@ def compliance_settings(policy: Policy) -> ComplianceSettings:
     return ComplianceSettings(
         OFF if disabled else policy.text("compliance.mode"),
         ResultLimits(
-            output_lines=policy.integer("compliance.line_limit") or 0,
-            review_lines=policy.integer("compliance.review_line_limit") or 0,
-            result_lines=policy.integer("compliance.result_max_lines") or 0,
-            soft_chars=policy.integer("compliance.soft_chars") or 0,
-            review_files=policy.integer("compliance.review_files") or 0,
+            output_lines=policy.count("compliance.line_limit"),
+            review_lines=policy.count("compliance.review_line_limit"),
+            result_lines=policy.count("compliance.result_max_lines"),
+            soft_chars=policy.count("compliance.soft_chars"),
+            review_files=policy.count("compliance.review_files"),
         ),
         None if is_default else rules,
         rules or None if is_default else None,
-        policy.integer("compliance.min_samples") or 0,
+        policy.count("compliance.min_samples"),
     )
 
 
@@ -442,15 +442,13 @@ _SKILL_OF_FORMAT: Final = {result: skill for skill, result in FORMAT_OF_SKILL.it
 _FORMAT_FIELDS: Final = {
     ResultFormat.OUTPUT: "`Changed files:`, `Result:`; `Decisions:` and `Blockers:` only if any",
     ResultFormat.REVIEW: (
-        "`Files reviewed:`, one `Critical:`/`Warning:`/`Suggestion: file:line —"
-        " text`"
+        "`Files reviewed:`, one `Critical:`/`Warning:`/`Suggestion: file:line — text`"
         " a finding, `Verdict: PASS` or `Verdict: FAIL (N critical, N warnings)`"
     ),
 }
 
-_MARKER_IN_WORDS: Final = (
-    "COMPRESSED in square brackets"  # a grep must not find the marker (R000-01)
-)
+# A grep must not find the marker (R000-01).
+_MARKER_IN_WORDS: Final = "COMPRESSED in square brackets"
 
 
 def block_reason(
@@ -468,8 +466,7 @@ def block_reason(
         lines[-1] += f" And {more} more."
     lines.append(
         f"Return ONLY the result again, in at most {most} lines: first line {_MARKER_IN_WORDS},"
-        " then"
-        f" ` agent_type: {agent_type}`; then {_FORMAT_FIELDS[expected]}."
+        f" then ` agent_type: {agent_type}`; then {_FORMAT_FIELDS[expected]}."
     )
     return "\n".join(lines).replace(COMPRESSED_MARKER, "the marker")
 

@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 import stat
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -31,13 +32,9 @@ def open_regular_file(path: Path) -> AbstractContextManager[BinaryIO]:
 
 def read_blocks(file: BinaryIO, size: int | None = None) -> Iterator[bytes]:
     """Read up to `size` bytes from the current position, block by block; None for all."""
-    left = size
-    while left is None or left > 0:
-        block = file.read(BLOCK_BYTES if left is None else min(BLOCK_BYTES, left))
-        if not block:
-            return
-        if left is not None:
-            left -= len(block)
+    left = sys.maxsize if size is None else size
+    while left > 0 and (block := file.read(min(BLOCK_BYTES, left))):
+        left -= len(block)
         yield block
 
 
@@ -51,11 +48,16 @@ def read_lines(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 def hash_file(path: Path, size: int | None = None) -> tuple[str, int]:
     """Hash a file's first bytes; return the hash in hex and the number of bytes."""
-    digest, seen = hashlib.sha256(), 0
     with open_regular_file(path) as file:
-        for block in read_blocks(file, size):
-            digest.update(block)
-            seen += len(block)
+        return hash_blocks(read_blocks(file, size))
+
+
+def hash_blocks(blocks: Iterable[bytes]) -> tuple[str, int]:
+    """Return the SHA-256 of a content in hex and the number of its bytes."""
+    digest, seen = hashlib.sha256(), 0
+    for block in blocks:
+        digest.update(block)
+        seen += len(block)
     return digest.hexdigest(), seen
 
 
@@ -81,7 +83,7 @@ def write_temporary(
     """
     path = temporary_path(target)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, FILE_MODE)
-    try:
+    with removed_on_error(path):
         try:
             write_all(descriptor, chunks)
             if origin is not None:
@@ -90,9 +92,6 @@ def write_temporary(
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-    except BaseException:
-        remove_if_present(path)
-        raise
     return path
 
 
@@ -144,17 +143,24 @@ def write_file_atomically(path: Path, data: bytes, temporary_name: str | None = 
     """
     make_private_folder(path.parent)
     temporary = write_temporary(path.with_name(temporary_name or path.name), [data])
-    try:
+    with removed_on_error(temporary):
         temporary.replace(path)
-    except BaseException:
-        remove_if_present(temporary)
-        raise
     sync_folder(path.parent)
 
 
 def remove_if_present(path: Path) -> None:
     with suppress(FileNotFoundError):
         path.unlink()
+
+
+@contextmanager
+def removed_on_error(path: Path) -> Iterator[None]:
+    """Remove a file if the block raises anything, also KeyboardInterrupt."""
+    try:
+        yield
+    except BaseException:
+        remove_if_present(path)
+        raise
 
 
 def sync_folder(folder: Path) -> None:

@@ -218,20 +218,17 @@ def set_value(text: str, path: JsonPath, value: object) -> str:
     something that is not an object.
     """
     document = parse_json_text(text)
-    node, rest = document.root, list(path)
-    while rest:
-        element = _element(node, rest[0])
+    node = document.root
+    for place, name in enumerate(path):
+        element = _element(node, name)
         if element is None:
-            break
+            if not isinstance(node.value, dict):
+                raise KeyError(path)
+            for inner in reversed(path[place + 1 :]):
+                value = {inner: value}
+            return _apply(text, _insertion(document, node, value, str(name)))
         node = element.node
-        rest.pop(0)
-    if not rest:
-        return replace_value(text, path, value)
-    if not isinstance(node.value, dict):
-        raise KeyError(path)
-    for name in reversed(rest[1:]):
-        value = {name: value}
-    return _apply(text, _insertion(document, node, value, str(rest[0])))
+    return replace_value(text, path, value)
 
 
 def append_item(text: str, path: JsonPath, value: object) -> str:

@@ -129,20 +129,16 @@ def injection_limits(policy: Policy) -> InjectionLimits | None:
     """Read the limits (requirements 2.2); None if the policy switches injection off."""
     if "injection" in policy.texts("disabled_modules"):
         return None
-
-    def limit(name: str) -> int:
-        return policy.integer(f"injection.{name}") or 0
-
     return InjectionLimits(
         all_projects=policy.text("injection.same_type_scope") == "all",
-        task_description_chars=limit("task_desc"),
-        plan_chars=limit("plan"),
-        sibling=limit("sibling"),
-        same_type=limit("same_type"),
-        cross_session=limit("cross_session"),
-        tagged=limit("tagged"),
-        fallback=limit("fallback"),
-        budget=limit("budget"),
+        task_description_chars=policy.count("injection.task_desc"),
+        plan_chars=policy.count("injection.plan"),
+        sibling=policy.count("injection.sibling"),
+        same_type=policy.count("injection.same_type"),
+        cross_session=policy.count("injection.cross_session"),
+        tagged=policy.count("injection.tagged"),
+        fallback=policy.count("injection.fallback"),
+        budget=policy.count("injection.budget"),
     )
 
 
@@ -296,17 +292,15 @@ def _is_assigned(start: StartingAgent, task: OpenTask) -> bool:
     return re.search(rf"(?<![\w-]){name}(?![\w-])", task.subject, re.IGNORECASE) is not None
 
 
-def _describe_tasks(
-    tasks: list[OpenTask], plan: str, description_chars: int, plan_chars: int
-) -> str:
+def _describe_tasks(tasks: list[OpenTask], plan: str, limits: InjectionLimits) -> str:
     """Return a line for each task, and the plan if one of them has not been begun (R000-14)."""
     lines = []
     for task in tasks:
-        description = " ".join(task.description.split())[:description_chars]
+        description = " ".join(task.description.split())[: limits.task_description_chars]
         about = f": {description}" if description else ""
         lines.append(f"[{task.status}] {' '.join(task.subject.split())[:MAX_SUBJECT_CHARS]}{about}")
-    if plan and plan_chars and any(task.status != IN_PROGRESS for task in tasks):
-        lines.append(f"Plan: {' '.join(plan.split())[:plan_chars]}")
+    if plan and limits.plan_chars and any(task.status != IN_PROGRESS for task in tasks):
+        lines.append(f"Plan: {' '.join(plan.split())[: limits.plan_chars]}")
     return "\n".join(lines)
 
 
@@ -430,9 +424,7 @@ class _Selection:
         entries: list[tuple[InjectedEntry, _Pick | None]] = []
         start, limits = self._start, self._limits
         if tasks := _assigned_tasks(start):
-            lines = _describe_tasks(
-                tasks, start.plan, limits.task_description_chars, limits.plan_chars
-            )
+            lines = _describe_tasks(tasks, start.plan, limits)
             reason = f"assigned to {start.agent_type}"
             text = format_entry("Tasks", reason, redact(lines))
             bound = token_upper_bound(text)

@@ -156,9 +156,6 @@ class PolicyOrigin(StrEnum):
     BUILT_IN = "built_in"
 
 
-_ORIGIN_RANKS: Final = {origin: rank for rank, origin in enumerate(PolicyOrigin)}
-
-
 class ResolvedValue(msgspec.Struct, frozen=True):
     key: PolicyKey
     value: PolicyValue
@@ -220,6 +217,10 @@ class Policy(msgspec.Struct, frozen=True):
         value = self.value(name)
         return None if isinstance(value, str) else _checked_type(name, value, int)
 
+    def count(self, name: str) -> int:
+        """Return an integer; 0 for the word that means none."""
+        return self.integer(name) or 0
+
     def number(self, name: str) -> float | None:
         """Return a number, or None for the word that means none."""
         value = self.value(name)
@@ -273,7 +274,7 @@ class Policy(msgspec.Struct, frozen=True):
         limit = self.effective_window(window)
         if limit is None:
             return ()
-        computed = limit - self._reserve if limit > self._reserve else None
+        computed = limit - self.reserve_tokens if limit > self.reserve_tokens else None
         thresholds = (*self.thresholds, *self._absolute(window.tokens))
         return place_thresholds(thresholds, window.tokens, trigger or computed, limit)
 
@@ -287,12 +288,12 @@ class Policy(msgspec.Struct, frozen=True):
     def usable_tokens(self, window: Window) -> int | None:
         """Return how much of the window a conversation may fill; None if there is no limit."""
         limit = self.effective_window(window)
-        return limit if limit is None else max(limit - self._reserve, 0) or limit
+        return limit if limit is None else max(limit - self.reserve_tokens, 0) or limit
 
     @property
-    def _reserve(self) -> int:
-        names = ("limit.output_reserve", "limit.autocompact_buffer")
-        return sum(self.integer(name) or 0 for name in names)
+    def reserve_tokens(self) -> int:
+        """Tokens of a window that no conversation may fill."""
+        return self.count("limit.output_reserve") + self.count("limit.autocompact_buffer")
 
     @property
     def warns(self) -> bool:
@@ -312,13 +313,10 @@ class Policy(msgspec.Struct, frozen=True):
     @property
     def lowest_threshold_tokens(self) -> int | None:
         """The fewest tokens that can reach a threshold, however small the window; or None."""
-        windows = [
-            Window(tokens, ClaimSource.TABLE) for tokens in (MIN_WINDOW, SMALL_WINDOW, LARGE_WINDOW)
-        ]
-        windows += [
-            Window(tokens, ClaimSource.POLICY)
-            for tokens in self.tokens_by_model("limit.override").values()
-        ]
+        known = MIN_WINDOW, SMALL_WINDOW, LARGE_WINDOW
+        overrides = self.tokens_by_model("limit.override").values()
+        windows = [Window(tokens, ClaimSource.TABLE) for tokens in known]
+        windows += [Window(tokens, ClaimSource.POLICY) for tokens in overrides]
         lowest = [
             int(line.at * window.tokens)
             for window in windows
@@ -349,10 +347,11 @@ def _thresholds(policy: Policy) -> tuple[Threshold, ...]:
     listed = _checked_type("threshold", policy.value("threshold"), tuple)
     found = [each for each in listed if isinstance(each, Threshold)]
     midpoint, chosen = policy.values["compact.midpoint"], policy.values["threshold"]
+    ranks = list(PolicyOrigin)
     if policy.text("compact.levels") == "two":
         found = [each for each in found if each.level is not Level.MEDIUM]
     elif midpoint.origin is not PolicyOrigin.BUILT_IN and (
-        _ORIGIN_RANKS[midpoint.origin] <= _ORIGIN_RANKS[chosen.origin]
+        ranks.index(midpoint.origin) <= ranks.index(chosen.origin)
     ):
         at = policy.number("compact.midpoint") or 0.0
         found = [replace(each, at=at) if each.level is Level.MEDIUM else each for each in found]

@@ -29,6 +29,15 @@ from .value_types import (
     tokens_by_model,
 )
 
+
+class PolicyKey(msgspec.Struct, frozen=True):
+    name: str
+    parse: Parser
+    default: PolicyValue
+    description: str
+    unit: str = ""  # in the plural; empty for what has none
+
+
 SUGGEST_ACTION: Final = "suggest"
 
 DEFAULT_PROMPTS: Final = {
@@ -220,15 +229,6 @@ _TOKENS: Final = integer(0, MAX_TOKENS)
 _COUNT: Final = integer(0, 10_000)
 _SECONDS: Final = integer(0, 30 * 86_400)
 _MILLISECONDS: Final = integer(0, 86_400_000)
-
-
-class PolicyKey(msgspec.Struct, frozen=True):
-    name: str
-    parse: Parser
-    default: PolicyValue
-    description: str
-    unit: str = ""  # in the plural; empty for what has none
-
 
 _Row = tuple[str, Parser, PolicyValue, str] | tuple[str, Parser, PolicyValue, str, str]
 _ROWS: Final[tuple[_Row, ...]] = (

@@ -1,5 +1,6 @@
 """Each project's saves: state, cost and rates; the plugin's fit and its messages."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
@@ -82,12 +83,10 @@ def check_plugin(plugin: MemoryPluginRecord) -> PluginCompatibility:
         missing = "SKILL.md" if plugin.skill_takes_file is None else "memory_triage.py"
         fit, reason = PluginFit.UNKNOWN, f"{missing} was not found"
     elif plugin.triage_writes_file and not plugin.skill_takes_file:
-        fit, reason = (
-            PluginFit.BROKEN,
-            (
-                "old skill, new triage: the skill does not know <triage_data_file>, so every save"
-                " fails in silence; update SKILL.md, or take memory_triage.py back"
-            ),
+        fit = PluginFit.BROKEN
+        reason = (
+            "old skill, new triage: the skill does not know <triage_data_file>, so every save"
+            " fails in silence; update SKILL.md, or take memory_triage.py back"
         )
     else:
         skill = "new" if plugin.skill_takes_file else "old"
@@ -199,32 +198,28 @@ def group_by_project(
     plugins: tuple[PluginCompatibility, ...],
 ) -> SavesByProject:
     """Group the rows by project; a block belongs to the folder that its session works in."""
-    projects: dict[str, ProjectRows] = {}
-
-    def rows(name: str) -> ProjectRows:
-        return projects.setdefault(name, ProjectRows())
-
+    projects: dict[str, ProjectRows] = defaultdict(ProjectRows)
     for file in map(_with_project, files):
-        rows(owning_project(file) or NO_PROJECT).files.append(file)
+        projects[owning_project(file) or NO_PROJECT].files.append(file)
     for file in map(_with_project, earlier_files):
-        rows(owning_project(file) or NO_PROJECT).earlier_files.append(file)
+        projects[owning_project(file) or NO_PROJECT].earlier_files.append(file)
     for block in blocks:
         if block.cwd is not None and parse_triage_block(block.text) is not None:
-            rows(block.cwd).blocks.append(block)
+            projects[block.cwd].blocks.append(block)
             if noise := decode_noise(block.noise):
                 bands = save_metrics.compare_with_bands(noise)
                 save = MeasuredSave(block.session_id, block.path, block.offset, noise, bands)
-                rows(block.cwd).saves.append(save)
+                projects[block.cwd].saves.append(save)
     for note in notes:
         confirmation = parse_save_note(note.text, note.at)
         if confirmation and note.cwd is not None:
-            rows(note.cwd).notes.append(confirmation)
+            projects[note.cwd].notes.append(confirmation)
     for name, logged in events.items():
-        rows(name).events.extend(logged)
+        projects[name].events.extend(logged)
     for own in projects.values():
         own.saves.sort(key=lambda save: (save.noise.at or 0, save.path, save.offset))
     return SavesByProject(
-        projects=projects,
+        projects=dict(projects),
         shared_files=[file for file in files if file.generation is StagingLocation.GLOBAL],
         all_noise=[save.noise for own in projects.values() for save in own.saves],
         plugins=plugins,

@@ -52,7 +52,6 @@ class TriageDataForm(StrEnum):
 class TriageBlock(msgspec.Struct, frozen=True):
     data_form: TriageDataForm
     categories: tuple[str, ...]
-    data_path: str | None = None  # of the triage's data, as written
 
 
 def parse_triage_block(text: str) -> TriageBlock | None:
@@ -65,9 +64,8 @@ def parse_triage_block(text: str) -> TriageBlock | None:
         return None
     named = expand_categories(_CATEGORY.findall(reason))
     categories = tuple(name for name in named if name in MEMORY_CATEGORIES)
-    if file:
-        return TriageBlock(TriageDataForm.FILE, categories, file[1])
-    return TriageBlock(TriageDataForm.INLINE if inline else TriageDataForm.NONE, categories)
+    without_file = TriageDataForm.INLINE if inline else TriageDataForm.NONE
+    return TriageBlock(TriageDataForm.FILE if file else without_file, categories)
 
 
 SHOWN_RESULT_LINES: Final = 3  # one more line says how many the client hides

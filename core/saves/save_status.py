@@ -47,9 +47,9 @@ class SaveLimits(msgspec.Struct, frozen=True):
 
 def save_limits(policy: Policy) -> SaveLimits:
     return SaveLimits(
-        orphan_after_s=policy.integer("saveflow.orphan_after_s") or 0,
-        fresh_for_s=policy.integer("saveflow.fresh_for_s") or 0,
-        sentinel_ttl_s=policy.integer("saveflow.sentinel_ttl_s") or 0,
+        orphan_after_s=policy.count("saveflow.orphan_after_s"),
+        fresh_for_s=policy.count("saveflow.fresh_for_s"),
+        sentinel_ttl_s=policy.count("saveflow.sentinel_ttl_s"),
         locations=_LOCATIONS[policy.text("saveflow.locations")],
     )
 

@@ -20,15 +20,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.plan import PlanOptions, Severity
 from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
-from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.transcript_reading import PlanSource, read_transcript_view
 from ctxtop.core.compaction.transcript_view import open_transcript
 from ctxtop.core.measure.token_estimate import Estimator
+from ctxtop.core.summaries.summary_building import SummarySettings
 from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS
 
 from tests import transcripts as made
 from tests.bench.evaluation.sessions import WORKS, make_session
 from tests.worked import Session, numbered
+
+from ..planned import plan_transcript
 
 if TYPE_CHECKING:
     from ctxtop.core.compaction.plan import CompactionPlan, Operation, Refusal
@@ -118,7 +120,9 @@ def plan_summary(path: Path, counter: Estimator) -> CompactionPlan:
     """Plan a summary by rules."""
 
     def make(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
-        return summarise_by_rules(whole, KEPT_MESSAGES, ELEVEN_SECTIONS)
+        return summarise_by_rules(
+            whole, SummarySettings(ELEVEN_SECTIONS, keep_messages=KEPT_MESSAGES)
+        )
 
     source = PlanSource("s", path, counter.for_model)
     return plan_conversation(source, make, PlanOptions(force=True))

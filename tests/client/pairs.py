@@ -13,7 +13,6 @@ from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import CompactionPlan, PlanOptions, Severity
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.rewritten_lines import title_lines
-from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.measure.tokens import estimate_tokens
@@ -22,6 +21,7 @@ from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace
 
+from ..planned import plan_transcript
 from .acts import TOOLS
 from .compacting import resume, subject_of
 from .counting import MEDIA_TOKENS

@@ -13,7 +13,7 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     plan_cut,
     summarise_by_rules,
 )
-from ctxtop.core.summaries.summary_building import SummaryBudget, estimate_tokens
+from ctxtop.core.summaries.summary_building import SummaryBudget, SummarySettings, estimate_tokens
 from ctxtop.core.summaries.summary_facts import (
     EIGHT_SECTIONS,
     ELEVEN_SECTIONS,
@@ -116,7 +116,7 @@ def test_the_client_sends_the_summary_and_the_tail(lab: Lab, name: str) -> None:
     original = path.read_bytes()
     plain = sent_on_resume(lab, path.stem)
 
-    summary = append(path, summarise_by_rules(whole(path), 4, template, ROOM))
+    summary = append(path, summarise_by_rules(whole(path), SummarySettings(template, ROOM, 4)))
     appended = path.read_bytes()
     resume(lab, path.stem, "with our boundary")
     path.write_bytes(appended)
@@ -147,10 +147,10 @@ def test_a_cut_keeps_the_first_prompt_and_the_last_turns(lab: Lab) -> None:
 
 def test_a_second_summary_is_not_made_of_the_first(lab: Lab) -> None:
     path = worked(lab, SESSIONS["many short turns"])
-    append(path, summarise_by_rules(whole(path), 4, FOUR_SECTIONS, ROOM))
+    append(path, summarise_by_rules(whole(path), SummarySettings(FOUR_SECTIONS, ROOM, 4)))
     for number in range(20, 24):
         lab.turn(f"Question {number}, {'more words ' * 40}. [[say:Yes.]]", resume=path.stem)
-    summary = append(path, summarise_by_rules(whole(path), 2, FOUR_SECTIONS, ROOM))
+    summary = append(path, summarise_by_rules(whole(path), SummarySettings(FOUR_SECTIONS, ROOM, 2)))
     assert summary.count("Question 0,") == 2, "as a request, and as the first message"
     assert summary.count(SUMMARY_MARKER) == 1
     text = json.dumps(sent_on_resume(lab, path.stem))

@@ -13,11 +13,11 @@ import pytest
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import Severity
 from ctxtop.core.compaction.receipts import ApplyMode
-from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from msgspec.structs import replace
 
+from ..planned import plan_transcript
 from ..sessions_on_disk import rest, subject_of
 from .compacting import ApiCounter, resume
 from .edits import TORN

@@ -14,11 +14,11 @@ import pytest
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import Severity
 from ctxtop.core.compaction.receipts import ApplyMode
-from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from msgspec.structs import replace
 
+from ..planned import plan_transcript
 from .compacting import ApiCounter, resume, subject_of
 from .edits import answers, write_edited
 from .lab import LARGE

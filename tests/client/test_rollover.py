@@ -13,6 +13,7 @@ from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.strategies.summary_and_cut import plan_rollover
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
+from ctxtop.core.summaries.summary_building import SummarySettings
 from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS
 
 from ..sessions_on_disk import rest, subject_of
@@ -33,7 +34,7 @@ def test_the_client_goes_on_from_the_hand_off(lab: Lab, name: str, tmp_path: Pat
     subject = subject_of(path, tmp_path)
     plan = plan_conversation(
         PlanSource(path.stem, path, lambda _: ApiCounter()),
-        lambda whole, view: plan_rollover(whole, view, FOUR_SECTIONS, ROOM),
+        lambda whole, view: plan_rollover(whole, view, SummarySettings(FOUR_SECTIONS, ROOM)),
     )
     assert plan.refused == ()
     receipt = apply_plan(plan, ApplyMode.FORK, subject)

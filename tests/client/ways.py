@@ -18,18 +18,18 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     plan_revert,
     summarise_by_rules,
 )
-from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.token_samples import read_estimator
-from ctxtop.core.summaries.summary_building import SummaryBudget
+from ctxtop.core.summaries.summary_building import SummaryBudget, SummarySettings
 from ctxtop.core.summaries.summary_facts import EIGHT_SECTIONS
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.line_decoder import SYNTHETIC_MODEL
 from typing_extensions import override
 
+from ..planned import plan_transcript
 from .compacting import NEAR, nameless, resume, subject_of
 from .counting import count_request
 from .lab import Lab, Turn
@@ -159,7 +159,7 @@ def worth_it(plan: CompactionPlan) -> CompactionPlan:
 
 
 def _summary(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
-    return summarise_by_rules(whole, 2, EIGHT_SECTIONS, SummaryBudget(2_000))
+    return summarise_by_rules(whole, SummarySettings(EIGHT_SECTIONS, SummaryBudget(2_000), 2))
 
 
 def _cut(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ctxtop.core.compliance.findings import (
-    NOTHING_EXPECTED,
     ComplianceSettings,
     ExpectationSource,
     ExpectedFormat,
@@ -39,6 +38,8 @@ REVIEW = (
     "[COMPRESSED] agent_type: reviewer\nFiles reviewed: a\nCritical: a:1 — x\nVerdict: FAIL (1/0)"
 )
 OUTPUT = ExpectedFormat(ResultFormat.OUTPUT, ExpectationSource.PRELOADED)
+
+NOTHING_EXPECTED = ExpectedFormat(ResultFormat.NONE, ExpectationSource.NOBODY)
 
 
 def ruled(text: str, expected: ExpectedFormat = OUTPUT, **fields: Any) -> RunVerdict:  # noqa: ANN401

@@ -9,7 +9,6 @@ from ctxtop.core.compliance.findings import (
     CLNODE_FORMATS,
     DEFAULT_RESULT_LIMITS,
     LAST_MESSAGE,
-    NOTHING_EXPECTED,
     OFF,
     WHOLE_TRANSCRIPT,
     ComplianceSettings,
@@ -46,6 +45,8 @@ GOOD = "[COMPRESSED] agent_type: worker\nChanged files: a.ts\nResult: ok"
 BAD = "I built it, and this is how."
 ASKED = ExpectedFormat(ResultFormat.OUTPUT, ExpectationSource.DECLARED)
 SKILL = MarkerLine(100, "skill_text")
+
+NOTHING_EXPECTED = ExpectedFormat(ResultFormat.NONE, ExpectationSource.NOBODY)
 
 
 def run(final: str | None = GOOD, **fields: Any) -> AgentRun:  # noqa: ANN401 -- any field

@@ -180,12 +180,7 @@ def test_ids_are_taken_from_wherever_they_stand() -> None:
 
     found = parsed({"providerID": "anthropic", "data": {"modelID": "opus", "responseBody": body}})
 
-    assert (found.request_id, found.provider_id, found.model_id, found.api_type) == (
-        "req_1",
-        "anthropic",
-        "opus",
-        "invalid_request_error",
-    )
+    assert (found.request_id, found.provider_id, found.model_id) == ("req_1", "anthropic", "opus")
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     plan_revert,
     summarise_by_rules,
 )
+from ctxtop.core.summaries.summary_building import SummarySettings
 from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
@@ -63,7 +64,7 @@ def after(path: Path, plan: CompactionPlan) -> list[str]:
 
 def test_a_summary_that_is_no_smaller_is_refused(path: Path) -> None:
     def no_smaller(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
-        made = summarise_by_rules(whole, 4, FOUR_SECTIONS)
+        made = summarise_by_rules(whole, SummarySettings(FOUR_SECTIONS, keep_messages=4))
         assert isinstance(made, Operation)
         return replace(made, tokens_saved=0)
 
@@ -74,16 +75,20 @@ def test_a_summary_that_is_no_smaller_is_refused(path: Path) -> None:
 
 def test_a_summary(path: Path) -> None:
     size = path.stat().st_size
-    plan = plan_of(path, lambda whole, _: summarise_by_rules(whole, 3, FOUR_SECTIONS))
+    plan = plan_of(
+        path,
+        lambda whole, _: summarise_by_rules(whole, SummarySettings(FOUR_SECTIONS, keep_messages=3)),
+    )
     assert plan.refused == ()
     assert plan.only_appends
     assert plan.harm is Severity.SUMMARY
     assert plan.base_bytes == size
     assert plan.after_tokens < plan.before_tokens / 2
     assert plan.break_even_requests is not None
-    assert plan == plan_of(path, lambda whole, _: summarise_by_rules(whole, 3, FOUR_SECTIONS)), (
-        "made again, the same"
-    )
+    assert plan == plan_of(
+        path,
+        lambda whole, _: summarise_by_rules(whole, SummarySettings(FOUR_SECTIONS, keep_messages=3)),
+    ), "made again, the same"
     kinds = after(path, plan)
     assert kinds[0] == "summary"
     assert kinds.count("prompt") == 1
@@ -111,11 +116,16 @@ def test_a_cut_and_a_way_back(path: Path) -> None:
 def test_what_is_refused_changes_nothing(path: Path) -> None:
     live = plan_of(
         path,
-        lambda whole, _: summarise_by_rules(whole, 3, FOUR_SECTIONS),
+        lambda whole, _: summarise_by_rules(whole, SummarySettings(FOUR_SECTIONS, keep_messages=3)),
         live="it is open in 4711",
     )
     assert [each.check for each in live.refused] == ["live"]
     assert live.operations == ()
-    few = plan_of(path, lambda whole, _: summarise_by_rules(whole, 500, FOUR_SECTIONS))
+    few = plan_of(
+        path,
+        lambda whole, _: summarise_by_rules(
+            whole, SummarySettings(FOUR_SECTIONS, keep_messages=500)
+        ),
+    )
     assert [each.check for each in few.refused] == ["too_few"]
     assert json.dumps(few.break_even_requests) == "null"

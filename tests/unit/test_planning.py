@@ -14,7 +14,6 @@ from ctxtop.core.compaction.transcript_planning import (
     LET_SESSION_GROW,
     STRATEGIES,
     min_saved_tokens,
-    plan_transcript,
 )
 from ctxtop.core.measure.models import (
     CACHE_WRITE_1H_FACTOR,
@@ -41,6 +40,8 @@ from tests.planned import (
     view_of,
 )
 from tests.worked import NEWER, OLDER, WORDS, Session, numbered
+
+from ..planned import plan_transcript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

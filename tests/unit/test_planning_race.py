@@ -11,7 +11,6 @@ import pytest
 from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.plan import Severity
 from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut
-from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.transcript_reading import TranscriptRewrittenError
 from ctxtop.core.compaction.transcript_view import open_transcript
 from ctxtop.core.transcript.entry_decoder import iter_entries
@@ -20,6 +19,8 @@ from msgspec.structs import replace
 from tests import transcripts as made
 from tests.planned import plan_of, short, source_of
 from tests.unit.test_planning import checks, long_session
+
+from ..planned import plan_transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

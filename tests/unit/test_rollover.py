@@ -13,7 +13,7 @@ from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.strategies.summary_and_cut import plan_rollover
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.summaries.summary_building import SummaryBudget
+from ctxtop.core.summaries.summary_building import SummaryBudget, SummarySettings
 from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
@@ -29,7 +29,7 @@ DATA = encoded(turns(6, result_chars=4_000))
 def plan_of(path: Path, budget: SummaryBudget | None = None) -> CompactionPlan:
     return plan_conversation(
         PlanSource(SESSION, path, COUNTERS.for_model),
-        lambda whole, view: plan_rollover(whole, view, FOUR_SECTIONS, budget),
+        lambda whole, view: plan_rollover(whole, view, SummarySettings(FOUR_SECTIONS, budget)),
     )
 
 

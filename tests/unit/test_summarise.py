@@ -16,6 +16,7 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
 )
 from ctxtop.core.summaries.summary_building import (
     SummaryBudget,
+    SummarySettings,
     estimate_tokens,
     find_summary_flaws,
 )
@@ -118,7 +119,7 @@ def test_a_result_before_a_prompt_leaves_with_its_call() -> None:
 def test_the_two_lines_follow_the_newest_and_name_what_stays() -> None:
     entries = session()
     boundary, said = lines_of(
-        summarise_by_rules(whole(entries), 3, FOUR_SECTIONS, SummaryBudget(2_000))
+        summarise_by_rules(whole(entries), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3))
     )
     assert (boundary["parentUuid"], boundary["logicalParentUuid"]) == (None, "u9")
     assert said["parentUuid"] == boundary["uuid"]
@@ -126,14 +127,22 @@ def test_the_two_lines_follow_the_newest_and_name_what_stays() -> None:
     assert (said["sessionId"], said["timestamp"], said["cwd"]) == ("s", "t", "/p")
     kept = boundary["compactMetadata"]["preservedMessages"]["uuids"]
     assert kept == [each.uuid for each in entries[-6:]]
-    other = lines_of(summarise_by_rules(whole(entries), 3, ELEVEN_SECTIONS, SummaryBudget(2_000)))
+    other = lines_of(
+        summarise_by_rules(
+            whole(entries), SummarySettings(ELEVEN_SECTIONS, SummaryBudget(2_000), 3)
+        )
+    )
     assert other[1]["uuid"] != said["uuid"]
 
 
 def test_a_summary_is_one_operation_that_only_appends() -> None:
     entries = session()
-    found = summarise_by_rules(whole(entries), 3, FOUR_SECTIONS, SummaryBudget(2_000))
-    assert found == summarise_by_rules(whole(entries), 3, FOUR_SECTIONS, SummaryBudget(2_000))
+    found = summarise_by_rules(
+        whole(entries), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3)
+    )
+    assert found == summarise_by_rules(
+        whole(entries), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3)
+    )
     boundary, said = lines_of(found)
     assert isinstance(found, Operation)
     assert (found.level, found.line, found.kind) == (Severity.SUMMARY, None, "summary")
@@ -145,15 +154,21 @@ def test_a_summary_is_one_operation_that_only_appends() -> None:
 
 
 def test_too_little_leaves_or_the_summary_is_longer() -> None:
-    few = summarise_by_rules(whole(session(1)), 10, FOUR_SECTIONS, SummaryBudget(2_000))
+    few = summarise_by_rules(
+        whole(session(1)), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 10)
+    )
     assert isinstance(few, Refusal)
     assert few.check == "too_few"
     assert "Not enough messages to compact" in few.why
     talk = chain(*(each for n in range(5) for each in (asked(f"q {n}?"), answered("yes"))))
-    longer = summarise_by_rules(whole(talk), 2, FOUR_SECTIONS, SummaryBudget(2_000))
+    longer = summarise_by_rules(
+        whole(talk), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 2)
+    )
     assert isinstance(longer, Refusal)
     assert longer.check == "summary_longer"
-    empty = summarise_by_rules(whole(session()), 2, FOUR_SECTIONS, SummaryBudget(5))
+    empty = summarise_by_rules(
+        whole(session()), SummarySettings(FOUR_SECTIONS, SummaryBudget(5), 2)
+    )
     assert isinstance(empty, Refusal)
     assert empty.check == "summary_empty"
 
@@ -176,7 +191,9 @@ def test_the_newest_line_is_no_agents() -> None:
 
 
 def test_a_new_session_is_told_of_the_old_one() -> None:
-    told = write_hand_off(whole(session()), "old-id", FOUR_SECTIONS, SummaryBudget(2_000))
+    told = write_hand_off(
+        whole(session()), "old-id", SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000))
+    )
     assert told.text.startswith("[Hand-off from session old-id]")
     assert "Question 5." in told.text
 

@@ -31,7 +31,7 @@ from ctxtop.core.summaries.model_summary import (
     retry_delay_s,
     write_cached_answer,
 )
-from ctxtop.core.summaries.summary_building import SummaryBudget
+from ctxtop.core.summaries.summary_building import SummaryBudget, SummarySettings
 from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS, FactKind, make_fact
 
 from ..entries import answered, asked, called, returned
@@ -295,12 +295,19 @@ def test_a_models_summary_stands_beside_what_the_tools_say(server: Server, tmp_p
     server.answers = [(200, says(GOOD))]
     entries = session()
     by = commission(server, tmp_path / "kept")
-    found = summarise_with_model(whole(entries), 3, FOUR_SECTIONS, by, SummaryBudget(2_000))
+    found = summarise_with_model(
+        whole(entries), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3), by
+    )
     text = lines_of(found)[1]["message"]["content"]
     assert "  > seq was run for each Question; Never push stands." in text
     assert "analysis" not in text
     assert "Question 0." in text, "the messages are still word for word"
-    assert summarise_with_model(whole(entries), 3, FOUR_SECTIONS, by, SummaryBudget(2_000)) == found
+    assert (
+        summarise_with_model(
+            whole(entries), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3), by
+        )
+        == found
+    )
     assert len(server.asked) == 1, "the second time it is taken from the cache"
     assert SECRET.encode() not in b"".join(
         each.read_bytes() for each in (tmp_path / "kept").iterdir()
@@ -314,7 +321,9 @@ def test_what_a_model_is_asked_has_no_secret(server: Server) -> None:
         run = called("Bash", f"s{number}", command=f"use {secret}")
         entries[2:2] = chain(asked(f"Take {secret}"), run, returned("Bash", f"s{number}", secret))
     summarise_with_model(
-        whole(chain(*entries)), 3, FOUR_SECTIONS, commission(server), SummaryBudget(2_000)
+        whole(chain(*entries)),
+        SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3),
+        commission(server),
     )
     ((_, _, body),) = server.asked
     sent = json.dumps(body)
@@ -331,7 +340,9 @@ def test_what_cannot_be_kept_is_used_all_the_same(server: Server, tmp_path: Path
         anthropic(server), "s", cache_folder=tmp_path / "file", warn=told.append
     )
     assert isinstance(
-        summarise_with_model(whole(session()), 3, FOUR_SECTIONS, by, SummaryBudget(2_000)),
+        summarise_with_model(
+            whole(session()), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3), by
+        ),
         Operation,
     )
     assert len(told) == 1
@@ -353,7 +364,9 @@ def test_a_failure_or_a_worse_summary_changes_nothing(
     server.answers = [answer]
     cache = tmp_path / "kept"
     found = summarise_with_model(
-        whole(session(20)), 3, FOUR_SECTIONS, commission(server, cache), SummaryBudget(2_000)
+        whole(session(20)),
+        SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3),
+        commission(server, cache),
     )
     assert isinstance(found, Refusal)
     assert found.check == "provider"
@@ -366,7 +379,9 @@ def test_a_summary_that_names_too_little_is_no_success(server: Server) -> None:
     entries = (*session(3), asked("Never push to main. Always test first."))
     more = [each for n in range(9) for each in (asked(f"{n}? " + "x " * 300), answered("y"))]
     found = summarise_with_model(
-        whole(chain(*entries, *more)), 2, FOUR_SECTIONS, commission(server)
+        whole(chain(*entries, *more)),
+        SummarySettings(FOUR_SECTIONS, keep_messages=2),
+        commission(server),
     )
     assert isinstance(found, Refusal)
     assert "0 of 2 are named" in found.why

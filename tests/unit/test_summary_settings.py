@@ -95,6 +95,8 @@ def test_a_plan_has_what_was_chosen() -> None:
     choice = settings_of("summary.preserve_tool_results", "false").selection
     entries = whole(session())
     *_, summary = lines_of(
-        summarise_by_rules(entries, 3, FOUR_SECTIONS, SummaryBudget(2_000), choice)
+        summarise_by_rules(
+            entries, SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3, selection=choice)
+        )
     )
     assert "Errors, and how they ended:" not in summary["message"]["content"]

@@ -90,6 +90,6 @@ def _remind(call: HookCall, transcript: Path) -> HookReply | None:
         return None
     # What the compaction kept word for word, and what other hooks repeated, is still there.
     lost = find_missing_essentials(items, [*sent, text_field(call.fields, "prompt")])
-    budget = resolve_hook_policy(call.fields).integer("steering.again") or 0
+    budget = resolve_hook_policy(call.fields).count("steering.again")
     text = render_essentials(fit_essentials(lost, budget, REMINDER_HEADING), REMINDER_HEADING)
     return HookReply(context=text) if text else None

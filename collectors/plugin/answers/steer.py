@@ -27,7 +27,7 @@ def answer(call: HookCall) -> HookReply | None:
     if call.event != "PreCompact" or transcript is None:
         return None
     agent_id = text_field(call.fields, "agent_id")
-    budget = resolve_hook_policy(call.fields).integer("steering.budget") or 0
+    budget = resolve_hook_policy(call.fields).count("steering.budget")
     path = transcript
     if agent_id:
         path = transcript.with_suffix("") / "subagents" / f"agent-{agent_id}.jsonl"

@@ -32,7 +32,6 @@ class TokenLimitRefusal(msgspec.Struct, frozen=True):
     request_id: str | None = None
     provider_id: str | None = None
     model_id: str | None = None
-    api_type: str | None = None  # the API's own name of the error
     matched_keyword: str = ""
 
     @property
@@ -119,7 +118,6 @@ _ID_KEYS: Final = {
 class _ErrorParts(msgspec.Struct):
     texts: list[str] = []
     ids: dict[str, str] = {}
-    api_type: str | None = None
     is_bare_text: bool = False  # a sentence that nothing wraps
     is_message_only: bool = False  # the response is nothing but a message, as Bedrock's are
 
@@ -139,7 +137,6 @@ def parse_limit_error(error: object) -> TokenLimitRefusal | None:
         current_tokens=current,
         max_tokens=limit,
         message_index=int(index[1]) if index else None,
-        api_type=parts.api_type,
         matched_keyword=keyword,
         **parts.ids,
     )
@@ -287,8 +284,6 @@ def _collect_object(value: dict[Any, Any], parts: _ErrorParts, depth: int) -> No
             parts.ids[name] = id_
     for name in _WRAPPER_KEYS:
         inner = value.get(name)
-        if name == "error" and isinstance(inner, dict) and isinstance(inner.get("type"), str):
-            parts.api_type = inner["type"]
         if name in _BODY_KEYS and isinstance(inner, str):
             body = _inner_object(inner[:MAX_ERROR_CHARS])
             parts.is_message_only |= body is not None and "message" in body and "error" not in body

@@ -7,6 +7,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -71,28 +72,25 @@ class RecoverySettings(msgspec.Struct, frozen=True):
 
 
 def read_recovery_settings(policy: Policy) -> RecoverySettings:
-    def integer(key: str) -> int:
-        return policy.integer(key) or 0
-
     return RecoverySettings(
         step_order=tuple(map(RecoveryStep, policy.texts("recovery.order"))),
         aggressive=policy.flag("recovery.aggressive"),
         prune_superseded=policy.flag("recovery.dcp"),
         target_ratio=policy.number("recovery.target_ratio") or 0.0,
         chars_per_token=policy.integer("recovery.chars_per_token") or 1,
-        max_truncate=integer("recovery.max_truncate"),
-        min_output_chars=integer("recovery.min_output"),
-        max_revert=integer("recovery.max_revert"),
-        min_messages=integer("recovery.min_messages"),
-        max_empty_fix=integer("recovery.max_empty_fix"),
+        max_truncate=policy.count("recovery.max_truncate"),
+        min_output_chars=policy.count("recovery.min_output"),
+        max_revert=policy.count("recovery.max_revert"),
+        min_messages=policy.count("recovery.min_messages"),
+        max_empty_fix=policy.count("recovery.max_empty_fix"),
         steps_to_confirm=frozenset(map(RecoveryStep, policy.texts("recovery.confirm"))),
-        cooldown_ms=integer("compact.cooldown_s") * 1000,
+        cooldown_ms=policy.count("compact.cooldown_s") * 1000,
         retry=RecoveryRetry(
-            max_attempts=integer("recovery.retry.max"),
-            initial_ms=integer("recovery.retry.initial_ms"),
+            max_attempts=policy.count("recovery.retry.max"),
+            initial_ms=policy.count("recovery.retry.initial_ms"),
             factor=policy.number("recovery.retry.factor") or 1.0,
-            max_ms=integer("recovery.retry.max_ms"),
-            window_ms=integer("recovery.retry.window_s") * 1000,
+            max_ms=policy.count("recovery.retry.max_ms"),
+            window_ms=policy.count("recovery.retry.window_s") * 1000,
         ),
     )
 
@@ -175,7 +173,6 @@ class RecoveryRun(msgspec.Struct, frozen=True):
     found: SessionRefusal
     state: RecoveryState
     steps: tuple[RecoveryStep, ...]
-    detected_at: int
     changed_at: int
     place: int = -1  # of the current step among `steps`
     counters: RecoveryCounters = RecoveryCounters()
@@ -198,7 +195,7 @@ def record_refusal(
 ) -> RecoveryRun:
     """Note a refusal (002-48); a run that is under way for it continues."""
     if before is None:
-        return RecoveryRun(refusal, RecoveryState.DETECTED, steps, now_ms, now_ms)
+        return RecoveryRun(refusal, RecoveryState.DETECTED, steps, now_ms)
     is_unfinished = before.state not in FINISHED_STATES and before.found == refusal
     if is_unfinished or before.state in LOCKED_STATES:
         return before
@@ -206,7 +203,6 @@ def record_refusal(
         found=refusal,
         state=RecoveryState.DETECTED,
         steps=steps,
-        detected_at=now_ms,
         changed_at=now_ms,
         counters=_carried_counters(before, refusal, now_ms, settings),
         began_at=before.began_at,
@@ -380,23 +376,17 @@ class AttemptRefusedError(Exception):
         self.refusal: Final = refusal
 
 
+@dataclass(slots=True)
 class RecoveryAttempt:
-    def __init__(
-        self,
-        run: RecoveryRun,
-        store_run: RunStore,
-        settings: RecoverySettings,
-        now: Callable[[], int],
-    ) -> None:
-        self.run = run
-        self._store_run: Final = store_run
-        self._settings: Final = settings
-        self._now: Final = now
-        self._lock_mark: Final = run.holder.mark if run.holder else ""
+    run: RecoveryRun
+    lock_mark: str  # of this attempt
+    store_run: RunStore
+    settings: RecoverySettings
+    now: Callable[[], int]
 
     def next_step(self) -> RecoveryStep | None:
         """Go to the next step; None if the attempt is over."""
-        self._change(lambda run: advance_run(run, self._now(), self._settings))
+        self._change(lambda run: advance_run(run, self.now(), self.settings))
         return self.run.step
 
     def succeed(
@@ -404,7 +394,7 @@ class RecoveryAttempt:
     ) -> None:
         self._change(
             lambda run: finish_run(
-                run, self._now(), truncated=truncated, reverted=reverted, receipt=receipt
+                run, self.now(), truncated=truncated, reverted=reverted, receipt=receipt
             )
         )
 
@@ -412,17 +402,17 @@ class RecoveryAttempt:
         """End what is still under way; another process's lock is left alone."""
         if self.run.state in LOCKED_STATES:
             with suppress(AttemptRefusedError):
-                self._change(lambda run: cancel_run(run, self._now()))
+                self._change(lambda run: cancel_run(run, self.now()))
 
     def _change(self, change: Callable[[RecoveryRun], RecoveryRun]) -> None:
         def change_own(run: RecoveryRun | None) -> RecoveryRun:
-            if run is None or run.holder is None or run.holder.mark != self._lock_mark:
+            if run is None or run.holder is None or run.holder.mark != self.lock_mark:
                 why = "another process has taken over this recovery"
                 what_to_do = "look at the session before you try again"
                 raise AttemptRefusedError(Refusal("lock_lost", why, what_to_do))
             return change(run)
 
-        self.run = self._store_run(self.run.found.session_id, change_own)
+        self.run = self.store_run(self.run.found.session_id, change_own)
 
 
 @contextmanager
@@ -449,7 +439,7 @@ def begin_attempt(
         return take_run_lock(mark_pending(run, now_ms), holder, now_ms, settings)
 
     run = store_run(session_refusal.session_id, begin)
-    attempt = RecoveryAttempt(run, store_run, settings, now)
+    attempt = RecoveryAttempt(run, holder.mark, store_run, settings, now)
     try:
         yield attempt
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
@@ -36,6 +37,10 @@ class RecoveryContext(msgspec.Struct, frozen=True):
     planned_operations: tuple[Operation, ...] = ()  # of earlier steps that do not suffice
     summarise: Callable[[RecoveryContext], Operation | Refusal] | None = None
     """Makes the operation that replaces older messages by a summary, or says why not."""
+
+    @property
+    def is_about_size(self) -> bool:
+        return self.refusal.error_type is not LimitErrorType.NON_EMPTY_CONTENT
 
     @property
     def limit_tokens(self) -> int | None:
@@ -195,6 +200,10 @@ def propose_empty_fix(context: RecoveryContext) -> StepProposal:
     ]
     if not operations:
         return _insufficient(RecoveryStep.FIX_EMPTY, "no message is empty")
+    if context.is_about_size:
+        # Filling a message frees nothing: another step has to follow.
+        why = "that makes nothing smaller"
+        return _insufficient(RecoveryStep.FIX_EMPTY, why, operations=operations)
     return StepProposal(RecoveryStep.FIX_EMPTY, tuple(operations))
 
 
@@ -210,17 +219,13 @@ def _message_at_index(
 
 def _chain_messages(entries: Sequence[Entry]) -> list[list[Entry]]:
     """Group the lines by message, the empty ones too."""
-    messages: list[list[Entry]] = []
-    for entry in follow_chain(entries):
-        if entry.type not in {"user", "assistant"} or entry.hidden:
-            continue
-        last = messages[-1][-1] if messages else None
-        is_same_role = last is not None and last.role is entry.role
-        if is_same_role and (entry.role is Role.USER or last.message_id == entry.message_id):  # type: ignore[union-attr]
-            messages[-1].append(entry)
-        else:
-            messages.append([entry])
-    return messages
+
+    def message_key(entry: Entry) -> tuple[Role | None, str | None]:
+        return entry.role, None if entry.role is Role.USER else entry.message_id
+
+    chain = follow_chain(entries)
+    sent = (each for each in chain if each.type in {"user", "assistant"} and not each.hidden)
+    return [list(lines) for _, lines in groupby(sent, message_key)]
 
 
 def _empty_parts(
@@ -291,7 +296,6 @@ def propose_revert(context: RecoveryContext) -> StepProposal:
     """Cut before the last prompt, or as many prompts back as necessary and allowed."""
     view, settings = context.view, context.settings
     step = RecoveryStep.REVERT
-    is_about_size = context.refusal.error_type is not LimitErrorType.NON_EMPTY_CONTENT
     prompts = {block.line: block.entry for block in sent_prompts(view)}
     left = max(0, min(len(prompts), settings.max_revert - context.counters.reverted))
     for line in sorted(prompts, reverse=True)[:left]:
@@ -303,7 +307,7 @@ def propose_revert(context: RecoveryContext) -> StepProposal:
         if isinstance(cut, Refusal):
             return StepProposal(step, insufficient=cut)
         operation = replace(cut, tokens_saved=view.tokens - _tokens_of_sent(view, sent))
-        if not is_about_size or context.fits_after([operation]):
+        if not context.is_about_size or context.fits_after([operation]):
             prompt, uuid = _prompt_text(view, line), prompts[line].uuid
             return StepProposal(step, (operation,), prompt=prompt, reverted_uuid=uuid)
     return _insufficient(
@@ -383,13 +387,7 @@ def _propose_step(step: RecoveryStep, context: RecoveryContext) -> StepProposal:
         RecoveryStep.SUMMARIZE: _propose_summary,
         RecoveryStep.REVERT: propose_revert,
     }.get(step)
-    proposal = propose(context) if propose else _propose_pruning(context, step)
-    is_about_size = context.refusal.error_type is not LimitErrorType.NON_EMPTY_CONTENT
-    if step is RecoveryStep.FIX_EMPTY and is_about_size and not proposal.insufficient:
-        # Filling a message frees nothing: another step has to follow.
-        missing = Refusal(step, "that makes nothing smaller", "go on")
-        return replace(proposal, insufficient=missing)
-    return proposal
+    return propose(context) if propose else _propose_pruning(context, step)
 
 
 def _operations_to_apply(context: RecoveryContext, proposal: StepProposal) -> tuple[Operation, ...]:

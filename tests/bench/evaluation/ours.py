@@ -15,15 +15,15 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     facts_before_tail,
     summarise_by_rules,
 )
-from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.transcript_view import shorten_part
-from ctxtop.core.summaries.summary_building import SummaryBudget, build_summary
+from ctxtop.core.summaries.summary_building import SummaryBudget, SummarySettings, build_summary
 from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 from msgspec.structs import replace
 
+from ...planned import plan_transcript
 from .figures import counter_for
 from .replay import RefusedError
 from .texts import pieces_of
@@ -124,7 +124,7 @@ def _with_summary(path: Path) -> bytes:
 
 
 def _summarised(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
-    return summarise_by_rules(whole, KEPT_MESSAGES, ELEVEN_SECTIONS)
+    return summarise_by_rules(whole, SummarySettings(ELEVEN_SECTIONS, keep_messages=KEPT_MESSAGES))
 
 
 def _whole(entries: Sequence[Entry], last: bytes, tokens: CachedPartCounter) -> Conversation:

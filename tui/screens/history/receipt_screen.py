@@ -235,7 +235,7 @@ class ReceiptScreen(Page):
             refusal = try_undo(receipt, state_folder(store))
             if refusal is None:
                 return "tested: it can be undone byte for byte"
-            return f"{refusal.check}: {refusal.why}: {refusal.what_to_do}"
+            return str(refusal)
 
         self.work_out(check, lambda text: self.app.notify(one_line(str(text)), markup=False))
 
