@@ -39,17 +39,6 @@ class FileMark(msgspec.Struct, frozen=True):
     inode: int
 
 
-class HookHandlerRecord(msgspec.Struct, frozen=True):
-    position: int
-    event: str
-    matcher: str
-    kind: str
-    command: str  # in one line, without what looks like a secret
-    timeout_s: float | None
-    in_background: bool
-    mark: str  # hash of the whole handler: identical handlers run once
-
-
 class SettingsFileRecord(msgspec.Struct, frozen=True):
     """A settings file; one with a problem has no values, because the client ignores it."""
 
@@ -59,7 +48,7 @@ class SettingsFileRecord(msgspec.Struct, frozen=True):
     project: str | None
     mark: FileMark
     values: dict[str, SettingValue] = {}  # by dotted key: `model`, `env.DISABLE_COMPACT`
-    hooks: tuple[HookHandlerRecord, ...] = ()
+    hook_commands: tuple[str, ...] = ()  # each in one line, without what looks like a secret
     problem: str | None = None
 
 
@@ -92,8 +81,6 @@ class DefinitionRecord(msgspec.Struct, frozen=True):
     color: str | None = None
     background: bool | None = None
     auto_compact_window: int | None = None
-    body_bytes: int | None = None
-    body_estimated_tokens: int | None = None
     sha256: str | None = None
     problem: str | None = None
 
@@ -253,9 +240,9 @@ def save_records(writer: Writer, table: str, records: Iterable[msgspec.Struct]) 
 
 def save_settings(writer: Writer, settings: SettingsFileRecord) -> None:
     db, row = writer.connection, _columns(settings)
-    del row["values"], row["hooks"]
+    del row["values"]
     with writer.transaction():
-        # The rows of `setting` and `hook` are deleted with it.
+        # The rows of `setting` are deleted with it.
         db.execute("DELETE FROM settings_file WHERE path = ?", [settings.path])
         _insert(db, SETTINGS_TABLE, row)
         db.executemany(
@@ -265,7 +252,6 @@ def save_settings(writer: Writer, settings: SettingsFileRecord) -> None:
                 for key, value in settings.values.items()
             ],
         )
-        insert_records(db, "hook", settings.hooks, "OR REPLACE", path=settings.path)
 
 
 def save_plugins(writer: Writer, plugins: Sequence[PluginRecord]) -> None:

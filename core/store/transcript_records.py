@@ -30,7 +30,6 @@ class MarkerRecord(msgspec.Struct, frozen=True, array_like=True):
 
     offset: int
     line: str  # its uuid, or its place if it has none
-    at: int | None
     origin: MarkerOrigin
     message_id: str | None = None  # of an assistant's line
     text: str | None = None  # of an assistant's line: it may have been the compressed result
@@ -41,14 +40,11 @@ class StopFeedbackRecord(msgspec.Struct, frozen=True, array_like=True):
 
     offset: int
     line: str
-    at: int | None
-    text: str
 
 
 class GivenSkillRecord(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     line: str
-    at: int | None
     name: str
 
 
@@ -61,17 +57,6 @@ class StopBlockRecord(msgspec.Struct, frozen=True, array_like=True):
     text: str
     lines: int
     chars: int  # of the whole text, which may be cut
-
-
-class StopHookRecord(msgspec.Struct, frozen=True, array_like=True):
-    """The client's record of the Stop hooks at one end of a turn."""
-
-    offset: int
-    at: int | None
-    hooks: int
-    blocked: int
-    duration_ms: int | None  # of the slowest
-    commands: str  # JSON, a list
 
 
 class MemoryNoteRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -192,10 +177,7 @@ class MicrocompactionRecord(msgspec.Struct, frozen=True, array_like=True):
     """A `microcompact_boundary`: the client stopped sending some results and attachments."""
 
     offset: int
-    uuid: str
     at: int | None
-    trigger: str | None
-    pre_tokens: int | None
     saved_tokens: int | None
     results: int  # tool results that were cleared
     attachments: int
@@ -301,7 +283,6 @@ class AgentReturnRecord(msgspec.Struct, frozen=True, array_like=True):
     context_tokens: int | None = None  # input side of the agent's last request
     total_tokens: int | None = None  # the same with its output: all that a notification has
     tool_uses: int | None = None
-    duration_ms: int | None = None
     input_tokens: int | None = None
     cache_creation_tokens: int | None = None
     cache_read_tokens: int | None = None
@@ -401,7 +382,6 @@ class TranscriptRecords(msgspec.Struct, frozen=True, array_like=True):
     stop_feedback: tuple[StopFeedbackRecord, ...] = ()
     given_skills: tuple[GivenSkillRecord, ...] = ()
     stop_blocks: tuple[StopBlockRecord, ...] = ()
-    stop_hooks: tuple[StopHookRecord, ...] = ()
     memory_notes: tuple[MemoryNoteRecord, ...] = ()
     leaf_titles: tuple[LeafTitleRecord, ...] = ()
     open_calls: tuple[OpenCallRecord, ...] = ()  # tool calls that have no result among these lines

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code.config import definition_files
-from ctxtop.core.measure.tokens import estimate_tokens
 from ctxtop.core.store.config_records import ConfigScope, DefinitionKind
 
 from ..surroundings import agent, definitions_of, project, put
@@ -58,8 +57,6 @@ def test_what_is_kept_of_an_agent(claude: ClaudeFolder, collector: Collector, st
     assert fact.skills == ("compress-output", "lint")
     assert fact.tools == ("Read", "Bash(git add, git commit)")
     assert (fact.color, fact.background, fact.auto_compact_window) == ("blue[2J", True, 150_000)
-    assert fact.body_bytes == len(b"You build.\nSmall changes.\n")
-    assert fact.body_estimated_tokens == estimate_tokens("You build.\nSmall changes.\n")
     assert fact.sha256 == hashlib.sha256(text.encode()).hexdigest()
     assert fact.problem is None
 
@@ -244,7 +241,7 @@ def test_a_skill_needs_no_head(claude: ClaudeFolder, collector: Collector, store
     collector.scan()
     (fact,) = definitions_of(store).values()
 
-    assert (fact.name, fact.problem, fact.body_bytes) == ("plain", None, 12)
+    assert (fact.name, fact.problem) == ("plain", None)
 
 
 def test_links_stay_inside_of_their_project(

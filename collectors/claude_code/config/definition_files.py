@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 
 from ....core.measure.effective_config import resolve_definitions
-from ....core.measure.tokens import estimate_tokens
 from ....core.store.config_records import (
     ConfigScope,
     DefinitionKind,
@@ -197,8 +196,6 @@ def _read_fields(data: bytes, found: ConfigPath, home: DefinitionFolder) -> dict
         "color": sanitize_title(head.text("color") or "") or None,
         "background": head.flag("background"),
         "auto_compact_window": int(digits) if digits.isdecimal() and len(digits) <= 12 else None,
-        "body_bytes": len(head.body.encode()),
-        "body_estimated_tokens": estimate_tokens(head.body),
         "sha256": hashlib.sha256(data).hexdigest(),
         "problem": _definition_problem(data, head, home.kind),
     }
