@@ -126,7 +126,6 @@ class _StatusCache(msgspec.Struct):
 
 class _StatusFields(msgspec.Struct):
     session_id: BoundedText | None = None
-    version: BoundedText | None = None
     model: _StatusModel | None = None
     cost: _StatusCost | None = None
     context_window: _StatusWindow | None = None
@@ -154,7 +153,6 @@ def _to_status_snapshot(offset: int, data: bytes, read_at: int) -> StatusSnapsho
         cache_read_tokens=usage.cache_read_input_tokens,
         output_tokens=usage.output_tokens,
         cost_usd=(status.cost or _StatusCost()).total_cost_usd,
-        client_version=status.version and sanitize_title(status.version),
         cache_warm=cache.warm,
         cache_expires_at=cache.expires_at and cache.expires_at * 1000,
     )
@@ -192,7 +190,6 @@ def _to_measurement(offset: int, data: bytes, read_at: int) -> MeasurementRecord
         session_id=_session_id(fields.session_id),
         agent_id=_title(fields.agent_id),
         model=model and model.removesuffix(LARGE_WINDOW_SUFFIX),
-        asked_model=model,
         context_tokens=context.tokens,
         window_tokens=context.window or None,
         cost_usd=(fields.cost or _MeasuredCost()).usd,

@@ -74,14 +74,8 @@ class DefinitionRecord(msgspec.Struct, frozen=True):
     plugin_id: str | None
     mark: FileMark
     name: str  # a plugin's is `plugin:name`
-    description: str = ""
-    model: str | None = None
     skills: tuple[str, ...] = ()
-    tools: tuple[str, ...] | None = None  # None if the agent has all of its parent's
-    color: str | None = None
-    background: bool | None = None
     auto_compact_window: int | None = None
-    sha256: str | None = None
     problem: str | None = None
 
 
@@ -127,7 +121,6 @@ class SaveError(msgspec.Struct, frozen=True):
 class TriageCategory(msgspec.Struct, frozen=True, omit_defaults=True):
     category: str
     score: float | None = None
-    context_file: str | None = None
     description: str | None = None
 
 
@@ -147,8 +140,6 @@ class SaveFileContent(msgspec.Struct, frozen=True, omit_defaults=True):
     errors: tuple[SaveError, ...] | None = None
     phase_ms: dict[str, float] | None = None
     triage: tuple[TriageCategory, ...] | None = None
-    models: dict[str, str] | None = None  # of the triage's `parallel_config`, by category
-    parallel: bool | None = None
 
 
 class SaveFileRecord(msgspec.Struct, frozen=True):
@@ -189,10 +180,6 @@ class SaveEventRecord(msgspec.Struct, frozen=True):
     offset: int
     event: str
     at: int | None = None
-    level: str | None = None
-    hook: str | None = None
-    script: str | None = None
-    session_id: str | None = None
     duration_ms: float | None = None
     data: str | None = None  # JSON
     error: str | None = None  # JSON

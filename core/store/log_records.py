@@ -51,7 +51,6 @@ class StatusSnapshotRecord(msgspec.Struct, frozen=True):
     cache_read_tokens: int | None
     output_tokens: int | None
     cost_usd: float | None
-    client_version: str | None
     cache_warm: bool | None
     cache_expires_at: int | None
 
@@ -65,7 +64,6 @@ class MeasurementRecord(msgspec.Struct, frozen=True):
     session_id: str
     agent_id: str | None
     model: str | None  # as the API calls it, without the mark for a large window
-    asked_model: str | None  # as the client names it
     context_tokens: int | None  # of the main conversation; None before its first answer
     window_tokens: int | None
     cost_usd: float | None

@@ -294,7 +294,6 @@ CREATE TABLE compaction_told (
 CREATE TABLE context_report (
     file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
     offset INTEGER NOT NULL,
-    at INTEGER,
     model TEXT NOT NULL, -- As it was asked for, with its suffix for a large window.
     total_tokens INTEGER NOT NULL,
     window_tokens INTEGER NOT NULL, -- Where the client ends the window for its compaction.
@@ -534,7 +533,6 @@ CREATE TABLE request_part (
     part INTEGER NOT NULL, -- Key of its hash.
     offset INTEGER NOT NULL,
     length INTEGER NOT NULL,
-    kind TEXT NOT NULL,
     PRIMARY KEY (file_id, part)
 ) STRICT, WITHOUT ROWID;
 
@@ -550,8 +548,6 @@ CREATE TABLE live (
     name TEXT,
     updated_at INTEGER,
     waiting_for TEXT, -- What a person is asked, where the status is waiting.
-    kind TEXT,
-    entrypoint TEXT,
     cwd TEXT,
     client_version TEXT,
     started_at INTEGER,
@@ -642,7 +638,6 @@ CREATE TABLE status_snapshot (
     cache_read_tokens INTEGER,
     output_tokens INTEGER,
     cost_usd REAL,
-    client_version TEXT,
     cache_warm INTEGER,
     cache_expires_at INTEGER,
     PRIMARY KEY (part_id, offset)
@@ -659,7 +654,6 @@ CREATE TABLE measurement (
     session_id TEXT NOT NULL,
     agent_id TEXT,
     model TEXT, -- As the API names it.
-    asked_model TEXT, -- As the client names it, with its suffix for a large window.
     -- Of the main conversation; NULL before its first answer and after a compaction.
     context_tokens INTEGER,
     window_tokens INTEGER,
@@ -743,14 +737,8 @@ CREATE TABLE definition (
     inode INTEGER NOT NULL,
     gone INTEGER NOT NULL DEFAULT 0,
     name TEXT NOT NULL, -- As the client names it; a plugin's is `plugin:name`.
-    description TEXT NOT NULL,
-    model TEXT,
     skills TEXT NOT NULL, -- JSON, a list.
-    tools TEXT, -- JSON, a list; NULL where the agent has all that its parent has.
-    color TEXT,
-    background INTEGER,
     auto_compact_window INTEGER,
-    sha256 TEXT,
     problem TEXT
 ) STRICT;
 CREATE INDEX definition_name ON definition (kind, name);
@@ -839,10 +827,6 @@ CREATE TABLE save_event (
     offset INTEGER NOT NULL,
     at INTEGER,
     event TEXT NOT NULL,
-    level TEXT,
-    hook TEXT,
-    script TEXT,
-    session_id TEXT,
     duration_ms REAL,
     data TEXT, -- JSON.
     error TEXT, -- JSON.
@@ -881,7 +865,6 @@ CREATE TABLE warning (
     offset INTEGER NOT NULL,
     -- The answer's message id or the boundary's uuid: it stays when the file is written anew.
     mark TEXT NOT NULL,
-    logged_at INTEGER NOT NULL,
     cleared_at INTEGER, -- When it ended; NULL while it is active.
     cleared_mark TEXT,
     UNIQUE (session_id, agent_id, threshold, mark)

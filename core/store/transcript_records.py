@@ -145,7 +145,6 @@ class ContextReportRecord(msgspec.Struct, frozen=True, array_like=True):
     """The result of `/context`; rounded tokens if an older client wrote only text."""
 
     offset: int
-    at: int | None
     model: str  # as it was asked for, with its suffix for a large window
     total_tokens: int
     window_tokens: int  # the window that the client compacts by
@@ -264,7 +263,6 @@ class RequestPartRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     offset: int
     length: int
     part: int  # key of its hash
-    kind: str
 
 
 OUTPUT_ID_PREFIX: Final = "output "  # of the id of a return that was requested
@@ -416,8 +414,6 @@ class LiveSession(msgspec.Struct, frozen=True):
     name: str | None
     updated_at: int | None
     waiting_for: str | None = None  # what a person is asked, if the status is waiting
-    kind: str | None = None
-    entrypoint: str | None = None
     cwd: str | None = None
     client_version: str | None = None
     started_at: int | None = None

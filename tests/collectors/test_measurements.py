@@ -77,10 +77,9 @@ def test_a_measurement_and_a_turn_are_facts(store: Path, collector: Collector) -
     collector.scan()
 
     first, second = sorted(kept(store), key=lambda row: row.kind)
-    assert (first.kind, first.model, first.asked_model) == (
+    assert (first.kind, first.model) == (
         "session.measure",
         MODEL,
-        f"{MODEL}[1m]",
     )
     assert (first.context_tokens, first.window_tokens, first.cost_usd) == (52_000, 500_000, 0.5)
     assert (second.kind, second.context_tokens) == ("turn.complete", None)

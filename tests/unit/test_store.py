@@ -41,7 +41,7 @@ from ctxtop.core.store.writer import OtherFolderError, Writer
 from ..dump import dump
 from ..stored import stored_summaries
 
-SCHEMA = (2, "9e0489f58be4a04a")
+SCHEMA = (2, "fff5cde1a59807a9")
 """SCHEMA_VERSION and the hash of schema.sql without its comments: they change together."""
 
 TABLES = {

@@ -1,6 +1,5 @@
 """Definitions of agents and skills: front matter, size, and the plugins they come from."""
 
-import hashlib
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -67,10 +66,6 @@ class FrontMatter(msgspec.Struct, frozen=True):
         if isinstance(value, list):
             return tuple(part.strip() for part in value if isinstance(part, str) and part.strip())
         return None
-
-    def flag(self, name: str) -> bool | None:
-        """Return a field that is true or false, in any case; None for any other."""
-        return {"true": True, "false": False}.get((self.text(name) or "").lower())
 
 
 def split_front_matter(text: str) -> FrontMatter:
@@ -189,14 +184,8 @@ def _read_fields(data: bytes, found: ConfigPath, home: DefinitionFolder) -> dict
     digits = (head.text("autoCompactWindow") or "").replace("_", "")
     return {
         "name": _with_plugin_prefix(name, home),
-        "description": sanitize_title(head.text("description") or ""),
-        "model": sanitize_title(head.text("model") or "") or None,
         "skills": _titles_field(head, "skills") or (),
-        "tools": _titles_field(head, "tools" if is_agent else "allowed-tools"),
-        "color": sanitize_title(head.text("color") or "") or None,
-        "background": head.flag("background"),
         "auto_compact_window": int(digits) if digits.isdecimal() and len(digits) <= 12 else None,
-        "sha256": hashlib.sha256(data).hexdigest(),
         "problem": _definition_problem(data, head, home.kind),
     }
 

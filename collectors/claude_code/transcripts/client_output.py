@@ -233,7 +233,6 @@ def _to_record(
         return None
     return records.ContextReportRecord(
         offset=offset,
-        at=line.at,
         model=report.model,
         total_tokens=report.total_tokens,
         window_tokens=report.window_tokens,

@@ -44,7 +44,7 @@ def files_seen(db: Connection, table: str) -> dict[str, dict[str, SeenFile]]:
     return found
 
 
-_JSON_COLUMNS: Final = ("skills", "tools", "content", "hook_commands")
+_JSON_COLUMNS: Final = ("skills", "content", "hook_commands")
 
 
 def read_record(kind: type[RecordT], row: dict[str, Any]) -> RecordT:
