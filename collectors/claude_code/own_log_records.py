@@ -207,8 +207,6 @@ _EVENT_NAMES: Final = (
 HOOK_EVENTS: Final = frozenset(_EVENT_NAMES.split())
 """The 33 events of 2.1.329 (reference: claude-code-formats 4.4)."""
 
-MAX_HOOK_COUNT: Final = 1 << 40  # fits a column
-
 
 def _to_hook_event(offset: int, data: bytes, read_at: int) -> HookEventRecord:
     line = _decode_line(data)
@@ -217,13 +215,8 @@ def _to_hook_event(offset: int, data: bytes, read_at: int) -> HookEventRecord:
     session_id = _pop_title(fields, "session_id")
     # It only repeats the session's id.
     fields.pop("transcript_path", None)
-    names = ("agent_id", "agent_type", "source", "trigger", "tool_name", "tool_use_id")
+    names = ("agent_id", "agent_type", "tool_name")
     titles: dict[str, Any] = {name: _pop_title(fields, name) for name in names}
-    context_tokens = fields.get("context_tokens")
-    if type(context_tokens) is int and 0 <= context_tokens <= MAX_HOOK_COUNT:
-        del fields["context_tokens"]
-    else:
-        context_tokens = None
     detail: dict[str, Any] = {"bytes": line.bytes, "given": fields}
     if line.cut:
         detail["cut"] = line.cut
@@ -235,7 +228,6 @@ def _to_hook_event(offset: int, data: bytes, read_at: int) -> HookEventRecord:
         event=event,
         known=event in HOOK_EVENTS,
         session_id=session_id.lower() if session_id else None,
-        context_tokens=context_tokens,
         detail=_encode_sanitized(detail),
         **titles,
     )

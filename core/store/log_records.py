@@ -31,11 +31,7 @@ class HookEventRecord(msgspec.Struct, frozen=True):
     session_id: str | None
     agent_id: str | None
     agent_type: str | None  # empty for an agent of the client's own, which never has a transcript
-    source: str | None
-    trigger: str | None
     tool_name: str | None
-    tool_use_id: str | None
-    context_tokens: int | None
     detail: str  # the rest as JSON: `given`, and in `cut` the sizes of what the log left out
 
 

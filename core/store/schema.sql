@@ -612,11 +612,7 @@ CREATE TABLE hook_event (
     session_id TEXT,
     agent_id TEXT,
     agent_type TEXT, -- Empty for an agent of the client's own, which never has a transcript.
-    source TEXT,
-    trigger TEXT,
     tool_name TEXT,
-    tool_use_id TEXT,
-    context_tokens INTEGER,
     detail TEXT NOT NULL, -- JSON: `given`, and in `cut` the sizes of what the log left out.
     PRIMARY KEY (part_id, offset)
 ) STRICT, WITHOUT ROWID;

@@ -41,7 +41,7 @@ from ctxtop.core.store.writer import OtherFolderError, Writer
 from ..dump import dump
 from ..stored import stored_summaries
 
-SCHEMA = (2, "fff5cde1a59807a9")
+SCHEMA = (2, "f5631d8de7c5231f")
 """SCHEMA_VERSION and the hash of schema.sql without its comments: they change together."""
 
 TABLES = {
