@@ -14,12 +14,10 @@ from ctxtop.core.store.config_records import (
     StagingLocation,
 )
 from ctxtop.core.store.queries.config_queries import MemoryNoteRow, StopBlockRow
-from ctxtop.core.store.queries.query_rows import columns, fetch_records
-from ctxtop.core.store.transcript_records import StopHookRecord
 from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind, Role
 
 if TYPE_CHECKING:
-    import sqlite3
+    pass
 
 HERE: Final = "/home/dev/shop"
 NOW: Final = 1_795_168_800_000
@@ -164,10 +162,3 @@ def block_row(noise: str | None = None, **more: Any) -> StopBlockRow:
 def note_row(text: str, at: int | None = NOW, cwd: str = HERE) -> MemoryNoteRow:
     """What the plugin told at a prompt."""
     return MemoryNoteRow(0, at, text, "s", "p/s.jsonl", cwd)
-
-
-def stop_hooks(db: sqlite3.Connection, session_id: str) -> list[StopHookRecord]:
-    """The Stop hooks of a session, in the order of the lines."""
-    sql = f"""SELECT {columns(StopHookRecord, "h.")} FROM stop_hook h JOIN file f USING (file_id)
-        WHERE f.session_id = ? ORDER BY f.path, h.offset"""
-    return fetch_records(StopHookRecord, db, sql, [session_id])

@@ -14,7 +14,6 @@ from ctxtop.core.store.config_records import (
     DefinitionKind,
     DefinitionRecord,
     FileMark,
-    HookHandlerRecord,
     SettingsFileRecord,
 )
 from ctxtop.core.store.database import open_reader
@@ -84,19 +83,11 @@ def settings_fact(
     path: str,
     scope: ConfigScope,
     project: str | None = None,
-    hooks: tuple[HookHandlerRecord, ...] = (),
     **values: SettingValue,
 ) -> SettingsFileRecord:
     """A settings file as the store gives it back."""
     folder = path.rpartition("/")[0]
-    return SettingsFileRecord(path, folder, scope, project, MARK, dict(values), hooks)
-
-
-def hook(command: str, event: str = "Stop", matcher: str = "") -> HookHandlerRecord:
-    """A handler of a settings file."""
-    return HookHandlerRecord(
-        0, event, matcher, "command", command, None, in_background=False, mark=command
-    )
+    return SettingsFileRecord(path, folder, scope, project, MARK, dict(values))
 
 
 def definition(

@@ -25,7 +25,6 @@ from .tail import RawLine
 DecodedT = TypeVar("DecodedT")
 
 BoundedText = Annotated[str, msgspec.Meta(max_length=4096)]
-Pid = Annotated[int, msgspec.Meta(gt=0, lt=1 << 31)]
 
 
 class LogLine(msgspec.Struct):
@@ -33,8 +32,6 @@ class LogLine(msgspec.Struct):
 
     v: Count | None = None
     at: UnixMs | None = None
-    pid: Pid | None = None
-    client_pid: Pid | None = None
     event: str | None = None
     bytes: Count | None = None
     given: Raw | UnsetType = UNSET
@@ -103,10 +100,6 @@ class _StatusModel(msgspec.Struct):
     id: BoundedText | None = None
 
 
-class _StatusStyle(msgspec.Struct):
-    name: BoundedText | None = None
-
-
 class _StatusCost(msgspec.Struct):
     total_cost_usd: Dollars | None = None
 
@@ -115,24 +108,16 @@ class _StatusWindow(msgspec.Struct):
     context_window_size: Count | None = None
     used_percentage: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] | None = None
     current_usage: RawUsage | None = None
-    total_input_tokens: Count | None = None
-    total_output_tokens: Count | None = None
 
 
 class _StatusCache(msgspec.Struct):
     warm: bool | None = None
-    ttl: BoundedText | None = None
     expires_at: Count | None = None
-    hit_ratio: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
-    misses: Count | None = None
 
 
 class _StatusFields(msgspec.Struct):
     session_id: BoundedText | None = None
-    version: BoundedText | None = None
-    exceeds_200k_tokens: bool | None = None
     model: _StatusModel | None = None
-    output_style: _StatusStyle | None = None
     cost: _StatusCost | None = None
     context_window: _StatusWindow | None = None
     prompt_cache: _StatusCache | None = None
@@ -147,7 +132,6 @@ def _to_status_snapshot(offset: int, data: bytes, read_at: int) -> StatusSnapsho
     status = _decode(data if line.given is UNSET else line.given, _status_decoder)
     window, cache = status.context_window or _StatusWindow(), status.prompt_cache or _StatusCache()
     usage = window.current_usage or RawUsage()
-    style = status.output_style or _StatusStyle()
     return StatusSnapshotRecord(
         offset=offset,
         at=read_at if line.at is None else line.at,
@@ -159,40 +143,27 @@ def _to_status_snapshot(offset: int, data: bytes, read_at: int) -> StatusSnapsho
         cache_creation_tokens=usage.cache_creation_input_tokens,
         cache_read_tokens=usage.cache_read_input_tokens,
         output_tokens=usage.output_tokens,
-        total_input_tokens=window.total_input_tokens,
-        total_output_tokens=window.total_output_tokens,
-        exceeds_200k=status.exceeds_200k_tokens,
         cost_usd=(status.cost or _StatusCost()).total_cost_usd,
-        client_version=status.version and sanitize_title(status.version),
-        output_style=style.name and sanitize_title(style.name),
         cache_warm=cache.warm,
-        cache_ttl=cache.ttl and sanitize_title(cache.ttl),
         cache_expires_at=cache.expires_at and cache.expires_at * 1000,
-        cache_hit_ratio=cache.hit_ratio,
-        cache_misses=cache.misses,
     )
 
 
 class _MeasuredContext(msgspec.Struct):
     tokens: Count | None = None
     window: Count | None = None
-    percent: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None = None
 
 
 class _MeasuredCost(msgspec.Struct):
     usd: Dollars | None = None
 
 
-class _MeasurementFields(msgspec.Struct, rename={"agent_id": "agentId", "turn_id": "turnId"}):
+class _MeasurementFields(msgspec.Struct, rename={"agent_id": "agentId"}):
     session_id: BoundedText | None = None
     agent_id: BoundedText | None = None
-    turn_id: BoundedText | None = None
     model: BoundedText | None = None
     context: _MeasuredContext | None = None
     cost: _MeasuredCost | None = None
-    usage: RawUsage | None = None
-    duration_ms: Count | None = msgspec.field(default=None, name="durationMs")
-    aborted: bool | None = msgspec.field(default=None, name="isAborted")
 
 
 _measurement_decoder: Final = msgspec.json.Decoder(_MeasurementFields)
@@ -201,7 +172,7 @@ _measurement_decoder: Final = msgspec.json.Decoder(_MeasurementFields)
 def _to_measurement(offset: int, data: bytes, read_at: int) -> MeasurementRecord:
     line = _decode_line(data)
     fields = _decode_given(line, _measurement_decoder)
-    context, usage = fields.context or _MeasuredContext(), fields.usage or RawUsage()
+    context = fields.context or _MeasuredContext()
     model = title_or_none(fields.model)
     return MeasurementRecord(
         offset=offset,
@@ -210,19 +181,9 @@ def _to_measurement(offset: int, data: bytes, read_at: int) -> MeasurementRecord
         session_id=_session_id(fields.session_id),
         agent_id=title_or_none(fields.agent_id),
         model=model and model.removesuffix(LARGE_WINDOW_SUFFIX),
-        asked_model=model,
         context_tokens=context.tokens,
         window_tokens=context.window or None,
-        percent=context.percent,
         cost_usd=(fields.cost or _MeasuredCost()).usd,
-        turn_id=title_or_none(fields.turn_id),
-        input_tokens=usage.input_tokens,
-        cache_creation_tokens=usage.cache_creation_input_tokens,
-        cache_read_tokens=usage.cache_read_input_tokens,
-        output_tokens=usage.output_tokens,
-        duration_ms=fields.duration_ms,
-        aborted=fields.aborted,
-        detail=_encode_sanitized(_decode_given(line, _object_decoder)),
     )
 
 
@@ -237,8 +198,6 @@ _EVENT_NAMES: Final = (
 HOOK_EVENTS: Final = frozenset(_EVENT_NAMES.split())
 """The 33 events of 2.1.329 (reference: claude-code-formats 4.4)."""
 
-MAX_HOOK_COUNT: Final = 1 << 40  # fits a column
-
 
 def _to_hook_event(offset: int, data: bytes, read_at: int) -> HookEventRecord:
     line = _decode_line(data)
@@ -247,13 +206,8 @@ def _to_hook_event(offset: int, data: bytes, read_at: int) -> HookEventRecord:
     session_id = _pop_title(fields, "session_id")
     # It only repeats the session's id.
     fields.pop("transcript_path", None)
-    names = ("agent_id", "agent_type", "source", "trigger", "tool_name", "tool_use_id")
+    names = ("agent_id", "agent_type", "tool_name")
     titles: dict[str, Any] = {name: _pop_title(fields, name) for name in names}
-    context_tokens = fields.get("context_tokens")
-    if type(context_tokens) is int and 0 <= context_tokens <= MAX_HOOK_COUNT:
-        del fields["context_tokens"]
-    else:
-        context_tokens = None
     detail: dict[str, Any] = {"bytes": line.bytes, "given": fields}
     if line.cut:
         detail["cut"] = line.cut
@@ -262,12 +216,9 @@ def _to_hook_event(offset: int, data: bytes, read_at: int) -> HookEventRecord:
     return HookEventRecord(
         offset=offset,
         at=read_at if line.at is None else line.at,
-        pid=line.pid,
-        client_pid=line.client_pid,
         event=event,
         known=event in HOOK_EVENTS,
         session_id=session_id.lower() if session_id else None,
-        context_tokens=context_tokens,
         detail=_encode_sanitized(detail),
         **titles,
     )

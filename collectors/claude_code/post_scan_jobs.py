@@ -289,7 +289,7 @@ class WarningEvaluator:
             now_ms = time.time_ns() // 1_000_000
             with self._writer.transaction():
                 evaluations = evaluate_warnings(db, policies, batch, now_ms)
-                save_evaluations(self._writer, evaluations, now_ms)
+                save_evaluations(self._writer, evaluations)
                 mark_evaluated(self._writer, batch.files)
             changed |= {
                 each.session_id for each in evaluations if each.new_warnings or each.cleared

@@ -75,8 +75,6 @@ class _RegistryEntry(msgspec.Struct, rename="camel"):
     name: str | None = None
     name_source: str | None = None
     waiting_for: str | None = None
-    kind: str | None = None
-    entrypoint: str | None = None
     cwd: str | None = None
     version: str | None = None
     proc_start: str | None = None
@@ -140,8 +138,6 @@ def _to_live_session(entry: _RegistryEntry) -> LiveSession:
         name=title_or_none(entry.name) if entry.name_source == "user" else None,
         updated_at=entry.updated_at,
         waiting_for=title_or_none(entry.waiting_for),
-        kind=title_or_none(entry.kind),
-        entrypoint=title_or_none(entry.entrypoint),
         cwd=sanitize_text(entry.cwd) if entry.cwd else None,
         client_version=title_or_none(entry.version),
         started_at=entry.started_at,

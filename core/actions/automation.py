@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     """Opens a session for automation; the text is the reason that its receipt records."""
 
 
-AUTOMATIC_SUFFIX: Final = "by itself"  # ends the place of a notice about what nobody asked for
+AUTOMATIC_SUFFIX: Final = "automatically"  # ends the place of a notice about what nobody asked for
 
 CHECK_INTERVAL_MS: Final = 10_000  # a threshold that was crossed a moment ago is no emergency
 RUN_HISTORY_MS: Final = 30 * 24 * 3_600_000  # a session has to grow before it is compacted again

@@ -39,17 +39,6 @@ class FileMark(msgspec.Struct, frozen=True):
     inode: int
 
 
-class HookHandlerRecord(msgspec.Struct, frozen=True):
-    position: int
-    event: str
-    matcher: str
-    kind: str
-    command: str  # in one line, without what looks like a secret
-    timeout_s: float | None
-    in_background: bool
-    mark: str  # hash of the whole handler: identical handlers run once
-
-
 class SettingsFileRecord(msgspec.Struct, frozen=True):
     """A settings file; one with a problem has no values, because the client ignores it."""
 
@@ -59,7 +48,7 @@ class SettingsFileRecord(msgspec.Struct, frozen=True):
     project: str | None
     mark: FileMark
     values: dict[str, SettingValue] = {}  # by dotted key: `model`, `env.DISABLE_COMPACT`
-    hooks: tuple[HookHandlerRecord, ...] = ()
+    hook_commands: tuple[str, ...] = ()  # each in one line, without what looks like a secret
     problem: str | None = None
 
 
@@ -85,16 +74,8 @@ class DefinitionRecord(msgspec.Struct, frozen=True):
     plugin_id: str | None
     mark: FileMark
     name: str  # a plugin's is `plugin:name`
-    description: str = ""
-    model: str | None = None
     skills: tuple[str, ...] = ()
-    tools: tuple[str, ...] | None = None  # None if the agent has all of its parent's
-    color: str | None = None
-    background: bool | None = None
     auto_compact_window: int | None = None
-    body_bytes: int | None = None
-    body_estimated_tokens: int | None = None
-    sha256: str | None = None
     problem: str | None = None
 
 
@@ -140,7 +121,6 @@ class SaveError(msgspec.Struct, frozen=True):
 class TriageCategory(msgspec.Struct, frozen=True, omit_defaults=True):
     category: str
     score: float | None = None
-    context_file: str | None = None
     description: str | None = None
 
 
@@ -160,8 +140,6 @@ class SaveFileContent(msgspec.Struct, frozen=True, omit_defaults=True):
     errors: tuple[SaveError, ...] | None = None
     phase_ms: dict[str, float] | None = None
     triage: tuple[TriageCategory, ...] | None = None
-    models: dict[str, str] | None = None  # of the triage's `parallel_config`, by category
-    parallel: bool | None = None
 
 
 class SaveFileRecord(msgspec.Struct, frozen=True):
@@ -202,10 +180,6 @@ class SaveEventRecord(msgspec.Struct, frozen=True):
     offset: int
     event: str
     at: int | None = None
-    level: str | None = None
-    hook: str | None = None
-    script: str | None = None
-    session_id: str | None = None
     duration_ms: float | None = None
     data: str | None = None  # JSON
     error: str | None = None  # JSON
@@ -253,9 +227,9 @@ def save_records(writer: Writer, table: str, records: Iterable[msgspec.Struct]) 
 
 def save_settings(writer: Writer, settings: SettingsFileRecord) -> None:
     db, row = writer.connection, _columns(settings)
-    del row["values"], row["hooks"]
+    del row["values"]
     with writer.transaction():
-        # The rows of `setting` and `hook` are deleted with it.
+        # The rows of `setting` are deleted with it.
         db.execute("DELETE FROM settings_file WHERE path = ?", [settings.path])
         _insert(db, SETTINGS_TABLE, row)
         db.executemany(
@@ -265,7 +239,6 @@ def save_settings(writer: Writer, settings: SettingsFileRecord) -> None:
                 for key, value in settings.values.items()
             ],
         )
-        insert_records(db, "hook", settings.hooks, "OR REPLACE", path=settings.path)
 
 
 def save_plugins(writer: Writer, plugins: Sequence[PluginRecord]) -> None:

@@ -115,7 +115,6 @@ _TABLES: Final = {
     "stop_feedback": "feedback",
     "given_skills": "given_skill",
     "stop_blocks": "stop_block",
-    "stop_hooks": "stop_hook",
     "memory_notes": "memory_note",
     "open_calls": "open_call",
 }

@@ -26,18 +26,12 @@ class LogPart(msgspec.Struct, frozen=True):
 class HookEventRecord(msgspec.Struct, frozen=True):
     offset: int
     at: int
-    pid: int | None
-    client_pid: int | None  # the client's own process
     event: str
     known: bool  # this version knows the event
     session_id: str | None
     agent_id: str | None
     agent_type: str | None  # empty for an agent of the client's own, which never has a transcript
-    source: str | None
-    trigger: str | None
     tool_name: str | None
-    tool_use_id: str | None
-    context_tokens: int | None
     detail: str  # the rest as JSON: `given`, and in `cut` the sizes of what the log left out
 
 
@@ -52,21 +46,13 @@ class StatusSnapshotRecord(msgspec.Struct, frozen=True):
     cache_creation_tokens: int | None
     cache_read_tokens: int | None
     output_tokens: int | None
-    total_input_tokens: int | None  # of the session before client 2.1.132, then of the last answer
-    total_output_tokens: int | None
-    exceeds_200k: bool | None
     cost_usd: float | None
-    client_version: str | None
-    output_style: str | None
     cache_warm: bool | None
-    cache_ttl: str | None
     cache_expires_at: int | None
-    cache_hit_ratio: float | None  # 0 to 1
-    cache_misses: int | None
 
 
 class MeasurementRecord(msgspec.Struct, frozen=True):
-    """What the module inside the client sent: the client's measurements, or a turn's usage."""
+    """What the module inside the client sent."""
 
     offset: int
     at: int
@@ -74,19 +60,9 @@ class MeasurementRecord(msgspec.Struct, frozen=True):
     session_id: str
     agent_id: str | None
     model: str | None  # as the API calls it, without the mark for a large window
-    asked_model: str | None  # as the client names it
     context_tokens: int | None  # of the main conversation; None before its first answer
     window_tokens: int | None
-    percent: int | None
     cost_usd: float | None
-    turn_id: str | None
-    input_tokens: int | None  # the four counts are a turn's sums over its requests
-    cache_creation_tokens: int | None
-    cache_read_tokens: int | None
-    output_tokens: int | None
-    duration_ms: int | None
-    aborted: bool | None
-    detail: str  # the whole input, as JSON
 
 
 class AnswerItemRecord(msgspec.Struct, frozen=True):

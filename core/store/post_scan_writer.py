@@ -10,14 +10,19 @@ from .transcript_records import FileKind
 from .writer import Writer
 
 
-class PendingReports(msgspec.Struct, frozen=True):
-    """A file with compactions that are not reported yet, or only by older rules."""
+class PendingFile(msgspec.Struct, frozen=True):
+    """A transcript that a job is to read."""
 
     file_id: int
-    path: str
+    path: str  # below projects/
     kind: FileKind
     session_id: str
     read_to: int  # how far the store has read it, in bytes
+
+
+class PendingReports(PendingFile, frozen=True):
+    """A file with compactions that are not reported yet, or only by older rules."""
+
     boundaries: tuple[tuple[int, str], ...]  # byte offset and uuid of each
 
 
@@ -68,14 +73,9 @@ _HAS_LATER_LINES: Final = """(
     OR EXISTS (SELECT 1 FROM boundary n WHERE n.file_id = {0}.file_id AND n.offset > {0}.offset))"""
 
 
-class UnansweredCompaction(msgspec.Struct, frozen=True):
+class UnansweredCompaction(PendingFile, frozen=True):
     """A file whose last compaction has no answer yet and no up-to-date estimate."""
 
-    file_id: int
-    path: str  # below projects/
-    kind: FileKind
-    session_id: str
-    read_to: int  # how far the store has read it, in bytes
     offset: int  # of the boundary, in bytes
     post_tokens: int | None
 

@@ -266,10 +266,7 @@ CREATE INDEX boundary_line ON boundary (uuid);
 CREATE TABLE clearing (
     file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
     offset INTEGER NOT NULL,
-    uuid TEXT NOT NULL,
     at INTEGER,
-    trigger TEXT,
-    pre_tokens INTEGER,
     saved_tokens INTEGER,
     results INTEGER NOT NULL, -- How many tool results were cleared.
     attachments INTEGER NOT NULL, -- How many attachments were cleared.
@@ -297,7 +294,6 @@ CREATE TABLE compaction_told (
 CREATE TABLE context_report (
     file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
     offset INTEGER NOT NULL,
-    at INTEGER,
     model TEXT NOT NULL, -- As it was asked for, with its suffix for a large window.
     total_tokens INTEGER NOT NULL,
     window_tokens INTEGER NOT NULL, -- Where the client ends the window for its compaction.
@@ -432,7 +428,6 @@ CREATE TABLE agent_return (
     context_tokens INTEGER, -- Input of the agent's last request, where the return says it.
     total_tokens INTEGER, -- The same with its output, which is all that a notification says.
     tool_uses INTEGER,
-    duration_ms INTEGER,
     -- The four counts are what the agent's last request spent, where the return says it.
     input_tokens INTEGER,
     cache_creation_tokens INTEGER,
@@ -491,7 +486,6 @@ CREATE TABLE marker (
     file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
     line TEXT NOT NULL, -- Its uuid, or its place where it has none.
     offset INTEGER NOT NULL,
-    at INTEGER,
     origin TEXT NOT NULL, -- Where in the transcript it stands (MarkerOrigin).
     message_id TEXT, -- Of an assistant's line.
     text TEXT, -- Of an assistant's line: it may have been the compressed result.
@@ -503,8 +497,6 @@ CREATE TABLE feedback (
     file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
     line TEXT NOT NULL,
     offset INTEGER NOT NULL,
-    at INTEGER,
-    text TEXT NOT NULL,
     PRIMARY KEY (file_id, line)
 ) STRICT, WITHOUT ROWID;
 
@@ -513,7 +505,6 @@ CREATE TABLE given_skill (
     file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
     line TEXT NOT NULL,
     offset INTEGER NOT NULL,
-    at INTEGER,
     name TEXT NOT NULL,
     PRIMARY KEY (file_id, line)
 ) STRICT, WITHOUT ROWID;
@@ -542,7 +533,6 @@ CREATE TABLE request_part (
     part INTEGER NOT NULL, -- Key of its hash.
     offset INTEGER NOT NULL,
     length INTEGER NOT NULL,
-    kind TEXT NOT NULL,
     PRIMARY KEY (file_id, part)
 ) STRICT, WITHOUT ROWID;
 
@@ -558,8 +548,6 @@ CREATE TABLE live (
     name TEXT,
     updated_at INTEGER,
     waiting_for TEXT, -- What a person is asked, where the status is waiting.
-    kind TEXT,
-    entrypoint TEXT,
     cwd TEXT,
     client_version TEXT,
     started_at INTEGER,
@@ -619,18 +607,12 @@ CREATE TABLE hook_event (
     part_id INTEGER NOT NULL REFERENCES log_part ON DELETE CASCADE,
     offset INTEGER NOT NULL,
     at INTEGER NOT NULL,
-    pid INTEGER,
-    client_pid INTEGER, -- The client's own process.
     event TEXT NOT NULL,
     known INTEGER NOT NULL, -- 1 where this version knows the event.
     session_id TEXT,
     agent_id TEXT,
     agent_type TEXT, -- Empty for an agent of the client's own, which never has a transcript.
-    source TEXT,
-    trigger TEXT,
     tool_name TEXT,
-    tool_use_id TEXT,
-    context_tokens INTEGER,
     detail TEXT NOT NULL, -- JSON: `given`, and in `cut` the sizes of what the log left out.
     PRIMARY KEY (part_id, offset)
 ) STRICT, WITHOUT ROWID;
@@ -651,23 +633,14 @@ CREATE TABLE status_snapshot (
     cache_creation_tokens INTEGER,
     cache_read_tokens INTEGER,
     output_tokens INTEGER,
-    -- Of the session in clients before 2.1.132, of the last answer since.
-    total_input_tokens INTEGER,
-    total_output_tokens INTEGER,
-    exceeds_200k INTEGER,
     cost_usd REAL,
-    client_version TEXT,
-    output_style TEXT,
     cache_warm INTEGER,
-    cache_ttl TEXT,
     cache_expires_at INTEGER,
-    cache_hit_ratio REAL, -- 0 to 1.
-    cache_misses INTEGER,
     PRIMARY KEY (part_id, offset)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX status_snapshot_session ON status_snapshot (session_id, at);
 
--- What the module inside the client pushed: what the client measured, or a turn's usage.
+-- What the module inside the client pushed.
 CREATE TABLE measurement (
     part_id INTEGER NOT NULL REFERENCES log_part ON DELETE CASCADE,
     offset INTEGER NOT NULL,
@@ -677,21 +650,10 @@ CREATE TABLE measurement (
     session_id TEXT NOT NULL,
     agent_id TEXT,
     model TEXT, -- As the API names it.
-    asked_model TEXT, -- As the client names it, with its suffix for a large window.
     -- Of the main conversation; NULL before its first answer and after a compaction.
     context_tokens INTEGER,
     window_tokens INTEGER,
-    percent INTEGER,
     cost_usd REAL,
-    turn_id TEXT,
-    -- The four counts are a turn's sums over its requests, not the size of a context.
-    input_tokens INTEGER,
-    cache_creation_tokens INTEGER,
-    cache_read_tokens INTEGER,
-    output_tokens INTEGER,
-    duration_ms INTEGER,
-    aborted INTEGER,
-    detail TEXT NOT NULL, -- What was given, as JSON.
     PRIMARY KEY (part_id, offset)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX measurement_session ON measurement (session_id, at);
@@ -737,6 +699,7 @@ CREATE TABLE settings_file (
     mtime_ns INTEGER NOT NULL,
     inode INTEGER NOT NULL,
     gone INTEGER NOT NULL DEFAULT 0,
+    hook_commands TEXT NOT NULL, -- JSON, a list: of all handlers, without what looks like a secret.
     problem TEXT
 ) STRICT;
 
@@ -745,20 +708,6 @@ CREATE TABLE setting (
     key TEXT NOT NULL, -- Dotted: `model`, `env.DISABLE_COMPACT`.
     value TEXT NOT NULL, -- JSON.
     PRIMARY KEY (path, key)
-) STRICT, WITHOUT ROWID;
-
--- Handlers of hooks, in the order of their file.
-CREATE TABLE hook (
-    path TEXT NOT NULL REFERENCES settings_file ON DELETE CASCADE,
-    position INTEGER NOT NULL,
-    event TEXT NOT NULL,
-    matcher TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    command TEXT NOT NULL, -- In one line, without what looks like a secret.
-    timeout_s REAL,
-    in_background INTEGER NOT NULL,
-    mark TEXT NOT NULL, -- Hash of the whole handler: identical handlers run once.
-    PRIMARY KEY (path, position)
 ) STRICT, WITHOUT ROWID;
 
 -- Installed plugins.
@@ -784,16 +733,8 @@ CREATE TABLE definition (
     inode INTEGER NOT NULL,
     gone INTEGER NOT NULL DEFAULT 0,
     name TEXT NOT NULL, -- As the client names it; a plugin's is `plugin:name`.
-    description TEXT NOT NULL,
-    model TEXT,
     skills TEXT NOT NULL, -- JSON, a list.
-    tools TEXT, -- JSON, a list; NULL where the agent has all that its parent has.
-    color TEXT,
-    background INTEGER,
     auto_compact_window INTEGER,
-    body_bytes INTEGER,
-    body_estimated_tokens INTEGER,
-    sha256 TEXT,
     problem TEXT
 ) STRICT;
 CREATE INDEX definition_name ON definition (kind, name);
@@ -810,18 +751,6 @@ CREATE TABLE stop_block (
     text TEXT NOT NULL,
     lines INTEGER NOT NULL,
     chars INTEGER NOT NULL, -- Of the whole text; `text` may be cut.
-    PRIMARY KEY (file_id, offset)
-) STRICT, WITHOUT ROWID;
-
--- What the client wrote about the Stop hooks at one end of a turn.
-CREATE TABLE stop_hook (
-    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
-    offset INTEGER NOT NULL,
-    at INTEGER,
-    hooks INTEGER NOT NULL,
-    blocked INTEGER NOT NULL,
-    duration_ms INTEGER, -- Of the slowest.
-    commands TEXT NOT NULL, -- JSON, a list.
     PRIMARY KEY (file_id, offset)
 ) STRICT, WITHOUT ROWID;
 
@@ -894,10 +823,6 @@ CREATE TABLE save_event (
     offset INTEGER NOT NULL,
     at INTEGER,
     event TEXT NOT NULL,
-    level TEXT,
-    hook TEXT,
-    script TEXT,
-    session_id TEXT,
     duration_ms REAL,
     data TEXT, -- JSON.
     error TEXT, -- JSON.
@@ -936,7 +861,6 @@ CREATE TABLE warning (
     offset INTEGER NOT NULL,
     -- The answer's message id or the boundary's uuid: it stays when the file is written anew.
     mark TEXT NOT NULL,
-    logged_at INTEGER NOT NULL,
     cleared_at INTEGER, -- When it ended; NULL while it is active.
     cleared_mark TEXT,
     UNIQUE (session_id, agent_id, threshold, mark)

@@ -30,7 +30,6 @@ class MarkerRecord(msgspec.Struct, frozen=True, array_like=True):
 
     offset: int
     line: str  # its uuid, or its place if it has none
-    at: int | None
     origin: MarkerOrigin
     message_id: str | None = None  # of an assistant's line
     text: str | None = None  # of an assistant's line: it may have been the compressed result
@@ -41,14 +40,11 @@ class StopFeedbackRecord(msgspec.Struct, frozen=True, array_like=True):
 
     offset: int
     line: str
-    at: int | None
-    text: str
 
 
 class GivenSkillRecord(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     line: str
-    at: int | None
     name: str
 
 
@@ -61,17 +57,6 @@ class StopBlockRecord(msgspec.Struct, frozen=True, array_like=True):
     text: str
     lines: int
     chars: int  # of the whole text, which may be cut
-
-
-class StopHookRecord(msgspec.Struct, frozen=True, array_like=True):
-    """The client's record of the Stop hooks at one end of a turn."""
-
-    offset: int
-    at: int | None
-    hooks: int
-    blocked: int
-    duration_ms: int | None  # of the slowest
-    commands: str  # JSON, a list
 
 
 class MemoryNoteRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -160,7 +145,6 @@ class ContextReportRecord(msgspec.Struct, frozen=True, array_like=True):
     """The result of `/context`; rounded tokens if an older client wrote only text."""
 
     offset: int
-    at: int | None
     model: str  # as it was asked for, with its suffix for a large window
     total_tokens: int
     window_tokens: int  # the window that the client compacts by
@@ -192,10 +176,7 @@ class MicrocompactionRecord(msgspec.Struct, frozen=True, array_like=True):
     """A `microcompact_boundary`: the client stopped sending some results and attachments."""
 
     offset: int
-    uuid: str
     at: int | None
-    trigger: str | None
-    pre_tokens: int | None
     saved_tokens: int | None
     results: int  # tool results that were cleared
     attachments: int
@@ -282,7 +263,6 @@ class RequestPartRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     offset: int
     length: int
     part: int  # key of its hash
-    kind: str
 
 
 OUTPUT_ID_PREFIX: Final = "output "  # of the id of a return that was requested
@@ -301,7 +281,6 @@ class AgentReturnRecord(msgspec.Struct, frozen=True, array_like=True):
     context_tokens: int | None = None  # input side of the agent's last request
     total_tokens: int | None = None  # the same with its output: all that a notification has
     tool_uses: int | None = None
-    duration_ms: int | None = None
     input_tokens: int | None = None
     cache_creation_tokens: int | None = None
     cache_read_tokens: int | None = None
@@ -401,7 +380,6 @@ class TranscriptRecords(msgspec.Struct, frozen=True, array_like=True):
     stop_feedback: tuple[StopFeedbackRecord, ...] = ()
     given_skills: tuple[GivenSkillRecord, ...] = ()
     stop_blocks: tuple[StopBlockRecord, ...] = ()
-    stop_hooks: tuple[StopHookRecord, ...] = ()
     memory_notes: tuple[MemoryNoteRecord, ...] = ()
     leaf_titles: tuple[LeafTitleRecord, ...] = ()
     open_calls: tuple[OpenCallRecord, ...] = ()  # tool calls that have no result among these lines
@@ -436,8 +414,6 @@ class LiveSession(msgspec.Struct, frozen=True):
     name: str | None
     updated_at: int | None
     waiting_for: str | None = None  # what a person is asked, if the status is waiting
-    kind: str | None = None
-    entrypoint: str | None = None
     cwd: str | None = None
     client_version: str | None = None
     started_at: int | None = None

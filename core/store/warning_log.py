@@ -32,7 +32,6 @@ class WarningRow(msgspec.Struct, frozen=True):
     path: str
     offset: int
     mark: str
-    logged_at: int
     cleared_at: int | None
     cleared_mark: str | None  # what ended it; None while it is active
 
@@ -111,7 +110,7 @@ def _rows(db: Connection, where: str, values: Sequence[object]) -> list[WarningR
 
 _LOG: Final = (
     "SELECT warning_id, session_id, NULLIF(agent_id, ''), threshold, level, line_ratio, ratio,"
-    " tokens, window_tokens, at, path, offset, mark, logged_at, cleared_at, cleared_mark"
+    " tokens, window_tokens, at, path, offset, mark, cleared_at, cleared_mark"
     " FROM warning"
 )
 
@@ -195,19 +194,15 @@ class EvaluatedContext(msgspec.Struct, frozen=True):
     cleared: tuple[tuple[int, FillPoint], ...] = ()  # ids of rows, and what ended them
 
 
-def save_evaluations(writer: Writer, contexts: Iterable[EvaluatedContext], now_ms: int) -> None:
+def save_evaluations(writer: Writer, contexts: Iterable[EvaluatedContext]) -> None:
     """Add to the log, in the transaction in which it was read."""
     db = writer.connection
     for each in contexts:
         key, last = (each.session_id, each.agent_id or ""), each.last_point
         sql = f"""INSERT OR IGNORE INTO warning (session_id, agent_id, threshold, level, line_ratio,
-                ratio, tokens, window_tokens, at, path, offset, mark, logged_at, cleared_at,
-                cleared_mark)
-            VALUES ({", ".join("?" * 15)})"""
-        db.executemany(
-            sql,
-            [(*key, *_warning_columns(each, new, now_ms)) for new in each.new_warnings],
-        )
+                ratio, tokens, window_tokens, at, path, offset, mark, cleared_at, cleared_mark)
+            VALUES ({", ".join("?" * 14)})"""
+        db.executemany(sql, [(*key, *_warning_columns(each, new)) for new in each.new_warnings])
         db.executemany(
             "UPDATE warning SET cleared_at = ?, cleared_mark = ? WHERE warning_id = ?",
             [(point.at, point.mark, row) for row, point in each.cleared],
@@ -218,14 +213,12 @@ def save_evaluations(writer: Writer, contexts: Iterable[EvaluatedContext], now_m
         )
 
 
-def _warning_columns(
-    context: EvaluatedContext, warning: LevelWarning, now_ms: int
-) -> tuple[object, ...]:
+def _warning_columns(context: EvaluatedContext, warning: LevelWarning) -> tuple[object, ...]:
     point, end = warning.point, warning.cleared_by
     return (
         *(warning.placed_threshold.name, warning.level.value, warning.threshold, warning.ratio),
         *(point.tokens or 0, context.window_tokens, point.at, point.path, point.offset, point.mark),
-        *(now_ms, end.at if end else None, end.mark if end else None),
+        *(end.at if end else None, end.mark if end else None),
     )
 
 

@@ -36,16 +36,6 @@ NO_DEVICE: Final = (1 << 64) - 1
 MAX_PROBLEMS: Final = 200  # each place has one row, the newest
 
 
-# A hundred at a time, so that a transaction is short.
-_UNESTIMATED_SUMMARIES: Final = """
-SELECT summary_id, text, chars, session_id,
-    (SELECT r.model FROM response r WHERE r.file_id = s.file_id AND r.offset < s.offset
-        ORDER BY r.offset DESC LIMIT 1)
-FROM summary s JOIN file USING (file_id)
-WHERE NOT EXISTS (SELECT 1 FROM estimate e WHERE e.summary_id = s.summary_id) LIMIT 100
-"""
-
-
 class StaleTailError(Exception):
     """Another ctxtop has read further in this file, so what was read here is not stored."""
 
@@ -324,6 +314,16 @@ class Writer:
     def _insert(self, file_id: int, facts: TranscriptRecords) -> None:
         insert_transcript_records(self.connection, file_id, facts)
         insert_bad_lines(self.connection, "file_id", file_id, facts.bad, facts.bad_lines)
+
+
+# A hundred at a time, so that a transaction is short.
+_UNESTIMATED_SUMMARIES: Final = """
+SELECT summary_id, text, chars, session_id,
+    (SELECT r.model FROM response r WHERE r.file_id = s.file_id AND r.offset < s.offset
+        ORDER BY r.offset DESC LIMIT 1)
+FROM summary s JOIN file USING (file_id)
+WHERE NOT EXISTS (SELECT 1 FROM estimate e WHERE e.summary_id = s.summary_id) LIMIT 100
+"""
 
 
 def _inode(path: Path) -> int | None:

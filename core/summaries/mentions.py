@@ -10,36 +10,7 @@ MIN_NAME_CHARS: Final = 8  # compaction.md 4.6; shorter ones occur in any text b
 MAX_NAME_CHARS: Final = 160  # a longer one is data, not a name
 PASTE_TAG: Final = "pasted_content"  # the tag that the client puts around pasted text
 
-_PASTE_TAG_PATTERN: Final = re.compile(rf"</?{PASTE_TAG}\b[^<>]{{0,200}}>")
 _TOKEN: Final = re.compile(rf"[\w./\\$@-]{{{MIN_NAME_CHARS},}}")
-_HUMP: Final = re.compile(r"[a-z0-9][A-Z]")
-_OWNER: Final = re.compile(
-    r"^(?:self|this|cls)\.|^\.{2,}(?![/\\])|^\.(?=\w+(?:\.|[a-z0-9][A-Z]))|^//+"
-)
-_BUILTIN_NAME: Final = re.compile(
-    r"(?:console|JSON|Math|Object|Array|Promise|Number|String|document|window|\w)\.|/dev/|\d"
-)
-"""How names begin that every program uses, loop variables, and what is no name."""
-_NOT_A_PATH: Final = re.compile(r"\w@|\\\W|\.\.\.")  # an address, a search pattern, an ellipsis
-_TWO_WORDS: Final = re.compile(r"[A-Za-z]+/[A-Za-z]+")
-_NAME_SEPARATOR: Final = re.compile(r"[./\\-]+")
-_TWO_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
-_NUMBER_OR_HASH: Final = re.compile(r"[0-9a-fA-F]{7,}|[\d_.:TZ+-]+|v?\d[\w.-]*")
-_HASH: Final = re.compile(r"(?=.*\d)[0-9a-fA-F]+")
-_SECRET: Final = re.compile(
-    r"(?:sk|pk|rk)[-_](?:live|test|ant|proj|[A-Za-z0-9]{16})|gh[pousr]_|github_pat_|glpat-|xox[a-z]-"
-    r"|AKIA|ASIA|eyJ[\w-]{8}|(?:toolu|msg|req|call|srvtoolu|resp|chatcmpl)_"
-)
-"""How keys begin, and the ids that an API gives: neither names anything."""
-
-_MIXED_CHARS: Final = 24  # mixed-case letters and digits of this length are a key or a hash
-
-_DECLARATION: Final = re.compile(
-    r"(?:\b(?:def|class|function|fn|func|struct|interface|type|enum|trait|module|namespace)"
-    r"|^(?:export )?(?:const|let|var))\s+([A-Za-z_$][\w$]+)",
-    re.MULTILINE,
-)
-"""Of variables only those of a module: the others are short-lived."""
 
 
 def find_names(text: str) -> set[str]:
@@ -51,8 +22,19 @@ def find_names(text: str) -> set[str]:
     return _names_of(_TOKEN.findall(strip_paste_tags(text)))
 
 
+_DECLARATION: Final = re.compile(
+    r"(?:\b(?:def|class|function|fn|func|struct|interface|type|enum|trait|module|namespace)"
+    r"|^(?:export )?(?:const|let|var))\s+([A-Za-z_$][\w$]+)",
+    re.MULTILINE,
+)
+"""Of variables only those of a module: the others are short-lived."""
+
+
 def find_declarations(text: str) -> set[str]:
     return _names_of(_DECLARATION.findall(text))
+
+
+_PASTE_TAG_PATTERN: Final = re.compile(rf"</?{PASTE_TAG}\b[^<>]{{0,200}}>")
 
 
 def strip_paste_tags(text: str) -> str:
@@ -93,6 +75,29 @@ def _names_of(tokens: Iterable[str]) -> set[str]:
 def _name_of_token(token: str) -> str | None:
     # A session uses the same names again and again.
     return _parse_name_cached(token) if len(token) <= MAX_NAME_CHARS else _parse_name(token)
+
+
+_HUMP: Final = re.compile(r"[a-z0-9][A-Z]")
+_OWNER: Final = re.compile(
+    r"^(?:self|this|cls)\.|^\.{2,}(?![/\\])|^\.(?=\w+(?:\.|[a-z0-9][A-Z]))|^//+"
+)
+_BUILTIN_NAME: Final = re.compile(
+    r"(?:console|JSON|Math|Object|Array|Promise|Number|String|document|window|\w)\.|/dev/|\d"
+)
+"""How names begin that every program uses, loop variables, and what is no name."""
+_NOT_A_PATH: Final = re.compile(r"\w@|\\\W|\.\.\.")  # an address, a search pattern, an ellipsis
+_TWO_WORDS: Final = re.compile(r"[A-Za-z]+/[A-Za-z]+")
+_NAME_SEPARATOR: Final = re.compile(r"[./\\-]+")
+_TWO_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
+_NUMBER_OR_HASH: Final = re.compile(r"[0-9a-fA-F]{7,}|[\d_.:TZ+-]+|v?\d[\w.-]*")
+_HASH: Final = re.compile(r"(?=.*\d)[0-9a-fA-F]+")
+_SECRET: Final = re.compile(
+    r"(?:sk|pk|rk)[-_](?:live|test|ant|proj|[A-Za-z0-9]{16})|gh[pousr]_|github_pat_|glpat-|xox[a-z]-"
+    r"|AKIA|ASIA|eyJ[\w-]{8}|(?:toolu|msg|req|call|srvtoolu|resp|chatcmpl)_"
+)
+"""How keys begin, and the ids that an API gives: neither names anything."""
+
+_MIXED_CHARS: Final = 24  # mixed-case letters and digits of this length are a key or a hash
 
 
 def _parse_name(token: str) -> str | None:

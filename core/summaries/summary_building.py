@@ -218,10 +218,7 @@ def read_summary_settings(policy: Policy) -> SummarySettings:
     )
 
 
-MAX_SOURCE_SHARE: Final = (
-    0.5  # of the source's tokens: a longer summary is none (compaction.md 5.3)
-)
-
+MAX_SOURCE_SHARE: Final = 0.5  # of the source: a longer summary is none (compaction.md 5.3)
 MODEL_MIN_NAMED_SHARE: Final = 0.5
 """Of the changed files and constraints that a model's own words must name. It was given all of
 them; the rest is added from the tool calls."""

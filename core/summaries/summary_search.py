@@ -24,11 +24,8 @@ FILTER_NAMES: Final = ("kind", "type", "project", "since", "session")
 MAX_TERMS: Final = 32  # more are ignored: nobody types them, and each is a search of its own
 MAX_HITS: Final = 5_000  # of one text; more are neither marked nor counted
 DAY_MS: Final = 24 * 3600 * 1000
-_UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 
 _TOKEN: Final = re.compile(r"[^\W_]+")
-_TIME_SPAN: Final = re.compile(r"(\d{1,5})([mhdw])")
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 class SearchTerm(msgspec.Struct, frozen=True):
@@ -154,6 +151,11 @@ def _hits_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
 def _invalid_value(name: str, value: str) -> str:
     times = ("today", "24h", "7d", "2w", "a date as 2026-11-30")
     return invalid_word(f"{name}:{value}", times if name == "since" else SUMMARY_KINDS)
+
+
+_UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
+_TIME_SPAN: Final = re.compile(r"(\d{1,5})([mhdw])")
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def _parse_time(text: str, now_ms: int) -> int | None:

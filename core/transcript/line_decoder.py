@@ -26,9 +26,9 @@ class CacheCreation(msgspec.Struct, gc=False):  # clients before 2.1.152 wrote o
     ephemeral_1h_input_tokens: Count | None = None
 
 
-class UsageIteration(
-    msgspec.Struct, gc=False
-):  # one request, or one step of a server-side tool loop
+class UsageIteration(msgspec.Struct, gc=False):
+    """One request, or one step of a server-side tool loop."""
+
     type: str | None = None
     input_tokens: Count | None = None
     cache_creation_input_tokens: Count | None = None
@@ -101,8 +101,6 @@ class CompactMetadata(msgspec.Struct, rename="camel"):
 
 
 class MicrocompactMetadata(msgspec.Struct, rename="camel"):
-    trigger: str | None = None
-    pre_tokens: Count | None = None
     tokens_saved: Count | None = None
     compacted_tool_ids: list[str] = []
     cleared_attachments: list[str] = field(name="clearedAttachmentUUIDs", default_factory=list)
@@ -118,7 +116,6 @@ class AgentToolResult(msgspec.Struct, rename="camel"):  # `toolUseResult` of an 
     content: Raw | UnsetType = UNSET
     total_tokens: Count | None = None
     total_tool_use_count: Count | None = None
-    total_duration_ms: Count | None = None
     usage: RawUsage | None = None
 
 
@@ -139,9 +136,9 @@ class TaskToolResult(msgspec.Struct):
     task_type: str | None = None
 
 
-class ForkSource(
-    msgspec.Struct, rename="camel"
-):  # where a copied line comes from (/branch, the SDK)
+class ForkSource(msgspec.Struct, rename="camel"):
+    """Where a copied line comes from (/branch, the SDK)."""
+
     session_id: str | None = None
     message_uuid: str | None = None
 
@@ -181,9 +178,9 @@ class Attachment(msgspec.Struct):
     messages: Raw | UnsetType = UNSET
 
 
-class ResultReplacement(
-    msgspec.Struct, rename="camel"
-):  # the text that the model sees for a tool's result
+class ResultReplacement(msgspec.Struct, rename="camel"):
+    """The text that the model sees for a tool's result."""
+
     tool_use_id: str | None = None
     replacement: str | None = None
 
@@ -229,9 +226,6 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
     sessions: Raw | UnsetType = UNSET
     agent_id: str | None = None
     result: Raw | UnsetType = UNSET
-    hook_count: Raw | UnsetType = UNSET
-    hook_infos: Raw | UnsetType = UNSET
-    hook_errors: Raw | UnsetType = UNSET
     total_cost: Dollars | None = field(name="totalCostUSD", default=None)
 
     @property
@@ -244,9 +238,7 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
 
 
 SYNTHETIC_MODEL: Final = "<synthetic>"  # of an answer that the client made up: no request, no usage
-COMPACT_BOUNDARY: Final = (
-    "compact_boundary"  # subtype of the `system` line that a compaction leaves
-)
+COMPACT_BOUNDARY: Final = "compact_boundary"  # subtype of the line that a compaction leaves
 
 
 class NotJsonError(ValueError):

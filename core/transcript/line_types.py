@@ -83,7 +83,7 @@ IGNORED_SYSTEM: Final = _reasons_by_name(
             "turn_preempted"
         ),
         "what a command printed, unless it was /context": "local_command",
-        "a hook's run: the hook log has it": "post_tool_hook_feedback",
+        "a hook's run: the hook log has it": "post_tool_hook_feedback stop_hook_summary",
         "one try: an answer refused for good has its own line": "api_error api_retry",
         "a count of the client's own": "api_metrics thinking_tokens turn_duration",
         "the answer that follows names its own model": (

@@ -20,7 +20,6 @@ from ctxtop.core.store.readers.saves_reader import read_saves
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
-from ..save_rows import stop_hooks
 
 if TYPE_CHECKING:
     from ctxtop.core.saves.project_saves import ProjectSaves
@@ -142,11 +141,6 @@ def test_the_noise_of_a_save_is_what_the_transcript_shows(lab: Lab, judge: Judge
     assert noise.said == ("decision (create)",)
     expected = next(each for each in measured.bands if each.is_expected)
     assert (expected.band.name, expected.lines) == ("004-16", BandPosition.ABOVE)
-
-    with closing(open_reader(lab.store)) as db:
-        stops = stop_hooks(db, turn.session_id)
-        assert stops[0].blocked == 1
-        assert all(each.blocked == 0 for each in stops[1:])
 
     judge.turn(lab.turn("Next. [[say:ok&&&usage:24000]]", resume=turn.session_id))
     after = look(lab)

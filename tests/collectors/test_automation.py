@@ -26,6 +26,7 @@ from ctxtop.core.actions.automation import (
     ActionRunners,
     Automation,
     default_runners,
+    is_automatic_notice,
 )
 from ctxtop.core.actions.session_access import (
     ClientCompactResult,
@@ -741,6 +742,7 @@ def test_the_collector_s_own(
     assert path.read_bytes() != before
     (notice,) = recorder.notices
     assert str(notice).startswith(f"compacted session {SESSION[:8]} automatically")
+    assert is_automatic_notice(notice)
 
 
 def test_a_subfolder_s_file_changes_nothing_of_the_project_s_session(

@@ -164,8 +164,7 @@ def test_where_each_marker_stands(told: Told) -> None:
             assert line.startswith(b"{")
             assert b"[COMPRESSED]" in line
         assert [each.text for each in found if each.text] == [GOOD, f"Here.\n{GOOD}"]
-        (block,) = stop_feedback(db)
-        assert block.text == "[check]: no [COMPRESSED]"
+        assert len(stop_feedback(db)) == 1
         assert [each.name for each in given_skills(db)] == ["compress-output"]
 
 

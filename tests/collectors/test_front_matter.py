@@ -12,12 +12,11 @@ def head(text: str) -> definition_files.FrontMatter:
 
 
 def test_a_head_and_a_body() -> None:
-    found = head("name: a\ndescription: >-\n  two\n  lines\nbackground: true\nmodel:")
+    found = head("name: a\ndescription: >-\n  two\n  lines\nmodel:")
 
     assert (found.body, found.problem) == ("body\n", None)
     assert (found.text("name"), found.text("description")) == ("a", "two lines")
-    assert found.flag("background") is True
-    assert (found.text("model"), found.flag("model"), found.texts("skills")) == (None, None, None)
+    assert (found.text("model"), found.texts("skills")) == (None, None)
 
 
 @pytest.mark.parametrize(

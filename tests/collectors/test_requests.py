@@ -103,7 +103,7 @@ def test_a_requests_row(path: Path, collector: Collector, store: Path) -> None:
         assert session_queries.unknown_types(db) == {}
     assert (row.model, row.query_source, row.message_id) == ("claude-opus-5-5", "sdk", "m1")
     assert row.shape == text_key("shape")
-    assert [place.kind for place in places.values()] == ["shape"]
+    assert list(places) == [row.shape]
     data = path.read_bytes()
     assert json.loads(data[row.offset : row.offset + row.length])["id"] == "r1"
 

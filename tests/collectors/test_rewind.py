@@ -51,7 +51,7 @@ def snapshot(tokens: int, at: int, offset: int = 0) -> StatusSnapshotRecord:
 
 def measurement(tokens: int, at: int) -> MeasurementRecord:
     fields: dict[str, Any] = dict.fromkeys(MeasurementRecord.__struct_fields__)
-    fields |= {"offset": 0, "at": START_MS + at * 1000, "kind": "session.measure", "detail": "{}"}
+    fields |= {"offset": 0, "at": START_MS + at * 1000, "kind": "session.measure"}
     fields |= {"session_id": SESSION, "context_tokens": tokens}
     return MeasurementRecord(**fields)
 

@@ -159,12 +159,6 @@ def test_triage_data(read: Desk) -> None:
                 {"score": 1},
                 "preference",
             ],
-            "parallel_config": {
-                "enabled": True,
-                "category_models": {"decision": "sonnet"},
-                "verification_model": "sonnet",
-                "default_model": "haiku",
-            },
             "triage_start_ts": STAMP_S,
         },
     )
@@ -173,11 +167,9 @@ def test_triage_data(read: Desk) -> None:
         at=STAMP_MS,
         categories=("decision", "runbook", "preference"),
         triage=(
-            TriageCategory("decision", 0.72, "/x/context-decision.txt"),
-            TriageCategory("runbook", None, None, "how to"),
+            TriageCategory("decision", 0.72),
+            TriageCategory("runbook", None, "how to"),
         ),
-        models={"decision": "sonnet", "default": "haiku", "verification": "sonnet"},
-        parallel=True,
     )
 
 

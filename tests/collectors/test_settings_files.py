@@ -102,28 +102,7 @@ def test_what_is_kept_of_a_file(claude: ClaudeFolder, collector: Collector, stor
         "env.DISABLE_COMPACT": "1",
         "env.CLAUDE_CODE_AUTO_COMPACT_WINDOW": 120_000,
     }
-    assert [
-        (each.event, each.matcher, each.kind, each.command, each.timeout_s, each.in_background)
-        for each in fact.hooks
-    ] == [
-        ("PreCompact", "manual|auto", "command", "/x/h --y", 10.0, False),
-        ("PreCompact", "manual|auto", "command", "/x/h", None, True),
-        ("Stop", "", "prompt", "Is it done?", None, False),
-    ]
-    assert len({each.mark for each in fact.hooks}) == 3
-
-
-def test_identical_handlers_have_one_mark(
-    claude: ClaudeFolder, collector: Collector, store: Path, tmp_path: Path
-) -> None:
-    handler = {"type": "command", "command": "/x/h", "timeout": 5}
-    turned = dict(reversed(handler.items()))
-    here = project(claude, tmp_path / "a")
-    put(claude.root / "settings.json", {"hooks": {"Stop": [{"hooks": [handler]}]}})
-    put(here / ".claude/settings.json", {"hooks": {"Stop": [{"hooks": [turned]}]}})
-    collector.scan()
-
-    assert len({fact.hooks[0].mark for fact in settings_of(store).values()}) == 1
+    assert fact.hook_commands == ("/x/h --y", "/x/h", "Is it done?")
 
 
 def test_no_secret_reaches_the_store(
@@ -231,7 +210,7 @@ def test_fields_of_another_shape_are_passed_over(
     collector.scan()
     (fact,) = settings_of(store).values()
 
-    assert (fact.hooks, fact.problem) == ((), None)
+    assert (fact.hook_commands, fact.problem) == ((), None)
     assert set(fact.values) <= {"cleanupPeriodDays"}
 
 
@@ -285,4 +264,4 @@ def test_the_settings_of_the_real_clients_folder(
 
     assert fact.problem is None
     assert fact.values["statusLine.type"] == "command"
-    assert len(fact.hooks) == len(json.loads(real.read_bytes())["hooks"])
+    assert len(fact.hook_commands) == len(json.loads(real.read_bytes())["hooks"])

@@ -1,4 +1,4 @@
-"""Which setting wins, and which hooks run."""
+"""Which setting wins."""
 
 from __future__ import annotations
 

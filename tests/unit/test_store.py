@@ -41,7 +41,7 @@ from ctxtop.core.store.writer import OtherFolderError, Writer
 from ..dump import dump
 from ..stored import stored_summaries
 
-SCHEMA = (1, "d51ee69f6f99f032")
+SCHEMA = (2, "f5631d8de7c5231f")
 """SCHEMA_VERSION and the hash of schema.sql without its comments: they change together."""
 
 TABLES = {
@@ -82,7 +82,6 @@ TABLES = {
     "spending",
     "shared_response",
     "growth",
-    "hook",
     "hook_event",
     "launch",
     "learnt",
@@ -108,7 +107,6 @@ TABLES = {
     "settings_file",
     "status_snapshot",
     "stop_block",
-    "stop_hook",
     "summary",
     "text_count",
     "trouble",

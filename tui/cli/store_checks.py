@@ -245,7 +245,7 @@ def _fail_each(name: str, problems: Sequence[str], fix: str) -> list[DoctorCheck
 def _settings_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
     files = config_queries.settings_files(db)
     bad = [f"{file.path} {file.problem}" for file in files if file.problem]
-    hooks = sum(len(file.hooks) for file in files)
+    hooks = sum(len(file.hook_commands) for file in files)
     good = f"{plural(len(files), 'file')}, {plural(hooks, 'hook')}"
     fix = "Claude Code ignores the whole file: correct it"
     return _fail_each("settings", bad, fix) or [passed("settings", good)]
@@ -386,7 +386,7 @@ def _hooks_check(db: sqlite3.Connection, store: Path) -> DoctorCheck:
 
 
 def _own_hooks(file: SettingsFileRecord, store: Path) -> list[InstalledCommand]:
-    commands = (parse_command(hook.command) for hook in file.hooks)
+    commands = map(parse_command, file.hook_commands)
     return [own for own in commands if own and own.store == str(store)]
 
 

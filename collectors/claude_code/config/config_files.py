@@ -84,10 +84,6 @@ def as_float(value: object) -> float | None:
         return None
 
 
-def as_bool(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
-
-
 def as_ms(value: object) -> int | None:
     """Return a time as ms since 1970; accepts ISO 8601, seconds and milliseconds."""
     if isinstance(value, str):

@@ -1,7 +1,5 @@
 """Keeps the stored configuration current: settings without secrets, definitions, plugins."""
 
-import hashlib
-import json
 import os
 import re
 import time
@@ -21,7 +19,6 @@ from ....core.store.config_records import (
     DefinitionKind,
     DefinitionRecord,
     FileMark,
-    HookHandlerRecord,
     PluginRecord,
     SettingsFileRecord,
     SettingValue,
@@ -39,8 +36,6 @@ from .config_files import (
     FileFollower,
     InvalidJsonError,
     add_content,
-    as_bool,
-    as_float,
     as_int,
     as_list,
     as_object,
@@ -82,7 +77,7 @@ def read_settings(found: ConfigPath, scope: ConfigScope, project: str | None) ->
 def _read_fields(data: bytes) -> dict[str, Any]:
     # The client treats an empty file as one without settings.
     settings = decode_object(data) if data.strip() else {}
-    return {"values": _setting_values(settings), "hooks": _read_hooks(settings)}
+    return {"values": _setting_values(settings), "hook_commands": _hook_commands(settings)}
 
 
 _MASK: Final = "…"
@@ -140,30 +135,13 @@ def _to_scalar(value: object) -> SettingValue | None:
     return value if isinstance(value, (bool, float)) else as_int(value)
 
 
-def _read_hooks(settings: dict[str, Any]) -> tuple[HookHandlerRecord, ...]:
-    hooks: list[HookHandlerRecord] = []
-    for event, groups in list(as_object(settings.get("hooks")).items())[:MAX_JSON_ITEMS]:
-        for group in as_list(groups):
-            matcher = as_title(as_object(group).get("matcher")) or ""
-            for handler in as_list(as_object(group).get("hooks")):
-                if isinstance(handler, dict):
-                    hooks.append(_read_hook(len(hooks), as_title(event) or "", matcher, handler))
-    return tuple(hooks)
-
-
-def _read_hook(
-    position: int, event: str, matcher: str, handler: dict[str, Any]
-) -> HookHandlerRecord:
-    text = json.dumps(handler, sort_keys=True)
-    return HookHandlerRecord(
-        position=position,
-        event=event,
-        matcher=matcher,
-        kind=as_title(handler.get("type")) or "",
-        command=_handler_command(handler),
-        timeout_s=as_float(handler.get("timeout")),
-        in_background=as_bool(handler.get("async")) or False,
-        mark=hashlib.blake2b(text.encode(), digest_size=16).hexdigest(),
+def _hook_commands(settings: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(
+        _handler_command(handler)
+        for groups in list(as_object(settings.get("hooks")).values())[:MAX_JSON_ITEMS]
+        for group in as_list(groups)
+        for handler in as_list(as_object(group).get("hooks"))
+        if isinstance(handler, dict)
     )
 
 

@@ -1,6 +1,5 @@
 """Definitions of agents and skills: front matter, size, and the plugins they come from."""
 
-import hashlib
 import re
 from collections.abc import Iterator
 from itertools import islice
@@ -10,7 +9,6 @@ from typing import Any, Final
 import msgspec
 
 from ....core.measure.effective_config import resolve_definitions
-from ....core.measure.tokens import estimate_tokens
 from ....core.store.config_records import (
     ConfigScope,
     DefinitionKind,
@@ -68,10 +66,6 @@ class FrontMatter(msgspec.Struct, frozen=True):
         if isinstance(value, list):
             return tuple(part.strip() for part in value if isinstance(part, str) and part.strip())
         return None
-
-    def flag(self, name: str) -> bool | None:
-        """Return a field that is true or false, in any case; None for any other."""
-        return {"true": True, "false": False}.get((self.text(name) or "").lower())
 
 
 def split_front_matter(text: str) -> FrontMatter:
@@ -190,16 +184,8 @@ def _read_fields(data: bytes, found: ConfigPath, home: DefinitionFolder) -> dict
     digits = (head.text("autoCompactWindow") or "").replace("_", "")
     return {
         "name": _with_plugin_prefix(name, home),
-        "description": sanitize_title(head.text("description") or ""),
-        "model": sanitize_title(head.text("model") or "") or None,
         "skills": _titles_field(head, "skills") or (),
-        "tools": _titles_field(head, "tools" if is_agent else "allowed-tools"),
-        "color": sanitize_title(head.text("color") or "") or None,
-        "background": head.flag("background"),
         "auto_compact_window": int(digits) if digits.isdecimal() and len(digits) <= 12 else None,
-        "body_bytes": len(head.body.encode()),
-        "body_estimated_tokens": estimate_tokens(head.body),
-        "sha256": hashlib.sha256(data).hexdigest(),
         "problem": _definition_problem(data, head, home.kind),
     }
 

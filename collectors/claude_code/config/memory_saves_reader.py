@@ -82,7 +82,6 @@ def _to_save_event(offset: int, line: bytes) -> config_records.SaveEventRecord:
         at=as_ms(fields.get("timestamp")),
         duration_ms=as_float(fields.get("duration_ms")),
         problem="holds more than is kept of its data" if None in kept.values() else None,
-        **{name: as_title(fields.get(name)) for name in ("level", "hook", "script", "session_id")},
         **kept,
     )
 

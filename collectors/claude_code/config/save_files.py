@@ -206,16 +206,10 @@ def _read_pending(data: bytes) -> SaveFileContent:
 
 def _read_triage(data: bytes) -> SaveFileContent:
     fields = config_files.decode_object(data)
-    parallel = config_files.as_object(fields.get("parallel_config"))
-    models = config_files.as_object(parallel.get("category_models")) | {
-        "default": parallel.get("default_model"),
-        "verification": parallel.get("verification_model"),
-    }
     categories = [
         TriageCategory(
             category=name,
             score=config_files.as_float(entry.get("score")),
-            context_file=config_files.as_title(entry.get("context_file")),
             description=config_files.as_title(entry.get("description")),
         )
         for entry in map(config_files.as_object, config_files.as_list(fields.get("categories")))
@@ -225,13 +219,6 @@ def _read_triage(data: bytes) -> SaveFileContent:
         at=config_files.as_ms(fields.get("triage_start_ts")),
         categories=_names_or_none(fields, "categories"),
         triage=tuple(categories),
-        models={
-            config_files.as_title(name) or "": model
-            for name, value in list(models.items())[: config_files.MAX_JSON_ITEMS]
-            if (model := config_files.as_title(value))
-        }
-        or None,
-        parallel=config_files.as_bool(parallel.get("enabled")),
     )
 
 

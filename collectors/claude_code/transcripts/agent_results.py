@@ -151,7 +151,6 @@ def read_notification(offset: int, line: TranscriptLine, text: str) -> ReturnRec
         tool_use_id=find_tag(around, "tool-use-id"),
         total_tokens=_tag_count(usage, "subagent_tokens"),
         tool_uses=_tag_count(usage, "tool_uses"),
-        duration_ms=_tag_count(usage, "duration_ms"),
     )
 
 
@@ -324,7 +323,6 @@ def _read_tool_result(
         context_tokens=context,
         total_tokens=result.total_tokens,
         tool_uses=result.total_tool_use_count,
-        duration_ms=result.total_duration_ms,
         name=sanitize_title(decode_string(result.name)) or None,
         **(asdict(usage) if usage else {}),
     )

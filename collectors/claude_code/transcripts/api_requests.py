@@ -74,7 +74,7 @@ def read_request_part(offset: int, data: bytes | memoryview) -> RequestPartRecor
     if not head:
         return None
     key = text_key(head[2].decode("utf-8", "replace"))
-    return RequestPartRecord(offset, len(data), key, "message" if head[1] else "shape")
+    return RequestPartRecord(offset, len(data), key)
 
 
 def read_request_line(offset: int, data: bytes | memoryview) -> RequestRecord | None:

@@ -42,10 +42,7 @@ def read_microcompaction(
     metadata = line.microcompact_metadata or line_decoder.MicrocompactMetadata()
     return records.MicrocompactionRecord(
         offset=offset,
-        uuid=sanitize_title(line.uuid or "") or f"at {offset}",
         at=line.at,
-        trigger=metadata.trigger or None,
-        pre_tokens=metadata.pre_tokens,
         saved_tokens=metadata.tokens_saved,
         results=len(metadata.compacted_tool_ids),
         attachments=len(metadata.cleared_attachments),
@@ -53,7 +50,6 @@ def read_microcompaction(
 
 
 MAX_STOP_BLOCK_CHARS: Final = 16 * 1024  # of a message; inline triage data has about 4 KB
-MAX_NAMED_COMMANDS: Final = 50  # hooks of one Stop event that are named
 NOTE_ATTACHMENTS: Final = frozenset({"hook_success", "hook_additional_context"})
 """Attachments with the output of a hook that ran at a prompt."""
 
@@ -82,27 +78,6 @@ def read_stop_block(
     )
 
 
-def read_stop_hooks(offset: int, line: line_decoder.TranscriptLine) -> records.StopHookRecord:
-    infos = line_decoder.decode_value(line.hook_infos)
-    errors = line_decoder.decode_value(line.hook_errors)
-    count = line_decoder.decode_value(line.hook_count)
-    hooks = [hook for hook in infos if isinstance(hook, dict)] if isinstance(infos, list) else []
-    durations = [hook["durationMs"] for hook in hooks if _is_count(hook.get("durationMs"))]
-    names = [sanitize_title(str(hook.get("command") or "")) for hook in hooks[:MAX_NAMED_COMMANDS]]
-    return records.StopHookRecord(
-        offset=offset,
-        at=line.at,
-        hooks=count if isinstance(count, int) and _is_count(count) else len(hooks),
-        blocked=len(errors) if isinstance(errors, list) else 0,
-        duration_ms=max(durations, default=None),
-        commands=msgspec.json.encode(names).decode(),
-    )
-
-
-def _is_count(value: object) -> bool:
-    return type(value) is int and 0 <= value < 1 << 40
-
-
 def read_memory_note(
     offset: int, line: line_decoder.TranscriptLine, attachment: line_decoder.Attachment
 ) -> records.MemoryNoteRecord | None:
@@ -118,7 +93,7 @@ def read_memory_note(
 
 MARKER_BYTES: Final = COMPRESSED_MARKER.encode()
 
-AGENT_HOOK_FEEDBACK: Final = re.compile(r"(?:Subagent)?Stop hook feedback:\s*")
+AGENT_HOOK_FEEDBACK: Final = re.compile(r"(?:Subagent)?Stop hook feedback:")
 """The client's prefix for what a hook tells an agent that tried to stop (claude-code-live)."""
 
 SKILL_NAME: Final = re.compile(r"<command-name>/?([^<]{1,200})</command-name>")
@@ -130,11 +105,10 @@ def read_agent_meta_line(
 ) -> records.StopFeedbackRecord | records.GivenSkillRecord | None:
     for block in line_decoder.message_blocks(line):
         text = block.text or ""
-        if prefix := AGENT_HOOK_FEEDBACK.match(text):
-            feedback = text[prefix.end() :].strip()
-            return records.StopFeedbackRecord(offset, line.name_at(offset), line.at, feedback)
+        if AGENT_HOOK_FEEDBACK.match(text):
+            return records.StopFeedbackRecord(offset, line.name_at(offset))
         if skill := SKILL_NAME.search(text):
-            return records.GivenSkillRecord(offset, line.name_at(offset), line.at, skill[1])
+            return records.GivenSkillRecord(offset, line.name_at(offset), skill[1])
     return None
 
 
@@ -167,16 +141,16 @@ def _read_marker(offset: int, data: bytes) -> MarkerRecord | None:
 def _to_marker(offset: int, data: bytes) -> MarkerRecord:
     head = LEADING_TYPE.match(data)
     if head and head[1].startswith(b"api-request"):
-        return MarkerRecord(offset, f"at {offset}", None, MarkerOrigin.REQUEST_COPY)
+        return MarkerRecord(offset, f"at {offset}", MarkerOrigin.REQUEST_COPY)
     line = line_decoder.decode_line(data)
     name = line.name_at(offset)
     if line.type != "assistant" or not line.message:
-        return MarkerRecord(offset, name, line.at, _marker_origin(line))
+        return MarkerRecord(offset, name, _marker_origin(line))
     text = line_decoder.join_texts(line_decoder.message_blocks(line)).strip()
     if COMPRESSED_MARKER not in text:
-        return MarkerRecord(offset, name, line.at, MarkerOrigin.OTHER)
+        return MarkerRecord(offset, name, MarkerOrigin.OTHER)
     message_id = line.message.id or name
-    return MarkerRecord(offset, name, line.at, MarkerOrigin.ASSISTANT, message_id, text)
+    return MarkerRecord(offset, name, MarkerOrigin.ASSISTANT, message_id, text)
 
 
 def _marker_origin(line: line_decoder.TranscriptLine) -> MarkerOrigin:
@@ -259,7 +233,6 @@ def _to_record(
         return None
     return records.ContextReportRecord(
         offset=offset,
-        at=line.at,
         model=report.model,
         total_tokens=report.total_tokens,
         window_tokens=report.window_tokens,

@@ -100,7 +100,6 @@ _FIELDS: Final[dict[type[msgspec.Struct], str]] = {
     records.SidechainLineRecord: "sidechain_lines",
     records.StopBlockRecord: "stop_blocks",
     records.StopFeedbackRecord: "stop_feedback",
-    records.StopHookRecord: "stop_hooks",
     records.SummaryRecord: "summaries",
 }
 """The field of `TranscriptRecords` that holds the records of a type."""

@@ -89,7 +89,6 @@ _SYSTEM_READERS: Final[dict[str, Callable[[int, TranscriptLine], msgspec.Struct 
     COMPACT_BOUNDARY: client_output.read_boundary,
     "microcompact_boundary": client_output.read_microcompaction,
     "local_command": client_output.read_context_report,
-    "stop_hook_summary": client_output.read_stop_hooks,
 }
 
 

@@ -44,7 +44,7 @@ def files_seen(db: Connection, table: str) -> dict[str, dict[str, SeenFile]]:
     return found
 
 
-_JSON_COLUMNS: Final = ("skills", "tools", "content")
+_JSON_COLUMNS: Final = ("skills", "content", "hook_commands")
 
 
 def read_record(kind: type[RecordT], row: dict[str, Any]) -> RecordT:
@@ -65,16 +65,8 @@ def settings_files(db: Connection) -> list[records.SettingsFileRecord]:
     values: dict[str, dict[str, Any]] = {}
     for path, key, value in db.execute("SELECT path, key, value FROM setting ORDER BY path, key"):
         values.setdefault(path, {})[key] = msgspec.json.decode(value)
-    hooks: dict[str, list[records.HookHandlerRecord]] = {}
-    for row in _read_table(db, "hook", "ORDER BY path, position"):
-        hooks.setdefault(row["path"], []).append(read_record(records.HookHandlerRecord, row))
     files = _read_records(db, records.SettingsFileRecord, records.SETTINGS_TABLE)
-    return [
-        msgspec.structs.replace(
-            file, values=values.get(file.path, {}), hooks=tuple(hooks.get(file.path, ()))
-        )
-        for file in files
-    ]
+    return [msgspec.structs.replace(file, values=values.get(file.path, {})) for file in files]
 
 
 def plugins(db: Connection) -> list[records.PluginRecord]:
