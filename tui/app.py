@@ -17,7 +17,6 @@ from textual.color import Color
 from textual.filter import LineFilter
 from textual.screen import Screen
 
-from ..core.transcript.sanitize import one_line
 from . import messages, ui_state
 from .background_queries import WorkerThread
 from .dashboard import TOAST_S, SessionActions
@@ -174,9 +173,9 @@ class CtxtopApp(NavigationApp):
                 self.theme = theme
             self._welcomes &= settings.welcome and not self.ui_state.welcomed
             for notice in settings.notices:
-                self._toast(notice)
+                self.toast(notice, timeout=TOAST_S * 2)
         else:
-            self._toast(str(found))
+            self.toast(str(found), timeout=TOAST_S * 2)
         self.theme_changed_signal.subscribe(
             self, lambda theme: self.update_ui_state(theme=theme.name)
         )
@@ -199,7 +198,7 @@ class CtxtopApp(NavigationApp):
             for key in opening.held_keys if isinstance(opening, OpeningScreen) else ():
                 self.post_message(key)
         if self._notice:
-            self._toast(self._notice)
+            self.toast(self._notice, timeout=TOAST_S * 2)
 
     def exit(
         self, result: None = None, return_code: int = 0, message: RenderableType | None = None
@@ -275,9 +274,6 @@ class CtxtopApp(NavigationApp):
     @on(messages.LevelReached)
     def _notify_level(self, event: messages.LevelReached) -> None:
         self.notifier.notify_level(event.title, event.warning)
-
-    def _toast(self, notice: str) -> None:
-        self.notify(one_line(notice), timeout=TOAST_S * 2, markup=False)
 
     # What the user does.
 

@@ -17,6 +17,8 @@ from .text.formats import shorten_middle, tokens
 from .ui_state import UiState, UiStateFile
 
 if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
+
     from ..collectors.places import Places
     from ..core.actions.session_access import ActionFailure, ClientCompactResult, ResumeResult
     from ..core.actions.session_recovery import Recovery
@@ -58,15 +60,39 @@ class Dashboard(App[None]):
 
         return EventLog()
 
+    @property
+    def sessions(self) -> tuple[Session, ...]:
+        """The sessions of the newest view."""
+        return self.view.sessions if self.view else ()
+
+    def find_session(self, session_id: str | None) -> Session | None:
+        return self.view.session(session_id) if self.view else None
+
+    def title_of(self, session_id: str) -> str:
+        """Return a session's title, or the start of its id if it is not in the view."""
+        session = self.find_session(session_id)
+        return session.title if session else session_id[:8]
+
     def now_ms(self) -> int:
         """Return milliseconds since 1970."""
         return time.time_ns() // 1_000_000
+
+    def toast(
+        self,
+        words: str,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+    ) -> None:
+        """Notify in one line, of which nothing is parsed as markup."""
+        title = one_line(title)
+        self.notify(one_line(words), title=title, severity=severity, timeout=timeout, markup=False)
 
     def copy(self, text: str, what: str) -> None:
         self.copy_to_clipboard(text)
         preview = one_line(text)[:COPIED_PREVIEW_CHARS]
         title = one_line(f"copied {what}")[:COPIED_PREVIEW_CHARS]
-        self.notify(preview, title=title, timeout=TOAST_S, markup=False)
+        self.toast(preview, title, timeout=TOAST_S)
 
     def update_ui_state(self, **changes: object) -> None:
         """Change fields of the state, and write the file in the background."""
@@ -78,7 +104,7 @@ class Dashboard(App[None]):
     def _check_saved(self, found: UiState | Problem) -> None:
         # The state itself stays, because a newer change may be on its way already.
         if not isinstance(found, UiState):
-            self.notify(one_line(str(found)), timeout=TOAST_S * 2, markup=False)
+            self.toast(str(found), timeout=TOAST_S * 2)
 
     def confirm(
         self, title: str, what: Content, action_label: str, on_yes: Callable[[], None]
@@ -224,10 +250,8 @@ class SessionActions:
         from ..core.store.database import state_folder
         from .screens.history.receipt_history import undo_question
 
-        app, session_id = self._app, receipt.session_id
-        sessions = app.view.sessions if app.view else ()
-        titles = (each.title for each in sessions if each.session_id == session_id)
-        title = shorten_middle(next(titles, session_id[:8]), TITLE_CELLS)
+        app = self._app
+        title = shorten_middle(app.title_of(receipt.session_id), TITLE_CELLS)
 
         def ask(obstacle: str | Problem | None) -> None:
             if obstacle is not None:
@@ -288,13 +312,7 @@ class SessionActions:
         return True
 
     def _notify(self, title: str, words: str, *, failed: bool = False) -> None:
-        self._app.notify(
-            one_line(words),
-            title=one_line(title),
-            severity="error" if failed else "information",
-            timeout=RESULT_TOAST_S,
-            markup=False,
-        )
+        self._app.toast(words, title, "error" if failed else "information", RESULT_TOAST_S)
 
     def _notify_end(self, title: str, words: str, *, failed: bool = False) -> None:
         self._notify(title, words, failed=failed)

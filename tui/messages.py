@@ -40,6 +40,9 @@ class FleetView:
     saves: SavesReport | None = None  # none before they are first read
     unread: int = 0  # sessions that are known but not read yet: of many the newest come first
 
+    def session(self, session_id: str | None) -> Session | None:
+        return next((each for each in self.sessions if each.session_id == session_id), None)
+
 
 class CoalescingMessage(Message):
     """A message that replaces those of its kind that still wait."""

@@ -50,11 +50,9 @@ def _compact_page(app: NavigationApp) -> Page | None:
 
     session, fleet = app.current_session, app.fleet
     if session and app.screen == fleet and len(fleet.arrangement.selected) > 1:
-        app.notify(
-            "only one session can be compacted at a time: the one under the cursor", markup=False
-        )
+        app.toast("only one session can be compacted at a time: the one under the cursor")
     if session and not session.path:
-        app.notify("this session has no messages yet: there is nothing to compact", markup=False)
+        app.toast("this session has no messages yet: there is nothing to compact")
         return None
     return CompactScreen(session) if session else None
 
@@ -64,8 +62,7 @@ def _recover_page(app: NavigationApp) -> Page | None:
 
     session = app.current_session
     if session is not None and session.too_long is None:
-        words = "only a session that is too long can be recovered; c compacts any session"
-        app.notify(words, markup=False)
+        app.toast("only a session that is too long can be recovered; c compacts any session")
         return None
     return RecoverScreen(session) if session else None
 
@@ -151,9 +148,7 @@ class NavigationApp(Dashboard):
 
     @property
     def current_session(self) -> Session | None:
-        session_id = getattr(self.screen, "session_id", None) or self.fleet.marked
-        sessions = self.view.sessions if self.view else ()
-        return next((each for each in sessions if each.session_id == session_id), None)
+        return self.find_session(getattr(self.screen, "session_id", None) or self.fleet.marked)
 
     def action_go(self, name: str) -> None:
         """Open the page of a route, or go back to it if it is open below."""

@@ -311,7 +311,7 @@ class CommandProvider(PaletteProvider):
 
 class SessionProvider(PaletteProvider):
     def commands(self) -> Iterator[PaletteCommand]:
-        return map(self._command, self.dashboard.view.sessions if self.dashboard.view else ())
+        return map(self._command, self.dashboard.sessions)
 
     def initial_commands(self) -> Iterator[PaletteCommand]:
         return iter(())

@@ -173,7 +173,7 @@ class Page(Screen[None]):
 
     def show_problem(self, words: str) -> None:
         """Show why a query of `ask` has no answer."""
-        self.notify(words, markup=False)
+        self.app.toast(words)
 
     def look_up(
         self,

@@ -133,7 +133,7 @@ class RecoverScreen(Page):
 
     def show_view(self, view: FleetView) -> None:
         """Plan again if the session has been resumed."""
-        session = next((each for each in view.sessions if each.session_id == self.session_id), None)
+        session = view.session(self.session_id)
         if session is not None:
             before, self._session = self._session, session
             if session.last_activity_at != before.last_activity_at:
@@ -178,7 +178,7 @@ class RecoverScreen(Page):
     def action_allow(self) -> None:
         """Allow the step that needs confirmation, once the user has read what it loses."""
         if self._step_to_confirm is None:
-            self.app.notify("no step needs confirmation", markup=False)
+            self.app.toast("no step needs confirmation")
             return
         step, why = self._step_to_confirm
         what = (
@@ -195,7 +195,7 @@ class RecoverScreen(Page):
 
     def action_mend(self) -> None:
         if self._recovery is None or self._recovery.choice.plan is None:
-            self.app.notify("no recovery step frees enough yet", markup=False)
+            self.app.toast("no recovery step frees enough yet")
             return
         self.app.session_actions.recover(self._session, self._confirmed, self._show_result)
         self._draw()

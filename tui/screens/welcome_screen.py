@@ -156,7 +156,7 @@ class WelcomeScreen(Screen[None]):
 
     def _ask(self, found: InstallOffer | Problem | str) -> None:
         if not isinstance(found, InstallOffer):
-            self._notify(str(found))
+            self.app.toast(str(found))
             return
         places, what = self.app.places, diff_content(Content(found.summary), found.diff)
 
@@ -167,9 +167,6 @@ class WelcomeScreen(Screen[None]):
 
     def _report(self, found: str | Problem) -> None:
         if isinstance(found, Problem):
-            self._notify(str(found))
+            self.app.toast(str(found))
         else:
-            self._notify(f"{INSTALLED_TEXT} {found}", INSTALLED_TITLE)
-
-    def _notify(self, words: str, title: str = "") -> None:
-        self.app.notify(one_line(words), title=title, markup=False)
+            self.app.toast(f"{INSTALLED_TEXT} {found}", INSTALLED_TITLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec.structs import replace
@@ -84,15 +84,10 @@ class AgentScreen(ReadingScreen):
         else:
             self.app.copy(agent.agent_id, f"id of {agent.agent_type}")
 
-    @property
-    def _sessions(self) -> Sequence[Session]:
-        return self.app.view.sessions if self.app.view else ()
-
     def _ask_choice(self) -> None:
         agent, policies = self._agent, self.app.feed.policies
         projects = self.app.places.folder.projects
-        own = (each for each in self._sessions if each.session_id == agent.session_id)
-        session = next(own, None)
+        session = self.app.find_session(agent.session_id)
         if session is not None:
             self.look_up(
                 lambda db: read_injection_choice(db, projects, agent, session, policies),
@@ -105,7 +100,7 @@ class AgentScreen(ReadingScreen):
             self._draw()
 
     def _query(self) -> Callable[[sqlite3.Connection], tuple[Agent, AgentDetails]]:
-        sessions, agent = self._sessions, self._agent
+        sessions, agent = self.app.sessions, self._agent
         policies, projects = self.app.feed.policies, self.app.places.folder.projects
 
         def read(db: sqlite3.Connection) -> tuple[Agent, AgentDetails]:
@@ -205,10 +200,6 @@ class AgentsScreen(Page, ZoomableScreen):
     def _arrangement(self) -> TabArrangement:
         return self._arrangements[self._tab]
 
-    @property
-    def _sessions(self) -> Sequence[Session]:
-        return self.app.view.sessions if self.app.view else ()
-
     # Reading.
 
     def show_view(self, view: FleetView) -> None:
@@ -217,7 +208,7 @@ class AgentsScreen(Page, ZoomableScreen):
             self._reading.refresh_soon()
 
     def _overview_query(self) -> Callable[[sqlite3.Connection], AgentsOverview]:
-        scope, sessions = self._arrangement.scope, self._sessions
+        scope, sessions = self._arrangement.scope, self.app.sessions
         policies, session_id = self.app.feed.policies, self.session_id
         return lambda db: read_agents_overview(db, scope, session_id, sessions, policies)
 
@@ -258,7 +249,9 @@ class AgentsScreen(Page, ZoomableScreen):
         overview, arrangement = self._overviews.get(self._arrangement.scope), self._arrangement
         if overview is not None:
             now_ms = self.app.now_ms()
-            self._pane.draw(TabData(overview, self._sessions, arrangement, now_ms, self._details))
+            self._pane.draw(
+                TabData(overview, self.app.sessions, arrangement, now_ms, self._details)
+            )
         self._draw_tabs()
         self._draw_report()
 
@@ -368,7 +361,7 @@ class AgentsScreen(Page, ZoomableScreen):
             choice = ExportChoice(f"the {self._tab} that are shown", self._tab, lambda: (document,))
             self.app.push_screen(ExportScreen(self._tab, (choice,), self._tab, self.app.now_ms()))
         else:
-            self.app.notify("there is nothing to export", markup=False)
+            self.app.toast("there is nothing to export")
 
     def action_zoom(self) -> None:
         detail = self.query_one("#detail")
@@ -456,8 +449,7 @@ class AgentsScreen(Page, ZoomableScreen):
                 return
 
     def _open_agent(self, agent: Agent) -> None:
-        titles = {session.session_id: session.title for session in self._sessions}
-        self.app.open_agent(agent, titles.get(agent.session_id, agent.session_id[:8]))
+        self.app.open_agent(agent, self.app.title_of(agent.session_id))
 
     @on(Rows.RoomChanged)
     def _draw_for_room(self) -> None:

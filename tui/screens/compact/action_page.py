@@ -19,7 +19,6 @@ from ....core.compaction.apply import ApplyStage
 from ....core.compaction.plan import CompactionPlan, Refusal
 from ....core.compaction.receipts import ApplyMode, CompactionReceipt
 from ....core.model.session import Session
-from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...text.formats import shorten_middle
 from ...text.plan_report import in_place_question, refusal_text
@@ -116,9 +115,6 @@ class ActionPage(Page):
         """Forget how the last action ended: the options have changed."""
         self._failure = ""
 
-    def show_message(self, words: str) -> None:
-        self.app.notify(one_line(words), markup=False)
-
     @on(Button.Pressed)
     def _press(self, event: Button.Pressed) -> None:
         event.stop()
@@ -140,7 +136,7 @@ class ActionPage(Page):
             return
         if self._in_place is not None:
             why = f"{self._in_place.why}; {screen_advice(self._in_place)}"
-            self.show_message(f"not in place: {why}")
+            self.app.toast(f"not in place: {why}")
             return
         what = in_place_question(plan, self.session, self.app.places.folder.projects)
         title, action = "Write in place", "Change the session itself"
@@ -163,13 +159,13 @@ class ActionPage(Page):
         """Return the plan if it can be applied; otherwise show why not and return None."""
         plan = self.plan
         if self.running is not None:
-            self.show_message(f"wait: {self.running}")
+            self.app.toast(f"wait: {self.running}")
         elif self.is_stale or plan is None:
-            self.show_message(self.problem or "wait: the plan is still being made")
+            self.app.toast(self.problem or "wait: the plan is still being made")
         elif plan.refused:
-            self.show_message(refusal_text(plan.refused[0]))
+            self.app.toast(refusal_text(plan.refused[0]))
         elif not plan.operations:
-            self.show_message("nothing is selected: space selects an operation")
+            self.app.toast("nothing is selected: space selects an operation")
         else:
             return plan
         return None

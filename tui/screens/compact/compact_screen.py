@@ -111,7 +111,7 @@ class CompactScreen(ActionPage):
 
     def show_view(self, view: FleetView) -> None:
         """Plan again if the session grew; check again whether it may be changed in place."""
-        known = next((each for each in view.sessions if each.session_id == self.session_id), None)
+        known = view.session(self.session_id)
         if known is None or known == self.session:
             return
         before, self.session = self.session, known
@@ -181,9 +181,9 @@ class CompactScreen(ActionPage):
         if row.can_switch:
             self._set_left_out(compact_panes.toggle_row(row, self._left_out))
         elif row.protected:
-            self.show_message(f"protected: {row.protected.why}")
+            self.app.toast(f"protected: {row.protected.why}")
         else:
-            self.show_message("depends on the others and is removed with them")
+            self.app.toast("depends on the others and is removed with them")
 
     def _set_left_out(self, left_out: frozenset[OperationKey]) -> None:
         self._left_out = left_out

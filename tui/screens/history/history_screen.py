@@ -169,11 +169,9 @@ class ReceiptsScreen(FilteredPage):
         if entry is None:
             return
         if entry.receipt_id is None:
-            self.app.notify(one_line(f"{entry.what}; {entry.undo_obstacle}"), markup=False)
+            self.app.toast(f"{entry.what}; {entry.undo_obstacle}")
             return
-        sessions = self.app.view.sessions if self.app.view else ()
-        titles = (each.title for each in sessions if each.session_id == entry.session_id)
-        title = next(titles, (entry.session_id or "ctxtop")[:8])
+        title = self.app.title_of(entry.session_id or "ctxtop")
         self.app.push_screen(ReceiptScreen(entry.receipt_id, title))
 
     def action_undo(self) -> None:
@@ -182,8 +180,7 @@ class ReceiptsScreen(FilteredPage):
         if entry is None:
             return
         if entry.receipt_id is None:
-            why = entry.undo_obstacle or "there is nothing to undo"
-            self.app.notify(one_line(why), title="cannot be undone", markup=False)
+            self.app.toast(entry.undo_obstacle or "there is nothing to undo", "cannot be undone")
             return
         store, receipt_id = self.app.places.store, entry.receipt_id
 
@@ -199,7 +196,7 @@ class ReceiptsScreen(FilteredPage):
                 self.app.session_actions.undo(receipt, None, self._undone)
                 return
             why = str(receipt or f"receipt {receipt_id} can no longer be read")
-            self.app.notify(one_line(why), title="cannot be undone", severity="error", markup=False)
+            self.app.toast(why, "cannot be undone", "error")
 
         self.work_out(read, undo)
 
@@ -216,16 +213,16 @@ class ReceiptsScreen(FilteredPage):
 
             return check_all_receipts(store)
 
-        self.app.notify("testing every undo …", markup=False)
+        self.app.toast("testing every undo …")
         self.work_out(check, self._show_check_results)
 
     def _show_check_results(self, results: dict[str, str] | Problem) -> None:
         if isinstance(results, dict):
             self._check_results = results
             failed = sum(result != "ok" for result in results.values())
-            self.app.notify(f"{len(results)} receipts tested, {failed} cannot be undone")
+            self.app.toast(f"{len(results)} receipts tested, {failed} cannot be undone")
         else:
-            self.app.notify(one_line(str(results)), severity="error", markup=False)
+            self.app.toast(str(results), severity="error")
         self.draw()
 
     def action_copy(self) -> None:
@@ -238,8 +235,7 @@ class ReceiptsScreen(FilteredPage):
         if not self.is_attached:
             return
         pane = self.query_one(RowList)
-        sessions = self.app.view.sessions if self.app.view else ()
-        titles = {session.session_id: session.title for session in sessions}
+        titles = {session.session_id: session.title for session in self.app.sessions}
         shown = filter_history(self._entries, titles, self.words)
         if self.words and not shown:
             pane.empty = f"no receipt matches “{self.words}”; Esc shows all"

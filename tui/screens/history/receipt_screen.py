@@ -237,7 +237,7 @@ class ReceiptScreen(Page):
                 return "tested: it can be undone byte for byte"
             return str(refusal)
 
-        self.work_out(check, lambda text: self.app.notify(one_line(str(text)), markup=False))
+        self.work_out(check, lambda text: self.app.toast(str(text)))
 
     def action_copy(self) -> None:
         if self._receipt is not None:

@@ -179,7 +179,7 @@ class PolicyScreen(FilteredPage):
         """Switch between the policy of all projects and the project's."""
         if self._project is None:
             text = "select a session first to see its project's settings"
-            self.app.notify(text, title="policy", severity="warning", markup=False)
+            self.app.toast(text, "policy", "warning")
             return
         self._folder = None if self._folder else self._project
         self._refresh()
@@ -395,15 +395,8 @@ class PolicyEditor:
             self._refuse(str(failure))
             return
         self._app.feed.reload_policy()
-        text = f"{change.key} in {one_line(str(change.file.path))}"
-        self._app.notify(text, title="setting changed", markup=False)
+        self._app.toast(f"{change.key} in {change.file.path}", "setting changed")
         self._done()
 
     def _refuse(self, why: str) -> None:
-        self._app.notify(
-            one_line(why),
-            title="nothing was changed",
-            severity="warning",
-            timeout=REFUSAL_TOAST_S,
-            markup=False,
-        )
+        self._app.toast(why, "nothing was changed", "warning", REFUSAL_TOAST_S)

@@ -245,7 +245,7 @@ class CoverageScreen(Page):
         items = self._found.things if self._found else ()
         lost = [item for item in items if item.where is ItemFate.LOST]
         if not lost:
-            self.notify("nothing is left out", markup=False)
+            self.app.toast("nothing is left out")
             return
         listed = "\n".join(f"- {item.text} (line {item.line})" for item in lost)
         self.app.copy(
