@@ -1,4 +1,4 @@
-"""The options that every command shares, accepted before and after the command's name."""
+"""`ctxtop` itself, and the options of its commands, accepted before and after a command's name."""
 
 import os
 from collections.abc import Callable
@@ -7,11 +7,14 @@ from typing import Any, Final, TypeVar
 
 import click
 import msgspec
+from ctxtop import __version__
 
 from ...collectors.places import Places, PolicySources, find_places
 from ..ui_state import asks_for_ascii
+from .command_errors import DONE
 
-Command = TypeVar("Command", bound="Callable[..., Any]")
+CommandFunction = Callable[..., Any]
+Command = TypeVar("Command", bound=CommandFunction)
 
 
 class CommandOptions(msgspec.Struct):
@@ -49,16 +52,16 @@ def store_options(command: Command) -> Command:
     return common_options(_no_scan(_preset(_set(command))))
 
 
-def store_command(name: str | None = None) -> Callable[[Command], click.Command]:
-    """Make a command that reads the store; its function gets the context first."""
-    return lambda function: click.command(name)(store_options(click.pass_context(function)))
+def store_command(name: str | None = None) -> Callable[[CommandFunction], click.Command]:
+    """Add a command that reads the store; its function gets the context first."""
+    return lambda function: ctxtop.command(name)(store_options(click.pass_context(function)))
 
 
 def common_command(
     name: str | None = None, group: click.Group | None = None
-) -> Callable[[Command], click.Command]:
-    """Make a command with the common options; its function gets the context first."""
-    make = group.command(name) if group else click.command(name)
+) -> Callable[[CommandFunction], click.Command]:
+    """Add a command with the common options; its function gets the context first."""
+    make = (group or ctxtop).command(name)
     return lambda function: make(common_options(click.pass_context(function)))
 
 
@@ -162,3 +165,35 @@ yes_option: Final = click.option("--yes", is_flag=True, help="Do not ask.")
 session_option: Final = click.option(
     "--session", metavar="ID", help="Only this session (an id or its start)."
 )
+
+_CLICK_SETTINGS: Final[dict[str, Any]] = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+}
+
+
+@click.group(invoke_without_command=True, context_settings=_CLICK_SETTINGS)
+@click.version_option(__version__, prog_name="ctxtop", message="%(prog)s %(version)s")
+@store_options
+@mouse_option
+@click.pass_context
+def ctxtop(context: click.Context) -> int:
+    """Top for the context windows of Claude Code: how full every session and agent is.
+
+    Without a command, opens the dashboard.
+    """
+    if context.invoked_subcommand not in {None, "demo"}:
+        refuse_options(context, no_mouse="--no-mouse only applies to the dashboard: leave it out")
+    if context.invoked_subcommand is not None:
+        return DONE
+    refuse_options(
+        context,
+        as_json="the dashboard prints nothing; use `ctxtop sessions --json`",
+        no_scan="the dashboard always scans; use `ctxtop sessions --no-scan`",
+    )
+    from ..launch import open_dashboard
+
+    options = options_of(context)
+    return open_dashboard(
+        options.config_dir, options.db, options.policy, mouse=not options.no_mouse
+    )

@@ -1,18 +1,17 @@
-"""The commands of `ctxtop`, and those that read the store and print."""
+"""Runs a command line; and the commands about the whole store, the demo and the server."""
 
 import socket
 import sys
 import time
-from typing import Any, Final
+from typing import Final
 
 import click
-from ctxtop import __version__
 
 from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.places import Places, find_places
 from ...core.host import LOOPBACK, python_command
 from ...core.store.queries import session_queries
-from . import (
+from . import (  # noqa: F401 -- these add their commands to `ctxtop`
     compact_commands,
     compliance_commands,
     export_command,
@@ -29,17 +28,15 @@ from .command_errors import DONE, FAILED, INTERRUPTED, USAGE, print_error
 from .command_options import (
     CommandOptions,
     common_command,
+    ctxtop,
     mouse_option,
     options_of,
     refuse_options,
     session_option,
     store_command,
-    store_options,
 )
 from .command_store import StoreSnapshot, open_snapshot, rebuild_if_damaged
 from .printing import print_result, print_result_parts
-
-_CLICK_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 def run(words: list[str]) -> int:
@@ -60,7 +57,7 @@ def run(words: list[str]) -> int:
 
 def _run(words: list[str], options: CommandOptions) -> int:
     try:
-        code = group.main(words, prog_name="ctxtop", standalone_mode=False, obj=options)
+        code = ctxtop.main(words, prog_name="ctxtop", standalone_mode=False, obj=options)
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "ctxtop"
         print_error(f"{error.format_message().rstrip('.')}; see `{path} --help`")
@@ -68,33 +65,6 @@ def _run(words: list[str], options: CommandOptions) -> int:
     except click.Abort:
         return INTERRUPTED
     return int(code or DONE)
-
-
-@click.group(invoke_without_command=True, context_settings=_CLICK_SETTINGS)
-@click.version_option(__version__, prog_name="ctxtop", message="%(prog)s %(version)s")
-@store_options
-@mouse_option
-@click.pass_context
-def group(context: click.Context) -> int:
-    """Top for the context windows of Claude Code: how full every session and agent is.
-
-    Without a command, opens the dashboard.
-    """
-    if context.invoked_subcommand not in {None, "demo"}:
-        refuse_options(context, no_mouse="--no-mouse only applies to the dashboard: leave it out")
-    if context.invoked_subcommand is not None:
-        return DONE
-    refuse_options(
-        context,
-        as_json="the dashboard prints nothing; use `ctxtop sessions --json`",
-        no_scan="the dashboard always scans; use `ctxtop sessions --no-scan`",
-    )
-    from ..launch import open_dashboard
-
-    options = options_of(context)
-    return open_dashboard(
-        options.config_dir, options.db, options.policy, mouse=not options.no_mouse
-    )
 
 
 @common_command()
@@ -301,42 +271,3 @@ def _nothing_yet(snapshot: StoreSnapshot, what: str, session: str | None = None)
     return f"no {what} yet " + (
         f"of session {session}" if session else f"in {snapshot.places.config_dir}"
     )
-
-
-for _command in (
-    scan,
-    sessions,
-    agents,
-    compactions,
-    warnings,
-    totals,
-    log,
-    doctor,
-    demo,
-    serve,
-    hooks_commands.hook,
-    hooks_commands.hooks,
-    hooks_commands.statusline,
-    export_command.export,
-    summaries_command.summaries,
-    summaries_command.diff,
-    session_commands.composition,
-    session_commands.timeline,
-    session_commands.evidence,
-    session_commands.lens,
-    session_commands.inject,
-    compliance_commands.check,
-    compliance_commands.compliance,
-    compliance_commands.findings,
-    policy_commands.policy,
-    policy_commands.trust,
-    policy_commands.keys,
-    policy_commands.notify,
-    compact_commands.compact,
-    compact_commands.trigger,
-    compact_commands.undo,
-    compact_commands.receipts,
-    recover_command.recover_session,
-    saves_command.saves,
-):
-    group.add_command(_command)

@@ -17,7 +17,14 @@ from ...collectors.plugin.installed_commands import FEATURE_EVENTS
 from ..tables import Column, TextColumn
 from ..text.formats import iso_time, plural
 from .command_errors import DONE, FAILED, UNSAFE, USAGE, RefusedError, print_error, print_errors
-from .command_options import common_command, common_options, dry_run_option, options_of, yes_option
+from .command_options import (
+    common_command,
+    common_options,
+    ctxtop,
+    dry_run_option,
+    options_of,
+    yes_option,
+)
 from .command_store import update_and_report
 from .printing import clean_line, confirm, draw_table, paint, print_lines, print_result
 
@@ -44,7 +51,7 @@ _project_option: Final = click.option(
 )
 
 
-@click.group()
+@ctxtop.group()
 def hooks() -> None:
     """Install, inspect or remove ctxtop's hooks in Claude Code."""
 
@@ -356,7 +363,7 @@ def _status_lines(installed: InstallStatus, record: Mapping[str, Any]) -> list[s
     return [*lines, *(paint(clean_line(each), "bad") for each in record["problems"])]
 
 
-@click.command(context_settings={"ignore_unknown_options": True})
+@ctxtop.command(context_settings={"ignore_unknown_options": True})
 @common_options
 @click.argument("words", nargs=-1, metavar="EVENT [FEATURE]...")
 @click.pass_context
