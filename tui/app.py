@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ..collectors.places import Places, PolicySources
     from ..core.model.problem import Problem
     from .notifier import Notifier
-    from .screens.fleet.fleet_screen import FleetScreen
 
 
 class AsciiFilter(LineFilter):
@@ -121,7 +120,6 @@ class CtxtopApp(NavigationApp):
         self.places = places
         self.feed = Feed(places, self.post_message, self.now_ms)
         self._source: Final = source
-        self._fleet: FleetScreen | None = None
         self.file_worker = WorkerThread("ctxtop works", self)
         self.lookup_worker = WorkerThread("ctxtop lookup", self)
         self.quick_worker = WorkerThread("ctxtop quick lookup", self)
@@ -212,12 +210,6 @@ class CtxtopApp(NavigationApp):
         if self._fleet is None and action not in ACTIONS_BEFORE_OPENING:
             return False
         return super().check_action(action, parameters)
-
-    @property
-    def fleet(self) -> FleetScreen:
-        if self._fleet is None:
-            raise RuntimeError("the fleet is not open yet")
-        return self._fleet
 
     def on_unmount(self) -> None:
         """End the threads, and undo `freeze_long_lived_objects`."""

@@ -84,17 +84,13 @@ def run_dashboard(
         run_demo(policy=app.settings.command_line, mouse=mouse)
 
 
-def make_demo_once() -> Path:
-    return _make_demo_folder().root
-
-
 def run_demo(
     notice: str | None = None, policy: Sequence[tuple[str, str]] = (), *, mouse: bool = True
 ) -> int:
     """Run the dashboard on a temporary demo; appearance and keys are the user's."""
     from ..collectors.demo import DemoWriter
 
-    folder = _make_demo_folder()
+    folder = make_demo_folder()
     top = folder.root.parent
     stop = threading.Event()
     writer = threading.Thread(target=DemoWriter(folder).run, args=(stop,), daemon=True)
@@ -117,7 +113,7 @@ def run_demo(
         clean_up()
 
 
-def _make_demo_folder() -> DemoFolder:
+def make_demo_folder() -> DemoFolder:
     from ..collectors.demo import make_demo, make_demo_history, make_demo_saves
 
     # mkdtemp makes it 0700; the store gets a folder beside Claude Code's.

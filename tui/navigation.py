@@ -141,10 +141,14 @@ class NavigationApp(Dashboard):
         ),
     ]
 
+    _fleet: FleetScreen | None = None
+
     @property
     def fleet(self) -> FleetScreen:
         """The main screen; it is open before the feed posts anything."""
-        raise NotImplementedError
+        if self._fleet is None:
+            raise RuntimeError("the fleet is not open yet")
+        return self._fleet
 
     @property
     def current_session(self) -> Session | None:

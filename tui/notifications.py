@@ -242,23 +242,6 @@ def _group(kind: NotificationKind, same: list[Notification]) -> Notification:
     return Notification(kind, key, f"{len(same)} {_GROUP_TITLES[kind]}", body, severity)
 
 
-class SentNotifications:
-    """The keys of the newest notifications that were sent."""
-
-    def __init__(self, most: int) -> None:
-        self._most: Final = most
-        self._keys: dict[str, None] = {}
-
-    def add(self, key: str) -> bool:
-        """Remember a key, and drop the oldest; returns whether it is new."""
-        if key in self._keys:
-            return False
-        self._keys[key] = None
-        if len(self._keys) > self._most:
-            self._keys.pop(next(iter(self._keys)))
-        return True
-
-
 TITLE_CELLS: Final = 60
 BODY_CELLS: Final = 200  # a notification shows no more
 PROGRAM_TIMEOUT_S: Final = 5.0  # longer means no session bus, or that nobody listens

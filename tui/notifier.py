@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -46,7 +47,7 @@ class Notifier:
         self._app: Final = app
         self._write_sequence: Final = write_sequence
         self._worker: Final = WorkerThread("ctxtop notices", app)
-        self._sent: Final = notifications.SentNotifications(MAX_REMEMBERED_EVENTS)
+        self._sent: Final[deque[str]] = deque(maxlen=MAX_REMEMBERED_EVENTS)  # keys of notifications
         self._began_ms: Final = app.now_ms()
         self._began: Final = time.monotonic()
         self._waiting: list[Notification] = []
@@ -64,8 +65,9 @@ class Notifier:
     def compare_view(self, view: FleetView) -> None:
         before, self._view = self._view, view
         if view.scanned and self._progress is not None:
-            seconds = time.monotonic() - self._began
-            self._app.event_log.add_scan(self._app.now_ms(), self._progress, seconds)
+            megabytes, seconds = self._progress.bytes_read / 1e6, time.monotonic() - self._began
+            read = f"read, {megabytes:,.1f} MB in {seconds:.1f} s"
+            self._log(EventSeverity.NOTE, "scan", f"{self._progress.files_total:,} files", read)
             self._progress = None
         if before is not None:
             for each in notifications.find_notifications(before, view, self._began_ms):
@@ -78,12 +80,12 @@ class Notifier:
     def log_problem(self, problem: Problem) -> None:
         """Log a problem; the fleet shows it until it is resolved."""
         self._problem_places.add(problem.where)
-        self._app.event_log.add_problem(self._app.now_ms(), problem)
+        self._log(EventSeverity.TROUBLE, "trouble", problem.where, problem.what, problem.fix)
 
     def log_resolved(self, place: str) -> None:
         if place in self._problem_places:
             self._problem_places.remove(place)
-            self._app.event_log.resolve_problem(self._app.now_ms(), place)
+            self._log(EventSeverity.NOTE, "trouble", place, "is over")
 
     def handle_notice(self, notice: Problem) -> None:
         """Notify about a notice; those of automatic actions are not logged here."""
@@ -92,7 +94,7 @@ class Notifier:
         kind = NotificationKind.AUTOMATIC
         if not is_automatic_notice(notice):
             kind = NotificationKind.NOTED
-            self._app.event_log.add_notice(self._app.now_ms(), notice)
+            self._log(EventSeverity.NOTE, "noted", notice.where, notice.what, notice.fix)
         text, place = one_line(str(notice)), one_line(notice.where)
         self.notify(Notification(kind, text, place, text, subject=place))
 
@@ -101,25 +103,30 @@ class Notifier:
 
     def log_feed_stopped(self) -> None:
         text = "a background thread ended: the screen no longer updates"
-        self._app.event_log.add(self._app.now_ms(), EventSeverity.TROUBLE, "ctxtop", "feed", text)
+        self._log(EventSeverity.TROUBLE, "ctxtop", "feed", text)
 
-    def log_end(self, title: str, text: str, *, failed: bool = False) -> None:
+    def log_end(self, title: str, text: str, *, failed: bool) -> None:
         """Log the end of an action, and notify by bell and desktop; the page has shown a toast."""
-        now_ms = self._app.now_ms()
         severity = EventSeverity.WARNING if failed else EventSeverity.NOTE
-        self._app.event_log.add(now_ms, severity, "you", title, text)
-        name, key = one_line(title), f"end {now_ms} {one_line(title)}"
+        self._log(severity, "you", title, text)
+        name, key = one_line(title), f"end {self._app.now_ms()} {one_line(title)}"
         self._send_outside(
             Notification(NotificationKind.DONE, key, name, one_line(text), severity, name),
             self._settings(),
         )
 
+    def _log(
+        self, weight: EventSeverity, source: str, where: str, text: str, detail: str = ""
+    ) -> None:
+        self._app.event_log.add(self._app.now_ms(), weight, source, where, text, detail)
+
     # Sending.
 
     def notify(self, notification: Notification) -> None:
         """Send a new notification if it is wanted; those within GROUPING_S are sent together."""
-        if not self._settings().includes(notification) or not self._sent.add(notification.key):
+        if not self._settings().includes(notification) or notification.key in self._sent:
             return
+        self._sent.append(notification.key)
         self._waiting.append(notification)
         if len(self._waiting) == 1:
             self._app.set_timer(GROUPING_S, self._send_waiting)
@@ -174,8 +181,7 @@ class Notifier:
 
     def _log_failure(self, error: str | Problem) -> None:
         if error:
-            now_ms, warning = self._app.now_ms(), EventSeverity.WARNING
-            self._app.event_log.add(now_ms, warning, "notice", "notify.desktop", str(error))
+            self._log(EventSeverity.WARNING, "notice", "notify.desktop", str(error))
 
     def _settings(self) -> NotificationSettings:
         return notifications.notification_settings(self._app.feed.policies.common)

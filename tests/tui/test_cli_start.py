@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,10 +54,10 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
         calls.append(("demo" if mouse else "demo, no mouse", notice))
         return 0
 
-    def make_demo_once() -> str:
-        return "/made/here"
+    def make_demo_folder() -> SimpleNamespace:
+        return SimpleNamespace(root="/made/here")
 
-    for stub in (run_dashboard, run_demo, make_demo_once):
+    for stub in (run_dashboard, run_demo, make_demo_folder):
         monkeypatch.setattr(launch, stub.__name__, stub)
     return calls
 

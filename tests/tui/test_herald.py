@@ -153,7 +153,7 @@ async def test_what_ctxtop_did_by_itself_is_told(stage: Stage, heard: Heard) -> 
 async def test_the_end_of_an_act_is_told_outside_too(stage: Stage, heard: Heard) -> None:
     want(stage, desktop="osc9")
     async with opened(stage) as it:
-        it.app.notifier.log_end("Fix the tests", "in a fork: 90 k tokens freed")
+        it.app.notifier.log_end("Fix the tests", "in a fork: 90 k tokens freed", failed=False)
         await it.until(lambda: heard)
         assert heard == ["\x1b]9;ctxtop: Fix the tests: in a fork: 90 k tokens freed\x07"]
         # The page itself has said so.

@@ -158,7 +158,9 @@ async def test_how_it_looks(past: Stage) -> None:
         it.app.event_log.add(
             NOW_MS - 9_000, EventSeverity.NOTE, "scan", "27 files", "read, 1.4 MB in 0.3 s"
         )
-        it.app.event_log.add_problem(NOW_MS - 5_000, WRONG)
-        it.app.event_log.resolve_problem(NOW_MS - 1_000, WRONG.where)
+        it.app.event_log.add(
+            NOW_MS - 5_000, EventSeverity.TROUBLE, "trouble", WRONG.where, WRONG.what, WRONG.fix
+        )
+        it.app.event_log.add(NOW_MS - 1_000, EventSeverity.NOTE, "trouble", WRONG.where, "is over")
         await open_log(it)
         await compare_sizes(it, "log")

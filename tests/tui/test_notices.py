@@ -15,7 +15,6 @@ from ctxtop.tui.notifications import (
     EventSeverity,
     Notification,
     NotificationKind,
-    SentNotifications,
     channels_text,
     find_notifications,
     group_notifications,
@@ -117,13 +116,6 @@ def test_ten_at_once_are_one_with_their_number() -> None:
     assert one.severity is EventSeverity.WARNING
     assert two == other
     assert group_notifications(ten[:2]) == ten[:2]
-
-
-def test_nothing_is_told_twice_and_the_oldest_is_forgotten() -> None:
-    told = SentNotifications(2)
-    assert [told.add(key) for key in "aba"] == [True, True, False]
-    assert [told.add(key) for key in "bc"] == [False, True]
-    assert told.add("a")
 
 
 def test_where_every_way_is_off_it_says_which_keys_turn_them_on() -> None:

@@ -208,12 +208,12 @@ def doctor(context: click.Context) -> int:
 @click.option("--once", is_flag=True, help="Generate the data, print its folder and exit.")
 def demo(context: click.Context, *, once: bool) -> int:
     """Open the dashboard on generated data."""
-    from ..launch import make_demo_once, run_demo
+    from ..launch import make_demo_folder, run_demo
 
     reason = "the demo has its own folder and store: leave --config-dir and --db out"
     refuse_options(context, config_dir=reason, db=reason, no_scan="the demo always scans")
     if once:
-        folder = str(make_demo_once())
+        folder = str(make_demo_folder().root)
         return print_result(context, {"config_dir": folder}, lambda: [folder])
     refuse_options(context, as_json="the dashboard prints nothing; use `ctxtop demo --once --json`")
     if not sys.stdout.isatty():

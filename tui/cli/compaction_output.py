@@ -43,22 +43,21 @@ def preview_lines(
 
     `command` made the plan, `open_in` is the process that has the session open.
     """
-    width = terminal_width()
     head = f"{plan.session_id[:8]}  {clean_line(title)}"
     return [
-        *labelled_lines("session", head, width)[:1],
+        *labelled_lines("session", head)[:1],
         "",
         *_added_text_lines(plan, command),
-        *_operation_table(plan.operations, width),
+        *_operation_table(plan.operations),
         "",
         *_strategy_table(plan.operations),
         "",
         *_size_lines(plan, window_tokens),
         "",
-        *_price_lines(plan, width),
-        *_protected_lines(plan, width),
-        *_refusal_lines(plan.refused, width),
-        *_next_lines(plan, command, open_in, width),
+        *_price_lines(plan),
+        *_protected_lines(plan),
+        *_refusal_lines(plan.refused),
+        *_next_lines(plan, command, open_in),
     ]
 
 
@@ -115,16 +114,16 @@ def _added_text_lines(plan: CompactionPlan, command: str) -> list[str]:
     return [*(f"  {line}".rstrip() for line in lines), ""]
 
 
-def _operation_table(operations: Sequence[Operation], width: int) -> list[str]:
+def _operation_table(operations: Sequence[Operation]) -> list[str]:
     numbered = list(enumerate(operations, 1))
     largest = sorted(numbered, key=lambda each: (-each[1].tokens_saved, -each[1].bytes_saved))
     shown = sorted(largest[:MAX_OPERATIONS], key=lambda each: each[0])
     # Where there is room for tokens or bytes, the column is the one that changes.
     saving = "tokens" if any(each.tokens_saved for each in operations) else "bytes"
     narrow = {"op", "line", "harm", "what", saving}
-    lines = draw_table(
-        [each for each in _PREVIEW_COLUMNS if width >= WIDE_COLUMNS or each.header in narrow], shown
-    )
+    is_wide = terminal_width() >= WIDE_COLUMNS
+    columns = [each for each in _PREVIEW_COLUMNS if is_wide or each.header in narrow]
+    lines = draw_table(columns, shown)
     if left := len(numbered) - len(shown):
         lines.append(f"and {left:,} smaller ones; --json lists all")
     return lines
@@ -155,38 +154,36 @@ def _gauge(count: int, window: int, colour: str = "") -> str:
     return f"{bar}  {f'≈ {tokens(count)}':>8}  {percent(ratio):>5}"
 
 
-def _price_lines(plan: CompactionPlan, width: int) -> list[str]:
+def _price_lines(plan: CompactionPlan) -> list[str]:
     short, long = plan.break_even_requests, plan.break_even_requests_1h
     if plan.before_tokens == plan.after_tokens:
-        return labelled_lines("pays", "the context stays as it is, and so does its cache", width)
+        return labelled_lines("pays", "the context stays as it is, and so does its cache")
     if short is None or long is None:
         return []
     soon, late = plan_text.break_even_after(short), plan_text.break_even_after(long)
     text = f"{soon} where the prompt cache is kept 5 minutes, {late} where an hour"
     cold = "" if max(short, long) <= 0 else "; at once where it is cold"
-    return labelled_lines("pays", text + cold, width)
+    return labelled_lines("pays", text + cold)
 
 
-def _protected_lines(plan: CompactionPlan, width: int) -> list[str]:
+def _protected_lines(plan: CompactionPlan) -> list[str]:
     if not plan.protected:
         return []
     reasons = [f"{each.why} {tokens(each.tokens)}" for each in plan.protected[:MAX_REASONS]]
     more = ["and more"] if len(plan.protected) > MAX_REASONS else []
     total = sum(each.tokens for each in plan.protected)
-    return labelled_lines("stays", f"≈ {tokens(total)}: {', '.join([*reasons, *more])}", width)
+    return labelled_lines("stays", f"≈ {tokens(total)}: {', '.join([*reasons, *more])}")
 
 
-def _refusal_lines(refused: Sequence[Refusal], width: int) -> Iterator[str]:
+def _refusal_lines(refused: Sequence[Refusal]) -> Iterator[str]:
     for each in refused:
-        yield from labelled_lines("refused", f"{each.check}: {each.why}; {each.what_to_do}", width)
+        yield from labelled_lines("refused", f"{each.check}: {each.why}; {each.what_to_do}")
 
 
-def _next_lines(
-    plan: CompactionPlan, command: str, open_in: str | None, width: int
-) -> Iterator[str]:
+def _next_lines(plan: CompactionPlan, command: str, open_in: str | None) -> Iterator[str]:
     if open_in:
         hint = f"in {open_in}: a fork can be made, --in-place waits until it is closed"
-        yield from labelled_lines("open", hint, width)
+        yield from labelled_lines("open", hint)
     yield ""
     yield label_beside("next", f"{command} --explain 1")
     if plan.refused:
@@ -338,7 +335,7 @@ def applied_record(receipt: CompactionReceipt) -> Record:
 
 def applied_lines(receipt: CompactionReceipt) -> list[str]:
     return [
-        *_applied_summary(receipt, terminal_width()),
+        *_applied_summary(receipt),
         "",
         *_check_lines(receipt.verified),
         "",
@@ -370,7 +367,6 @@ def _session_text(receipt: CompactionReceipt) -> str:
 
 
 def full_receipt_lines(receipt: CompactionReceipt, state: Path) -> list[str]:
-    width = terminal_width()
     undone = receipt.now.undone if receipt.now else ()
     columns: list[TextColumn[NumberedOperation]] = [
         *_OPERATION_COLUMNS,
@@ -381,25 +377,25 @@ def full_receipt_lines(receipt: CompactionReceipt, state: Path) -> list[str]:
     state_text = obstacle or receipt_history.RECEIPT_STATE_TEXTS[receipt.state]
     return [
         label_beside("receipt", f"{receipt.receipt_id}  {date_time(receipt.at)}  {by}"),
-        *_applied_summary(receipt, width),
+        *_applied_summary(receipt),
         "",
         *draw_table(columns, list(enumerate(receipt.plan.operations, 1))),
         "",
         *_check_lines(receipt.verified),
         "",
-        *labelled_lines("state", state_text, width),
+        *labelled_lines("state", state_text),
         *_next_steps(receipt),
     ]
 
 
-def _applied_summary(receipt: CompactionReceipt, width: int) -> Iterator[str]:
+def _applied_summary(receipt: CompactionReceipt) -> Iterator[str]:
     plan = receipt.plan
     done = {
         ApplyMode.FORK: f"fork {receipt.new_session_id}; the session stays",
         ApplyMode.IN_PLACE: f"in place, in {receipt.session_id}",
         ApplyMode.APPEND: f"appended to {receipt.session_id}; nothing of it was rewritten",
     }
-    yield from labelled_lines("done", done[receipt.mode], width)
+    yield from labelled_lines("done", done[receipt.mode])
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
     yield label_beside("context", f"{sizes}, {percent(plan.saved_share)} less")
     yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes")

@@ -142,10 +142,10 @@ def _table_line(columns: Sequence[Column[int, Cell]], widths: Sequence[int], lin
 LABEL_CELLS: Final = 10
 
 
-def labelled_lines(label: str, text: str, width: int) -> list[str]:
+def labelled_lines(label: str, text: str) -> list[str]:
     first, *rest = textwrap.wrap(
         clean_line(text),
-        max(width, LABEL_CELLS * 3) - LABEL_CELLS,
+        max(terminal_width(), LABEL_CELLS * 3) - LABEL_CELLS,
         break_long_words=False,
         break_on_hyphens=False,
     ) or [""]

@@ -59,9 +59,6 @@ def _check_details(check: DoctorCheck) -> Content:
     return join_lines(*lines)
 
 
-EMPTY_TEXT: Final = "running the first check …"
-
-
 class DoctorScreen(Page):
     CSS_PATH = "doctor.tcss"
 
@@ -79,21 +76,15 @@ class DoctorScreen(Page):
         self._is_done = True
 
     def compose_page(self) -> Iterable[Widget]:
-        yield RowList(id="doctor", number="", name="Doctor")
+        yield RowList(id="doctor", name="Doctor", empty="running the first check …")
 
     def on_mount(self) -> None:
         self._worker = WorkerThread("ctxtop doctor", self.app)
-        self._list.empty = EMPTY_TEXT
-        self._list.rows.focus()
         self.action_again()
 
     def on_unmount(self) -> None:
         if self._worker is not None:
             self._worker.stop()
-
-    @property
-    def _list(self) -> RowList:
-        return self.query_one(RowList)
 
     def action_again(self) -> None:
         if self._worker is None or not self._is_done:
@@ -134,7 +125,7 @@ class DoctorScreen(Page):
 
     @on(Rows.RoomChanged)
     def _draw(self) -> None:
-        pane, width = self._list, self._list.row_width
+        pane, width = self.row_list, self.row_list.row_width
         pane.show_rows(
             [
                 Row(f"{number} {each.name}", check_line(each, width))
@@ -148,7 +139,7 @@ class DoctorScreen(Page):
 
     @property
     def _marked(self) -> DoctorCheck | None:
-        marked, shown = self._list.rows.highlighted, self._shown
+        marked, shown = self.row_list.rows.highlighted, self._shown
         return shown[marked] if marked is not None and marked < len(shown) else None
 
     def action_copy(self) -> None:
@@ -159,7 +150,7 @@ class DoctorScreen(Page):
 
     def action_next_wrong(self) -> None:
         """Mark the next check that failed, wrapping around at the end."""
-        rows, shown = self._list.rows, self._shown
+        rows, shown = self.row_list.rows, self._shown
         start = 0 if rows.highlighted is None else rows.highlighted + 1
         places = [*range(start, len(shown)), *range(start)]
         rows.highlighted = next((n for n in places if not shown[n].ok), rows.highlighted)

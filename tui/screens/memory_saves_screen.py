@@ -327,15 +327,10 @@ class SavesScreen(Page):
 
     def compose_page(self) -> Iterable[Widget]:
         yield Static(id="plugins", markup=False)
-        yield RowList(id="saves", number="", name="Saves")
+        yield RowList(id="saves", name="Saves")
 
     def on_mount(self) -> None:
-        self._list.rows.focus()
         self._draw()
-
-    @property
-    def _list(self) -> RowList:
-        return self.query_one(RowList)
 
     def show_view(self, view: FleetView) -> None:
         self._saves, self._now_ms = view.saves, view.now_ms
@@ -345,7 +340,7 @@ class SavesScreen(Page):
     def _draw(self) -> None:
         if not self.is_attached:
             return
-        pane, saves = self._list, self._saves
+        pane, saves = self.row_list, self._saves
         pane.empty = READING_TEXT if saves is None else NO_SAVES_TEXT
         columns = lay_out_saves(pane.row_width, self._now_ms)
         # Those that need attention come first.
@@ -362,7 +357,7 @@ class SavesScreen(Page):
         plugins.update(Content("\n").join(lines))
 
     def action_copy(self) -> None:
-        key = self._list.key
+        key = self.row_list.key
         if key:
             self.app.copy(one_line(key), "the project's folder")
 

@@ -24,7 +24,7 @@ from ..keymap import bind, bind_hidden
 from ..messages import FleetView
 from ..widgets.controls import FilterBar
 from ..widgets.header_footer import Crumbs, KeyLine
-from ..widgets.row_list import Rows
+from ..widgets.row_list import RowList, Rows
 from ..widgets.text_pane import Reader
 
 if TYPE_CHECKING:
@@ -122,6 +122,11 @@ class Page(Screen[None]):
         """The path to this page, itself at the end."""
         return self._crumbs
 
+    @property
+    def row_list(self) -> RowList:
+        """The list of a page that has one."""
+        return self.query_one(RowList)
+
     def compose(self) -> ComposeResult:
         yield Crumbs(self.crumbs)
         yield from self.compose_page()
@@ -169,7 +174,7 @@ class Page(Screen[None]):
                 take(found)
 
         work = partial(query_store, self.app.places, question)
-        self._submit(self.app.quick_worker, work, take_answer, replaces)
+        self.work_out(work, take_answer, self.app.quick_worker, replaces=replaces)
 
     def show_problem(self, words: str) -> None:
         """Show why a query of `ask` has no answer."""
@@ -183,27 +188,23 @@ class Page(Screen[None]):
         replaces: str = "",
     ) -> None:
         """Query the store for what takes longer."""
-        work = partial(query_store, self.app.places, question)
-        self._submit(self.app.lookup_worker, work, take, replaces)
+        self.work_out(partial(query_store, self.app.places, question), take, replaces=replaces)
 
     def work_out(
-        self, work: Callable[[], Answer], take: Callable[[Answer | Problem], None]
-    ) -> None:
-        """Do work without the store that takes longer than a frame."""
-        self._submit(self.app.lookup_worker, work, take)
-
-    def _submit(
         self,
-        worker: WorkerThread,
         work: Callable[[], Answer],
         take: Callable[[Answer | Problem], None],
+        worker: WorkerThread | None = None,
+        *,
         replaces: str = "",
     ) -> None:
+        """Do work in another thread, by default in that for what takes longer than a frame."""
+
         def take_if_attached(found: Answer | Problem) -> None:
             if self.is_attached:
                 take(found)
 
-        worker.submit(work, take_if_attached, replaces=replaces)
+        (worker or self.app.lookup_worker).submit(work, take_if_attached, replaces=replaces)
 
 
 TEXT_MARGIN_CELLS: Final = 6  # beside the text: the page's padding and its scroll bar

@@ -102,19 +102,14 @@ def section_heading(name: str) -> Iterator[Content]:
     yield heading(name)
 
 
-def labelled_line(
-    label: str, text: str, width: int, style: str = "$foreground"
-) -> Iterator[Content]:
-    head = Content.styled(f"  {label:<{LABEL_CELLS}}", "$quiet")
-    yield from hanging_lines(head, Content.styled(text, style), width)
-
-
 Fact = tuple[str, str] | tuple[str, str, str]  # label, text, and style unless it is $foreground
 
 
 def labelled_lines(facts: Iterable[Fact], width: int) -> Iterator[Content]:
     for label, text, *style in facts:
-        yield from labelled_line(label, text, width, *style)
+        head = Content.styled(f"  {label:<{LABEL_CELLS}}", "$quiet")
+        value = Content.styled(text, style[0] if style else "$foreground")
+        yield from hanging_lines(head, value, width)
 
 
 def hanging_lines(head: Content, value: Content, width: int) -> Iterator[Content]:

@@ -168,17 +168,22 @@ SHORT_VALUE_CELLS: Final = 10  # of a value, if not all of them fit
 
 @dataclass(frozen=True, slots=True)
 class FilterChip:
-    """A filter with its values; the first one filters nothing."""
+    """A filter with its values and their labels; None filters nothing."""
 
     name: str
-    values: tuple[str, ...]
-    chosen: int = 0
+    values: tuple[str | None, ...]
+    labels: tuple[str, ...]
+    chosen: int
+
+    @property
+    def value(self) -> str | None:
+        return self.values[self.chosen]
 
     def text(self, cells: int = VALUE_CELLS) -> str:
         """Write the name and the value in so many cells; 0 is for the shortest text."""
         if not cells and not self.chosen:
             return self.name
-        value = shorten_middle(self.values[self.chosen], cells or SHORT_VALUE_CELLS)
+        value = shorten_middle(self.labels[self.chosen], cells or SHORT_VALUE_CELLS)
         return f"{self.name}: {value}"
 
 

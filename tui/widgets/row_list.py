@@ -282,8 +282,16 @@ class RowList(Vertical):
     class HeaderClicked(WidgetMessage["RowList"]):
         x: int  # cells from the header's left edge
 
-    def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
+    def __init__(
+        self,
+        *,
+        id: str,  # noqa: A002 -- Textual's
+        name: str,
+        number: str = "",
+        empty: str = "",
+    ) -> None:
         super().__init__(id=id, name=name)
+        self.set_reactive(RowList.empty, empty)
         self.border_title = f"{number} {name}"
         self._last_width = 0
         self._header: Content | None = None
@@ -384,8 +392,8 @@ class FoldList(RowList):
     class Folded(WidgetMessage["FoldList"]):
         key: str
 
-    def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
-        super().__init__(id=id, number=number, name=name)
+    def __init__(self, *, id: str, name: str, number: str = "") -> None:  # noqa: A002 -- Textual's
+        super().__init__(id=id, name=name, number=number)
         self.fold_cells: Mapping[str, int] = {}  # of the fold sign in each row, by row key
 
     def on_click(self, event: events.Click) -> None:

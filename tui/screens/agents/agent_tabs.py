@@ -106,7 +106,7 @@ class TabPane(FoldList):
     """One of the tabs; the line above names it."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(id=name, number="", name=name)
+        super().__init__(id=name, name=name)
         self.border_title = None
         self.data: TabData | None = None
 
@@ -127,9 +127,6 @@ class TabPane(FoldList):
 
     def document(self) -> str:
         raise NotImplementedError
-
-    def can_fold(self, key: str) -> bool:
-        return key in self.fold_cells
 
     def parent_of(self, key: str) -> str | None:
         """Return the key of the nearest foldable row that this one is below."""

@@ -245,6 +245,7 @@ class AgentsScreen(Page, ZoomableScreen):
 
     # Drawing.
 
+    @on(Rows.RoomChanged)
     def draw(self) -> None:
         overview, arrangement = self._overviews.get(self._arrangement.scope), self._arrangement
         if overview is not None:
@@ -331,7 +332,7 @@ class AgentsScreen(Page, ZoomableScreen):
         pane, key = self._pane, self._pane.key
         if key is None:
             return
-        if pane.can_fold(key) and key not in self._arrangement.folded:
+        if key in pane.fold_cells and key not in self._arrangement.folded:
             self._arrangement.folded.add(key)
             self.draw()
         elif above := pane.parent_of(key):
@@ -450,7 +451,3 @@ class AgentsScreen(Page, ZoomableScreen):
 
     def _open_agent(self, agent: Agent) -> None:
         self.app.open_agent(agent, self.app.title_of(agent.session_id))
-
-    @on(Rows.RoomChanged)
-    def _draw_for_room(self) -> None:
-        self.draw()

@@ -97,7 +97,7 @@ class ActionPage(Page):
         self.plan: CompactionPlan | None = None  # the newest
         self.is_stale = True  # the plan is not for the current options or transcript
         self.problem = ""  # why there is no newer plan
-        self._failure = ""
+        self.failure = ""  # why the last action failed
         self._in_place: Refusal | None = None
         self._in_place_checked = False
         self._stages: list[str] = []
@@ -110,10 +110,6 @@ class ActionPage(Page):
     def running(self) -> str | None:
         """What is being done to the session, by this page or by another one."""
         return self.app.session_actions.running(self.session.session_id)
-
-    def clear_failure(self) -> None:
-        """Forget how the last action ended: the options have changed."""
-        self._failure = ""
 
     @on(Button.Pressed)
     def _press(self, event: Button.Pressed) -> None:
@@ -174,7 +170,7 @@ class ActionPage(Page):
         plan = self._ready_plan()
         if plan is None:
             return
-        self._stages, self._failure = [], ""
+        self._stages, self.failure = [], ""
         self.app.session_actions.apply(self.session, plan, mode, self._add_stage, self._applied)
         self.draw_buttons()
 
@@ -190,7 +186,7 @@ class ActionPage(Page):
         self._stages = []
         self._in_place_checked = False
         if not isinstance(found, CompactionReceipt):
-            self._failure = str(found)
+            self.failure = str(found)
         elif self.app.screen is self:
             self.app.push_screen(ReceiptScreen(found.receipt_id, self.session.title, 0))
         self.schedule_plan()
@@ -231,6 +227,6 @@ class ActionPage(Page):
                 in_place=self._in_place,
                 running=running,
                 stages=tuple(self._stages) if running else (),
-                problem=self.problem or self._failure,
+                problem=self.problem or self.failure,
             )
         )

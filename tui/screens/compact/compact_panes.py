@@ -141,15 +141,17 @@ def toggle_all(planned: PlannedCompaction) -> frozenset[OperationKey]:
     return frozenset() if planned.request.left_out else all_keys
 
 
+READING_TEXT: Final = "reading the transcript …"
+
+
 class OperationPane(RowList):
-    """Shows operations, and posts which of them is to be switched."""
+    """Shows operations, and posts that the marked one is to be switched."""
 
-    @dataclass
-    class Switched(Message):
-        row: OperationRow
+    class BoxClicked(Message):
+        pass
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 -- Textual's
-        super().__init__(id=id, number="", name="Operations")
+    def __init__(self) -> None:
+        super().__init__(id="operations", name="Operations", empty=READING_TEXT)
         self._operation_rows: dict[str, OperationRow] = {}
 
     @property
@@ -163,15 +165,11 @@ class OperationPane(RowList):
         self.show_header(operation_header(width))
         self.show_rows([Row(row.key, operation_row_line(row, width)) for row in rows])
 
-    def switch_marked(self) -> None:
-        if self.marked is not None:
-            self.post_message(self.Switched(self.marked))
-
     def on_click(self, event: events.Click) -> None:
-        """Switch if the click hit a box; the rows have marked the row below it."""
+        """Post BoxClicked; the rows have marked the row below it."""
         found = self.clicked(event)
         if found and found[1] < BOX_CELLS:
-            self.switch_marked()
+            self.post_message(self.BoxClicked())
 
 
 MAX_KEPT: Final = 40

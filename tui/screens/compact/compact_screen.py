@@ -40,8 +40,6 @@ MIN_PREVIEW_LINES: Final = 3  # of a text that is shown beside the list; Enter s
 PREVIEW_HEADER_LINES: Final = 6  # that describe a change: what it is, where, and what was left out
 SHOWN_CHANGES: Final = 10  # changes of one operation that are read to be shown
 
-READING_TEXT: Final = "reading the transcript …"
-
 
 class CompactScreen(ActionPage):
     """Nothing is written before a person presses one of its buttons."""
@@ -53,10 +51,10 @@ class CompactScreen(ActionPage):
         bind("space", "switch", "On/off", "turn this operation or strategy on or off", "switch"),
         bind_hidden("a", "all", "All", "turn all operations on or off", "all"),
         bind_hidden("right", "show", "Text", "show its text before and after", "text"),
-        bind_hidden("minus", "level(-1)", "Milder", "lower level", "milder"),
-        bind_hidden("plus,equals_sign", "level(1)", "Harder", "higher level", "harder"),
-        bind_hidden("comma", "target(-1)", "Smaller", "smaller target", "smaller_target"),
-        bind_hidden("full_stop", "target(1)", "Larger", "larger target", "larger_target"),
+        bind_hidden("minus", "slide('level', -1)", "Milder", "lower level", "milder"),
+        bind_hidden("plus,equals_sign", "slide('level', 1)", "Harder", "higher level", "harder"),
+        bind_hidden("comma", "slide('target', -1)", "Smaller", "smaller target", "smaller_target"),
+        bind_hidden("full_stop", "slide('target', 1)", "Larger", "larger target", "larger_target"),
         bind_hidden("y", "copy", "Copy", "copy the plan's operations", "copy"),
     ]
 
@@ -72,13 +70,12 @@ class CompactScreen(ActionPage):
         yield compact_panes.PlanOptionsBar(self._options, self.session.context.window.tokens)
         yield Static(id="sums")
         with Container(id="plan"):
-            yield compact_panes.OperationPane(id="operations")
+            yield compact_panes.OperationPane()
             yield Pager(Static(id="change"), id="words")
         yield compact_panes.ApplyBar()
 
     def on_mount(self) -> None:
         self._planner = CompactionPlanner(self.app)
-        self.query_one(compact_panes.OperationPane).empty = READING_TEXT
         self.query_one(Rows).focus()
         self._draw()
         self._plan()
@@ -96,16 +93,12 @@ class CompactScreen(ActionPage):
     @on(compact_panes.PlanOptionsBar.Changed)
     def _change_options(self, event: compact_panes.PlanOptionsBar.Changed) -> None:
         self._options = event.options
-        self.clear_failure()
+        self.failure = ""
         self.schedule_plan()
 
-    def action_level(self, steps: int) -> None:
-        """Move the level slider, wherever the focus is."""
-        self.query_one(compact_panes.PlanOptionsBar).move_slider("level", steps)
-
-    def action_target(self, steps: int) -> None:
-        """Move the target slider, wherever the focus is."""
-        self.query_one(compact_panes.PlanOptionsBar).move_slider("target", steps)
+    def action_slide(self, name: str, steps: int) -> None:
+        """Move a slider, wherever the focus is."""
+        self.query_one(compact_panes.PlanOptionsBar).move_slider(name, steps)
 
     # Planning.
 
@@ -164,13 +157,11 @@ class CompactScreen(ActionPage):
 
     # Operations.
 
-    @on(compact_panes.OperationPane.Switched)
-    def _switch(self, event: compact_panes.OperationPane.Switched) -> None:
-        self._switch_row(event.row)
-
+    @on(compact_panes.OperationPane.BoxClicked)
     def action_switch(self) -> None:
         """Leave the marked operation or strategy out, or include it again."""
-        self.query_one(compact_panes.OperationPane).switch_marked()
+        if self._marked is not None:
+            self._switch_row(self._marked)
 
     def action_all(self) -> None:
         """Leave everything out, or include everything again."""
@@ -187,7 +178,7 @@ class CompactScreen(ActionPage):
 
     def _set_left_out(self, left_out: frozenset[OperationKey]) -> None:
         self._left_out = left_out
-        self.clear_failure()
+        self.failure = ""
         planned = self._planned
         if planned is not None:
             # The box changes at once; the sums follow as soon as they are computed.
@@ -265,6 +256,7 @@ class CompactScreen(ActionPage):
 
     # Drawing.
 
+    @on(Rows.RoomChanged)
     def _draw(self) -> None:
         if self.is_attached:
             self._draw_sums()
@@ -303,10 +295,6 @@ class CompactScreen(ActionPage):
         pane.show(rows)
         self._show_change()
 
-    @on(Rows.RoomChanged)
-    def _draw_for_room(self) -> None:
-        self._draw()
-
 
 def _default_options(session: Session) -> plan.PlanOptions:
     """Aim at half of what fits, or if the session is below that, at all that may go."""
@@ -331,7 +319,7 @@ def _strategy_text(row: compact_panes.OperationRow) -> Content:
 
 def _empty_text(planned: PlannedCompaction | None) -> str:
     if planned is None:
-        return READING_TEXT
+        return compact_panes.READING_TEXT
     refused = next((each for each in planned.plan.refused if each.check in NOTHING_TO_GAIN), None)
     return (
         f"Nothing would be removed: {screen_advice(refused)}."

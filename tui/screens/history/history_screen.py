@@ -20,7 +20,7 @@ from ...tables import Cell, Column, total_cells
 from ...text.formats import NOTHING, age, tokens
 from ...text.text_lines import ScreenColumn, header_line, item_line
 from ...widgets.controls import FilterBar
-from ...widgets.row_list import Row, RowList, Rows
+from ...widgets.row_list import Row, RowList
 from ..page import FilteredPage
 
 if TYPE_CHECKING:
@@ -113,12 +113,10 @@ class ReceiptsScreen(FilteredPage):
         self._check_results: dict[str, str] = {}
 
     def compose_page(self) -> Iterable[Widget]:
-        yield RowList(id="actions", number="", name="Receipts")
+        yield RowList(id="actions", name="Receipts", empty="reading receipts …")
         yield FilterBar("a title, fork, in place, undone, a receipt's id …")
 
     def on_mount(self) -> None:
-        self.query_one(RowList).empty = "reading receipts …"
-        self.query_one(Rows).focus()
         self.set_interval(REFRESH_S, self._read)
 
     def on_screen_resume(self) -> None:
@@ -151,14 +149,14 @@ class ReceiptsScreen(FilteredPage):
             return
         if isinstance(result, tuple):
             self._signature, self._entries = result
-            self.query_one(RowList).empty = EMPTY_TEXT
+            self.row_list.empty = EMPTY_TEXT
         else:
-            self.query_one(RowList).empty = one_line(str(result))
+            self.row_list.empty = one_line(str(result))
         self.draw()
 
     @property
     def _marked(self) -> HistoryEntry | None:
-        key = self.query_one(RowList).key
+        key = self.row_list.key
         return next((entry for entry in self._entries if entry.key == key), None)
 
     @on(RowList.Opened)
@@ -234,7 +232,7 @@ class ReceiptsScreen(FilteredPage):
     def draw(self) -> None:
         if not self.is_attached:
             return
-        pane = self.query_one(RowList)
+        pane = self.row_list
         titles = {session.session_id: session.title for session in self.app.sessions}
         shown = filter_history(self._entries, titles, self.words)
         if self.words and not shown:

@@ -159,12 +159,8 @@ class ReceiptScreen(Page):
     def compose_page(self) -> Iterable[Widget]:
         yield Static(id="done")
         yield Static(id="ticks")
-        yield RowList(id="operations", number="", name="Operations")
+        yield RowList(id="operations", name="Operations", empty="reading the receipt …")
         yield Pager(Static(id="change"), id="words")
-
-    def on_mount(self) -> None:
-        self.query_one(RowList).empty = "reading the receipt …"
-        self.query_one(Rows).focus()
 
     def on_screen_resume(self) -> None:
         """Read it again: it may have been undone meanwhile."""
@@ -184,7 +180,7 @@ class ReceiptScreen(Page):
     def _show_receipt(self, result: tuple[CompactionReceipt | None, str | None] | Problem) -> None:
         if not isinstance(result, tuple) or result[0] is None:
             why = str(result) if not isinstance(result, tuple) else "it can no longer be read"
-            self.query_one(RowList).empty = one_line(why)
+            self.row_list.empty = one_line(why)
             return
         is_first = self._receipt is None
         self._receipt, self._obstacle = result
@@ -297,7 +293,7 @@ class ReceiptScreen(Page):
 
     @property
     def _number(self) -> int | None:
-        key = self.query_one(RowList).key
+        key = self.row_list.key
         return int(key) if key is not None else None
 
     @on(Rows.RoomChanged)
@@ -310,7 +306,7 @@ class ReceiptScreen(Page):
         summary = receipt_summary(receipt, self._obstacle, when, width)
         self.query_one("#done", Static).update(summary)
         self._draw_ticks()
-        pane = self.query_one(RowList)
+        pane = self.row_list
         row_width, operations = pane.row_width, receipt.plan.operations
         header = _applied_cells("", "line", "level", "what", "tokens", row_width)
         pane.show_header(Content.styled(header, "$quiet"))

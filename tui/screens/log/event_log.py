@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ....core.compaction.receipts import ReceiptState, ReceiptStore
 from ....core.compaction.recovery.recovery_run import RecoveryState as RunState
@@ -25,11 +25,6 @@ from ...text.compaction_text import tokens_left
 from ...text.formats import NOTHING, percent, plural, tokens, utc_time
 from ...ui_state import CycleEnum
 from ..history.receipt_history import MODE_NAMES
-
-if TYPE_CHECKING:
-    from ....collectors.claude_code.collector_thread import ScanProgress
-    from ....core.model.problem import Problem
-
 
 MAX_EVENTS: Final = 1000  # of this run: a line each, some hundred kilobytes in all
 
@@ -64,19 +59,6 @@ class EventLog:
         self.count += 1
         texts = (one_line(where), one_line(text), detail)
         self._events.append(LogEvent(f"now {self.count}", at, weight, source, *texts))
-
-    def add_problem(self, at: int, problem: Problem) -> None:
-        self.add(at, EventSeverity.TROUBLE, "trouble", problem.where, problem.what, problem.fix)
-
-    def resolve_problem(self, at: int, place: str) -> None:
-        self.add(at, EventSeverity.NOTE, "trouble", place, "is over")
-
-    def add_notice(self, at: int, notice: Problem) -> None:
-        self.add(at, EventSeverity.NOTE, "noted", notice.where, notice.what, notice.fix)
-
-    def add_scan(self, at: int, progress: ScanProgress, seconds: float) -> None:
-        read = f"read, {progress.bytes_read / 1e6:,.1f} MB in {seconds:.1f} s"
-        self.add(at, EventSeverity.NOTE, "scan", f"{progress.files_total:,} files", read)
 
 
 def newest_events(events: Iterable[LogEvent], limit: int) -> list[LogEvent]:

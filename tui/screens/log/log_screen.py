@@ -48,23 +48,17 @@ class LogScreen(FilteredPage):
         self._problem = ""
 
     def compose_page(self) -> Iterable[Widget]:
-        yield RowList(id="log", number="", name="Log")
+        yield RowList(id="log", name="Log", empty="reading the log …")
         yield FilterBar('words "a phrase" -without')
 
     def on_mount(self) -> None:
-        self._list.empty = "reading the log …"
-        self._list.rows.focus()
         self._refresh()
         self.set_interval(REFRESH_S, self._refresh)
 
     @property
-    def _list(self) -> RowList:
-        return self.query_one(RowList)
-
-    @property
     def is_at_end(self) -> bool:
         """The cursor is on the newest event, or there is none."""
-        cursor, count = self._list.rows.highlighted, len(self._shown)
+        cursor, count = self.row_list.rows.highlighted, len(self._shown)
         return cursor is None or cursor >= count - 1
 
     def _refresh(self) -> None:
@@ -103,7 +97,7 @@ class LogScreen(FilteredPage):
         follows, now_ms = self.is_at_end, self.app.now_ms()
         events = self._events()
         matching = event_log.filter_events(events, self.words, self.least)
-        pane = self._list
+        pane = self.row_list
         width = pane.row_width
         self._shown = {event.key: event for event in matching}
         pane.empty = "no entry matches; Esc shows all" if events else self._problem or EMPTY_TEXT
@@ -121,7 +115,7 @@ class LogScreen(FilteredPage):
             state = "paused: p resumes"
         parts = (self.least.label, f"/{self.words}" if self.words else "", state)
         subtitle = " · ".join(filter(None, parts))
-        self._list.set_titles(Content(f"Log · {count}"), Content(subtitle))
+        self.row_list.set_titles(Content(f"Log · {count}"), Content(subtitle))
 
     def action_least(self) -> None:
         self.least = self.least.next
@@ -133,7 +127,7 @@ class LogScreen(FilteredPage):
         self._refresh()
 
     def action_copy(self) -> None:
-        event = self._shown.get(self._list.key or "")
+        event = self._shown.get(self.row_list.key or "")
         if event:
             self.app.copy(_event_details(event).plain, "the entry")
 

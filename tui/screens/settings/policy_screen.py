@@ -88,19 +88,13 @@ class PolicyScreen(FilteredPage):
 
     def compose_page(self) -> Iterable[Widget]:
         yield Static(id="notices", markup=False)
-        yield RowList(id="policy", number="", name="Policy")
+        yield RowList(id="policy", name="Policy", empty=READING_TEXT)
         yield FilterBar("words of a key, a value, an origin")
 
     def on_mount(self) -> None:
-        self._list.empty = READING_TEXT
-        self._list.rows.focus()
         self.query_one("#notices").display = False
         self._refresh()
         self.set_interval(REFRESH_S, self._refresh)
-
-    @property
-    def _list(self) -> RowList:
-        return self.query_one(RowList)
 
     def _refresh(self) -> None:
         places, folder = self.app.places, self._folder
@@ -125,7 +119,7 @@ class PolicyScreen(FilteredPage):
         snapshot = self._snapshot
         if not self.is_attached:
             return
-        pane = self._list
+        pane = self.row_list
         if snapshot is None:
             pane.empty = self._problem or READING_TEXT
             return
@@ -147,7 +141,7 @@ class PolicyScreen(FilteredPage):
         notices.update(Content("\n").join(lines))
 
     def _draw_rows(self, snapshot: PolicySnapshot, values: list[ResolvedValue]) -> None:
-        width = self._list.row_width
+        width = self.row_list.row_width
         ignored = {value.key: value for value in snapshot.policy.ignored}
         columns = policy_table.policy_columns(width, ignored)
         rows = []
@@ -157,8 +151,8 @@ class PolicyScreen(FilteredPage):
             rows.append(Row(f"{AREA_KEY_PREFIX}{area}", line))
             if not is_folded:
                 rows += [Row(value.key.name, item_line(columns, value, gap="")) for value in group]
-        self._list.show_header(header_line(columns, gap=""))
-        self._list.show_rows(rows)
+        self.row_list.show_header(header_line(columns, gap=""))
+        self.row_list.show_rows(rows)
 
     def _draw_title(self, snapshot: PolicySnapshot) -> None:
         of = "of all projects"
@@ -170,7 +164,7 @@ class PolicyScreen(FilteredPage):
         parts = ["set only" if self.chosen else "", f"/{self.words}" if self.words else ""]
         if snapshot.last_change is not None:
             parts.append(f"u takes {snapshot.last_change.key} back")
-        self._list.set_titles(title, Content(" · ".join(filter(None, parts))))
+        self.row_list.set_titles(title, Content(" · ".join(filter(None, parts))))
 
     def action_chosen(self) -> None:
         self.chosen = not self.chosen
@@ -186,7 +180,7 @@ class PolicyScreen(FilteredPage):
 
     def action_copy(self) -> None:
         """Copy a key and its value, as --set takes it."""
-        value = self._shown.get(self._list.key or "")
+        value = self._shown.get(self.row_list.key or "")
         if value:
             text = f"{value.key.name}={format_value(value.value)}"
             self.app.copy(one_line(text), value.key.name)

@@ -51,7 +51,6 @@ class PolicySnapshot:
     folder: str | None  # whose policy; None for the one of all projects
     policy: Policy
     notices: tuple[PolicyNotice, ...]
-    projects: tuple[str, ...]  # folders with a file of their own
     last_change: AppliedPolicyChange | None  # the newest change that can be undone
     untrusted: tuple[str, ...] = ()  # for all projects: a line about files that are ignored in part
 
@@ -75,7 +74,6 @@ def read_policy_snapshot(
         folder=folder,
         policy=policy,
         notices=(*files.notices, *(keymap.notices if keymap else ())),
-        projects=tuple(sorted(files.policies.projects)),
         last_change=PolicyChangeHistory(store).last(),
         untrusted=() if folder else _untrusted_lines(files.policies),
     )

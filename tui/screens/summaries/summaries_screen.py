@@ -54,26 +54,14 @@ PERIODS: Final = {"today": 0, "7 days": 6, "30 days": 29}  # days before today t
 _KIND_LABELS: Final = {"agent": "agents", "boundary": "compactions", "plan": "plans"}
 
 
-@dataclass(frozen=True, slots=True)
-class FilterOptions:
-    """A filter's name, its values, and the labels of these."""
-
-    name: str
-    values: tuple[str, ...]
-    labels: tuple[str, ...]
-
-    def chip(self, chosen: str | None) -> FilterChip:
-        """Make the filter's chip; a chosen value that is no longer offered stays."""
-        labels = (ANY_VALUE, *self.labels)
-        if chosen is None:
-            return FilterChip(self.name, labels)
-        if chosen in self.values:
-            return FilterChip(self.name, labels, self.values.index(chosen) + 1)
-        return FilterChip(self.name, (*labels, chosen), len(labels))
-
-    def value(self, chip: FilterChip) -> str | None:
-        place = chip.chosen - 1
-        return self.values[place] if 0 <= place < len(self.values) else None
+def _filter_chip(
+    name: str, values: Iterable[str], labels: Iterable[str], chosen: str | None
+) -> FilterChip:
+    """Make a filter's chip; a chosen value that is no longer offered stays."""
+    offered, written = (None, *values), (ANY_VALUE, *labels)
+    if chosen not in offered:
+        offered, written = (*offered, chosen), (*written, str(chosen))
+    return FilterChip(name, offered, written, offered.index(chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +109,6 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         self._plan_reader: Final = PlanSummaryReader(state_folder(store))
         self._marked: Final = marked
         self._chosen: dict[str, str] = {}  # values by the names of filters
-        self._options: tuple[FilterOptions, ...] = ()
         self._listing: SummaryResults | None = None
         self._sessions: dict[str, Session] = {}
         self._verdicts: Final = VerdictCache(self, self._show_verdicts)
@@ -221,16 +208,18 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         names = tuple(name for name, _ in projects.most_common())
         types = self._listing.types if self._listing else ()
         marked = [self._marked] if self._marked else []
-        labels = tuple(_KIND_LABELS[kind] for kind in summary_search.SUMMARY_KINDS)
-        titles = tuple(f"“{one_line(session.title)}”" for session in marked)
-        self._options = (
-            FilterOptions("kind", summary_search.SUMMARY_KINDS, labels),
-            FilterOptions("project", names, tuple(map(one_line, names))),
-            FilterOptions("agent", types, tuple(map(one_line, types))),
-            FilterOptions("time", tuple(PERIODS), tuple(PERIODS)),
-            FilterOptions("session", tuple(session.session_id for session in marked), titles),
-        )
-        chips = [options.chip(self._chosen.get(options.name)) for options in self._options]
+        labels = (_KIND_LABELS[kind] for kind in summary_search.SUMMARY_KINDS)
+        titles = (f"“{one_line(session.title)}”" for session in marked)
+        offered = {
+            "kind": (summary_search.SUMMARY_KINDS, labels),
+            "project": (names, map(one_line, names)),
+            "agent": (types, map(one_line, types)),
+            "time": (tuple(PERIODS), PERIODS),
+            "session": (tuple(session.session_id for session in marked), titles),
+        }
+        chips = [
+            _filter_chip(name, *each, self._chosen.get(name)) for name, each in offered.items()
+        ]
         self.query_one(Chips).show(chips)
 
     def _draw_count(self, listing: SummaryResults) -> None:
@@ -351,9 +340,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     @on(Chips.Changed)
     def _filter(self, event: Chips.Changed) -> None:
-        pairs = zip(self._options, event.chips, strict=True)
-        values = {options.name: options.value(chip) for options, chip in pairs}
-        self._set_filters({name: value for name, value in values.items() if value is not None})
+        self._set_filters({chip.name: chip.value for chip in event.chips if chip.value is not None})
 
     def _set_filters(self, chosen: dict[str, str]) -> None:
         if chosen != self._chosen:

@@ -370,15 +370,8 @@ class SummaryList(ScrollView, can_focus=True):
         self._keep_in_sight()
 
     def notify_style_update(self) -> None:
-        self._strips.clear()
-        self.refresh()
+        self.redraw()
         super().notify_style_update()
-
-    def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
-        self.refresh()
 
     # Actions.
 
