@@ -1,4 +1,4 @@
-"""`ctxtop` itself, and the options of its commands, accepted before and after a command's name."""
+"""The commands' registry, and their shared options, accepted before and after a command's name."""
 
 import os
 from collections.abc import Callable
@@ -7,14 +7,14 @@ from typing import Any, Final, TypeVar
 
 import click
 import msgspec
-from ctxtop import __version__
 
 from ...collectors.places import Places, PolicySources, find_places
 from ..ui_state import asks_for_ascii
-from .command_errors import DONE
 
 CommandFunction = Callable[..., Any]
 Command = TypeVar("Command", bound=CommandFunction)
+
+registry: Final = click.Group()  # each command adds itself; `ctxtop` has all of them
 
 
 class CommandOptions(msgspec.Struct):
@@ -54,14 +54,14 @@ def store_options(command: Command) -> Command:
 
 def store_command(name: str | None = None) -> Callable[[CommandFunction], click.Command]:
     """Add a command that reads the store; its function gets the context first."""
-    return lambda function: ctxtop.command(name)(store_options(click.pass_context(function)))
+    return lambda function: registry.command(name)(store_options(click.pass_context(function)))
 
 
 def common_command(
     name: str | None = None, group: click.Group | None = None
 ) -> Callable[[CommandFunction], click.Command]:
     """Add a command with the common options; its function gets the context first."""
-    make = (group or ctxtop).command(name)
+    make = (group or registry).command(name)
     return lambda function: make(common_options(click.pass_context(function)))
 
 
@@ -165,35 +165,3 @@ yes_option: Final = click.option("--yes", is_flag=True, help="Do not ask.")
 session_option: Final = click.option(
     "--session", metavar="ID", help="Only this session (an id or its start)."
 )
-
-_CLICK_SETTINGS: Final[dict[str, Any]] = {
-    "help_option_names": ["-h", "--help"],
-    "max_content_width": 100,
-}
-
-
-@click.group(invoke_without_command=True, context_settings=_CLICK_SETTINGS)
-@click.version_option(__version__, prog_name="ctxtop", message="%(prog)s %(version)s")
-@store_options
-@mouse_option
-@click.pass_context
-def ctxtop(context: click.Context) -> int:
-    """Top for the context windows of Claude Code: how full every session and agent is.
-
-    Without a command, opens the dashboard.
-    """
-    if context.invoked_subcommand not in {None, "demo"}:
-        refuse_options(context, no_mouse="--no-mouse only applies to the dashboard: leave it out")
-    if context.invoked_subcommand is not None:
-        return DONE
-    refuse_options(
-        context,
-        as_json="the dashboard prints nothing; use `ctxtop sessions --json`",
-        no_scan="the dashboard always scans; use `ctxtop sessions --no-scan`",
-    )
-    from ..launch import open_dashboard
-
-    options = options_of(context)
-    return open_dashboard(
-        options.config_dir, options.db, options.policy, mouse=not options.no_mouse
-    )

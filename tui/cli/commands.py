@@ -3,15 +3,16 @@
 import socket
 import sys
 import time
-from typing import Final
+from typing import Any, Final
 
 import click
+from ctxtop import __version__
 
 from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.places import Places, find_places
 from ...core.host import LOOPBACK, python_command
 from ...core.store.queries import session_queries
-from . import (  # noqa: F401 -- these add their commands to `ctxtop`
+from . import (  # noqa: F401 -- these add their commands to the registry
     compact_commands,
     compliance_commands,
     export_command,
@@ -28,15 +29,21 @@ from .command_errors import DONE, FAILED, INTERRUPTED, USAGE, print_error
 from .command_options import (
     CommandOptions,
     common_command,
-    ctxtop,
     mouse_option,
     options_of,
     refuse_options,
+    registry,
     session_option,
     store_command,
+    store_options,
 )
 from .command_store import StoreSnapshot, open_snapshot, rebuild_if_damaged
 from .printing import print_result, print_result_parts
+
+_CLICK_SETTINGS: Final[dict[str, Any]] = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+}
 
 
 def run(words: list[str]) -> int:
@@ -65,6 +72,35 @@ def _run(words: list[str], options: CommandOptions) -> int:
     except click.Abort:
         return INTERRUPTED
     return int(code or DONE)
+
+
+@click.group(
+    invoke_without_command=True, context_settings=_CLICK_SETTINGS, commands=registry.commands
+)
+@click.version_option(__version__, prog_name="ctxtop", message="%(prog)s %(version)s")
+@store_options
+@mouse_option
+@click.pass_context
+def ctxtop(context: click.Context) -> int:
+    """Top for the context windows of Claude Code: how full every session and agent is.
+
+    Without a command, opens the dashboard.
+    """
+    if context.invoked_subcommand not in {None, "demo"}:
+        refuse_options(context, no_mouse="--no-mouse only applies to the dashboard: leave it out")
+    if context.invoked_subcommand is not None:
+        return DONE
+    refuse_options(
+        context,
+        as_json="the dashboard prints nothing; use `ctxtop sessions --json`",
+        no_scan="the dashboard always scans; use `ctxtop sessions --no-scan`",
+    )
+    from ..launch import open_dashboard
+
+    options = options_of(context)
+    return open_dashboard(
+        options.config_dir, options.db, options.policy, mouse=not options.no_mouse
+    )
 
 
 @common_command()

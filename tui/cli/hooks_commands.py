@@ -20,9 +20,9 @@ from .command_errors import DONE, FAILED, UNSAFE, USAGE, RefusedError, print_err
 from .command_options import (
     common_command,
     common_options,
-    ctxtop,
     dry_run_option,
     options_of,
+    registry,
     yes_option,
 )
 from .command_store import update_and_report
@@ -51,7 +51,7 @@ _project_option: Final = click.option(
 )
 
 
-@ctxtop.group()
+@registry.group()
 def hooks() -> None:
     """Install, inspect or remove ctxtop's hooks in Claude Code."""
 
@@ -363,7 +363,7 @@ def _status_lines(installed: InstallStatus, record: Mapping[str, Any]) -> list[s
     return [*lines, *(paint(clean_line(each), "bad") for each in record["problems"])]
 
 
-@ctxtop.command(context_settings={"ignore_unknown_options": True})
+@registry.command(context_settings={"ignore_unknown_options": True})
 @common_options
 @click.argument("words", nargs=-1, metavar="EVENT [FEATURE]...")
 @click.pass_context

@@ -19,9 +19,9 @@ from ..ui_state import policy_keymap
 from .command_errors import DONE, USAGE, RefusedError, print_error
 from .command_options import (
     common_command,
-    ctxtop,
     dry_run_option,
     options_of,
+    registry,
     session_option,
     store_command,
     store_options,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..keymap import KeyRow
 
 
-@ctxtop.group(invoke_without_command=True)
+@registry.group(invoke_without_command=True)
 @store_options
 @session_option
 @click.pass_context
