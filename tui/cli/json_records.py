@@ -260,15 +260,12 @@ def compaction_records(
 
 def _report_fields(report: compaction_report.CompactionReport | None) -> Record:
     thrash = compaction_report.find_thrash(report.refill) if report else None
+    lost = report.forgotten if report and report.is_known else None
     return {
-        "forgotten": _lost_record(report.forgotten) if report and report.is_known else None,
+        "forgotten": lost and artifacts_record(lost) | {"counts": asdict(lost.counts)},
         "thrash": thrash and record_of(thrash, "turns_since_last culprit"),
         "cleared_results": report and report.cleared_results,
     }
-
-
-def _lost_record(lost: LostArtifacts) -> Record:
-    return artifacts_record(lost) | {"counts": asdict(lost.counts)}
 
 
 def artifacts_record(artifacts: Artifacts | LostArtifacts) -> Record:

@@ -72,7 +72,6 @@ class DoctorScreen(Page):
         super().__init__("doctor")
         self._checks: list[DoctorCheck] = []
         self._previous: list[DoctorCheck] = []  # of the run before, until they are replaced
-        self._worker: WorkerThread | None = None
         self._is_done = True
 
     def compose_page(self) -> Iterable[Widget]:
@@ -83,11 +82,10 @@ class DoctorScreen(Page):
         self.action_again()
 
     def on_unmount(self) -> None:
-        if self._worker is not None:
-            self._worker.stop()
+        self._worker.stop()
 
     def action_again(self) -> None:
-        if self._worker is None or not self._is_done:
+        if not self._is_done:
             return
         self._is_done = False
         self._previous, self._checks = self._checks, []

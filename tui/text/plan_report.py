@@ -13,6 +13,7 @@ from textual.content import Content
 from ...core.compaction.plan import CompactionPlan, Operation, Refusal
 from ...core.compaction.strategies import reasoning
 from ...core.model.context import Context, ContextState
+from ...core.model.problem import Problem
 from ...core.transcript.sanitize import one_line
 from . import plan_text
 from .formats import fit_right, percent, plural, shorten_middle, tokens
@@ -145,8 +146,13 @@ FULL_TEXT_LINES: Final = 400  # of a text that is read whole
 
 
 def change_lines(
-    operation: Operation, changes: Sequence[plan_text.OperationChange], width: int, lines: int
+    operation: Operation,
+    changes: Sequence[plan_text.OperationChange] | Problem,
+    width: int,
+    lines: int,
 ) -> Content:
+    if isinstance(changes, Problem):
+        return Content.styled(one_line(str(changes)), "$level-warning")
     strategy = f"{operation.strategy}, level {int(operation.level)}: {one_line(operation.why)}"
     savings = f"{operation.tokens_saved:,} tokens, {operation.bytes_saved:,} bytes"
     parts = [

@@ -210,9 +210,6 @@ class CompactScreen(ActionPage):
             self.query_one("#change", Static).update(content)
 
     @on(RowList.Opened, "#operations")
-    def _open(self) -> None:
-        self.action_show()
-
     def action_show(self) -> None:
         """Show the complete text of the marked operation, and what replaces it."""
         row = self._marked
@@ -237,12 +234,8 @@ class CompactScreen(ActionPage):
         width = min(room, MAX_TEXT_CELLS) if is_preview else text_width(self.size.width)
 
         def take(found: list[OperationChange] | Problem) -> None:
-            if not self.is_attached:
-                return
-            if isinstance(found, list):
+            if self.is_attached:
                 show(operation, change_lines(operation, found, width, lines))
-            else:
-                show(operation, Content.styled(one_line(str(found)), "$level-warning"))
 
         self._planner.read_changes(self.session, [operation], SHOWN_CHANGES, take)
 

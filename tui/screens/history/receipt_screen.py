@@ -19,12 +19,12 @@ from ....core.compaction.undo import UndoResult
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...text.formats import duration, fit_left, fit_right, percent, plural, shorten_middle, tokens
-from ...text.plan_report import format_bytes
+from ...text.plan_report import FULL_TEXT_LINES, change_lines, format_bytes
 from ...text.plan_text import HARM_NAMES, OperationChange
 from ...widgets.row_list import Row, RowList, Rows
 from ...widgets.text_pane import Pager
-from ..page import Page
-from .receipt_history import RECEIPT_STATE_TEXTS, check_text
+from ..page import Page, ReadingScreen, text_width
+from .receipt_history import RECEIPT_STATE_TEXTS, check_text, read_applied_changes
 
 if TYPE_CHECKING:
     from ....core.actions.session_access import ActionFailure
@@ -241,9 +241,6 @@ class ReceiptScreen(Page):
 
     @on(RowList.Opened)
     def action_show(self) -> None:
-        from ...text.plan_report import FULL_TEXT_LINES
-        from ..page import ReadingScreen
-
         number = self._number
         if number is None or self._receipt is None:
             return
@@ -268,28 +265,16 @@ class ReceiptScreen(Page):
         self._read_change(number, PREVIEW_LINES, show)
 
     def _read_change(self, number: int, lines: int, show: Callable[[Content], object]) -> None:
-        from ..page import text_width
-
         receipt, store = self._receipt, self.app.places.store
         width = text_width(self.size.width)
         if receipt is None:
             return
         operation = receipt.plan.operations[number]
 
-        def read() -> list[OperationChange]:
-            from .receipt_history import read_applied_changes
+        def take(found: list[OperationChange] | Problem) -> None:
+            show(change_lines(operation, found, width, lines))
 
-            return read_applied_changes(receipt, operation, store, SHOWN_CHANGES)
-
-        def show_changes(changes: list[OperationChange] | Problem) -> None:
-            from ...text.plan_report import change_lines
-
-            if isinstance(changes, list):
-                show(change_lines(operation, changes, width, lines))
-            else:
-                show(Content.styled(one_line(str(changes)), "$level-warning"))
-
-        self.work_out(read, show_changes)
+        self.work_out(lambda: read_applied_changes(receipt, operation, store, SHOWN_CHANGES), take)
 
     @property
     def _number(self) -> int | None:

@@ -200,8 +200,8 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         if not listing.matches.places:
             self._row = None
             self.reader.show(None, None, self.app.now_ms())
-        elif self.rows.summary_id is not None:
-            self._ask_text(self.rows.summary_id)
+        else:
+            self._read_text()
 
     def _draw_chips(self) -> None:
         projects = Counter(each.project for each in self._sessions.values())
@@ -286,16 +286,11 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
     # The text.
 
     @on(SummaryList.Moved)
-    def _read(self, event: SummaryList.Moved) -> None:
-        self._ask_text(event.summary_id)
-
     @on(TextPane.Resized, "#text")
-    def _read_again(self) -> None:
-        if self.rows.summary_id is not None:
-            self._ask_text(self.rows.summary_id)
-
-    def _ask_text(self, summary_id: int) -> None:
-        plans, width = self.plans, self.reader.room
+    def _read_text(self) -> None:
+        summary_id, plans, width = self.rows.summary_id, self.plans, self.reader.room
+        if summary_id is None:
+            return
         search = self._listing.matches.search if self._listing else None
 
         def read(db: sqlite3.Connection) -> SummaryReport | None:

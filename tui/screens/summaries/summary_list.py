@@ -215,11 +215,8 @@ class SummaryList(ScrollView, can_focus=True):
 
     place: reactive[int] = reactive(0, repaint=False)  # index of the row with the cursor
 
-    @dataclass
     class Moved(CoalescingMessage):
         """The cursor is on another summary."""
-
-        summary_id: int
 
     @dataclass
     class Opened(Message):
@@ -281,7 +278,7 @@ class SummaryList(ScrollView, can_focus=True):
             self._jump(self._layout.line_of(at) - above)
         self.set_reactive(SummaryList.place, at)
         if self.summary_id is not None and self.summary_id != before:
-            self.post_message(self.Moved(self.summary_id))
+            self.post_message(self.Moved())
         self.refresh()
 
     def _jump(self, line: int) -> None:
@@ -383,7 +380,7 @@ class SummaryList(ScrollView, can_focus=True):
         self._keep_in_sight()
         self.refresh()
         if self.summary_id is not None:
-            self.post_message(self.Moved(self.summary_id))
+            self.post_message(self.Moved())
 
     def _keep_in_sight(self) -> None:
         height = self.scrollable_content_region.height
