@@ -13,7 +13,7 @@ import msgspec
 from ctxtop import __version__
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...core.store.queries import session_queries
+from ...core.store.queries import activity_queries, session_queries
 from ..text.formats import iso_time
 from . import json_records
 from .command_errors import DONE, RefusedError, print_error
@@ -205,7 +205,7 @@ def _metrics(snapshot: StoreSnapshot, chosen: ExportOptions) -> tuple[list[Metri
         for each in snapshot.sessions()
     ]
     since = min((each.started_at or snapshot.now_ms for each in sessions), default=snapshot.now_ms)
-    spent = json_records.spent_by_session(snapshot)
+    spent = activity_queries.usage_by_session(activity_queries.model_usage(snapshot.db))
     return make_metrics(sessions, spent, __version__, snapshot.now_ms, chosen.label), since
 
 

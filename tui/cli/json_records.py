@@ -18,7 +18,7 @@ from ...core.measure.activity import SessionCost, estimate_cost
 from ...core.measure.tokens import tokens_or_estimate
 from ...core.policy.value_types import to_json_value
 from ...core.store.queries import activity_queries, agent_queries, log_queries, session_queries
-from ...core.store.queries.query_rows import CompactionRow, SummaryRow, UsageRow
+from ...core.store.queries.query_rows import CompactionRow, SummaryRow
 from ..text.formats import iso_time
 
 if TYPE_CHECKING:
@@ -326,11 +326,6 @@ def composition_record(session: Session, agent_id: str | None, found: Compositio
         **record_of(found, "total_tokens estimated source later_tokens read_bytes categories"),
         "largest": records_of(found.largest, "kind what=name tokens line superseded"),
     }
-
-
-def spent_by_session(snapshot: StoreSnapshot) -> dict[str, UsageRow]:
-    """Return what each session's answers spent; each answer counts once."""
-    return activity_queries.usage_by_session(activity_queries.model_usage(snapshot.db))
 
 
 def totals_record(snapshot: StoreSnapshot) -> Record:

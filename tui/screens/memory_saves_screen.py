@@ -281,7 +281,8 @@ def _noise_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
     last = found.saves[-1]
     noise, band = last.noise, saves_text.band_text(last)
     style = "$level-warning" if band.startswith("✗") else "$foreground"
-    yield "noise", f"{saves_text.noise_text(noise)} in the last save · {band}", style
+    counts = f"{_lines_and_items(noise.lines, noise.items)}, {saves_text.noise_tokens_text(noise)}"
+    yield "noise", f"{counts} tokens in the last save · {band}", style
     if noise.leaked_calls:
         calls = f"{noise.leaked_calls} calls, {noise.leaked_lines} lines"
         yield "leak", f"{calls} of the save agent in the main transcript", "$level-warning"

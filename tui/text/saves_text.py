@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ...core.saves.project_saves import BLIND_SPOT_TEXTS, PluginMessage
 from ...core.saves.save_metrics import BandPosition, BandVerdict
 from ...core.saves.save_noise import SaveNoise
-from .formats import NOTHING, duration, plural, tokens
+from .formats import NOTHING, duration, tokens
 
 if TYPE_CHECKING:
     from ...core.saves.project_saves import MeasuredSave, ProjectSaves
@@ -53,11 +53,6 @@ def band_sign(save: MeasuredSave) -> tuple[str, str]:
 def tokens_of_maximum_text(save: MeasuredSave) -> str:
     most = expected_max_tokens(save)
     return f"{noise_tokens_text(save.noise)} of {tokens(most) if most else NOTHING}"
-
-
-def noise_text(noise: SaveNoise) -> str:
-    counted = f"{plural(noise.lines, 'line')}, {plural(noise.items, 'item')}"
-    return f"{counted}, {noise_tokens_text(noise)} tokens"
 
 
 def band_text(save: MeasuredSave) -> str:
