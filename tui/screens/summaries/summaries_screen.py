@@ -218,7 +218,8 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             "session": (tuple(session.session_id for session in marked), titles),
         }
         chips = [
-            _filter_chip(name, *each, self._chosen.get(name)) for name, each in offered.items()
+            _filter_chip(name, values, written, self._chosen.get(name))
+            for name, (values, written) in offered.items()
         ]
         self.query_one(Chips).show(chips)
 
