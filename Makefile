@@ -34,6 +34,10 @@ $(VENV)/.check: $(VENV)/.test
 	$(PIP) install -c constraints.txt --group check --group screenshots
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.test
+	$(PIP) install -c constraints.txt --group docs
+	@touch $@
+
 $(VENV)/.client: $(VENV)/.test
 	$(PIP) install -c constraints.txt --group client
 	@touch $@
@@ -88,7 +92,13 @@ screenshots: $(VENV)/.check ## Redraw the pictures and the recording from the de
 	$(BIN)/python screenshots/make.py
 	$(BIN)/python screenshots/record.py
 
+docs: $(VENV)/.docs ## Write the command and settings references, build the site and check its links
+	@$(BIN)/python -m tests.documentation write
+	$(BIN)/zensical build --strict --clean
+	@mkdir -p build/site/screenshots && cp screenshots/*.png build/site/screenshots/
+	@$(BIN)/python -m tests.documentation check build/site
+
 clean: ## Remove everything that make created
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run demo test test-client prove prove-engine lint check types bench bench-accuracy bench-compaction metrics texts screenshots clean
+.PHONY: help run demo test test-client prove prove-engine lint check types bench bench-accuracy bench-compaction metrics texts screenshots docs clean
