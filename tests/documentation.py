@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 import click
 from ctxtop.core.policy.schema import KEYS, PRESETS, PolicyKey
 from ctxtop.core.policy.value_types import InvalidValueError, format_value
-from ctxtop.tui.cli.commands import group
+from ctxtop.tui.cli.commands import ctxtop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,8 +98,8 @@ def command_section(words: str, command: click.Command) -> str:
 
 
 def command_reference() -> str:
-    shared = {name: each for name, each in options_of(group).items() if name in SHARED_OPTIONS}
-    sections = [command_section(words, command) for words, command in commands(group, "ctxtop")]
+    shared = {name: each for name, each in options_of(ctxtop).items() if name in SHARED_OPTIONS}
+    sections = [command_section(words, command) for words, command in commands(ctxtop, "ctxtop")]
     return "\n".join((COMMANDS_INTRO, option_table(shared), *sections))
 
 
