@@ -109,7 +109,8 @@ only half of the time (reference: exemplars 3.1)."""
 
 SIDECARS_S: Final = 2.0  # between reads of the registry and the logs
 RETRY_S: Final = 2.0  # between two tries while the store is locked or the disk is full
-CALIBRATE_AFTER_S: Final = 10.0  # after the first scan, which the user waits for
+INDEX_AFTER_S: Final = 2.0  # after the first scan, which the user waits for
+CALIBRATE_AFTER_S: Final = 10.0  # the same, for what nobody asks for
 LONG_AGO: Final = -math.inf  # before any time of a monotonic clock
 
 
@@ -200,7 +201,10 @@ class _FolderWatch:
                 self.run_jobs()
                 if self.automation_allowed is not None and self.automation_allowed.is_set():
                     self.collector.post_scan_jobs.automation.tick()
-                if time.monotonic() - self.began >= CALIBRATE_AFTER_S:
+                age_s = time.monotonic() - self.began
+                if age_s >= INDEX_AFTER_S and self.collector.post_scan_jobs.search_index.run():
+                    continue
+                if age_s >= CALIBRATE_AFTER_S:
                     self.collector.post_scan_jobs.calibrate()
                 if self._watched_folders() != places:
                     return

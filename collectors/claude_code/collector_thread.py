@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -26,6 +26,7 @@ from .registry import newest_by_session, read_client_environment, read_session_r
 from .tail import SETTLE_S, TailChange, slim_tail_state
 
 if TYPE_CHECKING:
+    from ...core.store.queries.search_queries import SearchProgress
     from .reader_pool import IndexedBlock, ReaderPool, ReadQueue, ReadTask, TaskAnswer
 
 
@@ -136,6 +137,12 @@ class Collector:
     def scan_and_measure_saves(self) -> None:
         self.scan()
         self.post_scan_jobs.measure_saves(math.inf)
+
+    def scan_and_index_turns(
+        self, report: Callable[[SearchProgress], None] = lambda _: None
+    ) -> None:
+        self.scan()
+        self.post_scan_jobs.search_index.run_all(report)
 
     def scan_below(self, path: Path) -> None:
         self.index_listing(discover.find_files(self.folder, path))

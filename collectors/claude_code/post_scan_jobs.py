@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ...core.saves.save_noise import SaveNoise
     from .calibration_jobs import ForecastCalibrationJob, TokenCalibrationJob
     from .discover import ClaudeFolder
+    from .search_jobs import SearchIndexJob
 
 PendingT = TypeVar("PendingT", PendingReports, UnmeasuredSave)
 
@@ -339,7 +340,17 @@ class PostScanJobs:
         )
         self._token_calibration: TokenCalibrationJob | None = None
         self._forecast_calibration: ForecastCalibrationJob | None = None
+        self._search_index: SearchIndexJob | None = None
         self._estimator: Estimator | None = None
+
+    @property
+    def search_index(self) -> SearchIndexJob:
+        from .search_jobs import SearchIndexJob  # with the rules of redaction
+
+        self._search_index = self._search_index or SearchIndexJob(
+            self._folder.projects, self._writer
+        )
+        return self._search_index
 
     def evaluate_all_warnings(self) -> None:
         """Log the thresholds that any session reached, also those of an earlier run."""

@@ -5,8 +5,10 @@ word "two words" key:value         each must be met
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from ..transcript.sanitize import one_line
@@ -46,9 +48,86 @@ def split_filter(typed: str) -> list[FilterWord]:
 
 def invalid_word(word: str, choices: Iterable[str]) -> str:
     """Return the error message for a word; `choices` are the valid ones."""
+    return f"{one_line(word)[:MAX_QUOTED_CHARS]} is not valid. Use {_alternatives(choices)}"
+
+
+_FILTER_KEY: Final = re.compile(r"[a-z_]{2,}:", re.IGNORECASE)
+_ADDRESS_OR_NUMBER: Final = re.compile(r"[\W\d_]")
+
+
+def is_unknown_filter(word: FilterWord, keys: Iterable[str]) -> bool:
+    """Whether a word looks like a filter but has none of these keys (with their colons).
+
+    `http://x`, `std::map`, `port:80` and `Error:` are text.
+    """
+    return (
+        word.key.lower() not in keys
+        and _FILTER_KEY.fullmatch(word.key) is not None
+        and bool(word.value)
+        and (word.is_quoted or not _ADDRESS_OR_NUMBER.match(word.value))
+    )
+
+
+def unknown_filter(key: str, keys: Iterable[str]) -> str:
+    """Return the error message for a key; `keys` are the valid ones, with their colons."""
+    return f'unknown filter "{one_line(key)[:MAX_QUOTED_CHARS]}". Use {_alternatives(keys)}'
+
+
+def _alternatives(choices: Iterable[str]) -> str:
     *most, last = choices
-    said = f"{', '.join(most)} or {last}" if most else last
-    return f"{one_line(word)[:MAX_QUOTED_CHARS]} is not valid. Use {said}"
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def readable_filter(typed: str) -> str:
+    """Replace what SQLite does not take: NUL, and halves of surrogate pairs."""
+    return typed.replace("\0", " ").encode("utf-8", "replace").decode()
+
+
+def fold_text(text: str) -> str:
+    """Remove case and accents character by character, so that all offsets stay valid."""
+    return text.lower() if text.isascii() else text.translate(_FOLDED)
+
+
+class _FoldedCharacters(dict[int, int]):
+    def __missing__(self, code: int) -> int:
+        folded = ord(unicodedata.normalize("NFD", chr(code))[0].lower()[0])
+        self[code] = folded
+        return folded
+
+
+_FOLDED: Final = _FoldedCharacters()
+
+
+DAY_MS: Final = 24 * 3600 * 1000
+TIME_CHOICES: Final = ("today", "24h", "7d", "2w", "a date as 2026-11-30")
+_UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
+_TIME_SPAN: Final = re.compile(r"(\d{1,5})([mhdw])")
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def start_of_day(now_ms: int, days: int = 0) -> int:
+    """Return the start of the local day of `now_ms`, or of `days` before it, in ms since 1970."""
+    here = datetime.fromtimestamp(now_ms / 1000).astimezone()
+    day = here.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days)
+    return int(day.timestamp() * 1000)
+
+
+def parse_time(text: str, now_ms: int) -> int | None:
+    """Return the start of a period such as `7d` or of a date, in ms since 1970; None if neither."""
+    value = text.casefold()
+    if value in {"today", "yesterday"}:
+        return start_of_day(now_ms, 0 if value == "today" else 1)
+    if span := _TIME_SPAN.fullmatch(value):
+        return now_ms - int(span[1]) * _UNITS[span[2]]
+    try:
+        date = datetime.fromisoformat(value) if _DATE.fullmatch(value) else None
+        return int(date.astimezone().timestamp() * 1000) if date else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def values_beginning_with(values: Iterable[str], prefixes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(value for value in values if value.startswith(tuple(prefixes)))
 
 
 Fields = Mapping[str, str]  # the texts of an entry, case-folded, by key

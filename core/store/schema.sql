@@ -11,7 +11,8 @@
 -- The store itself
 
 -- Facts about the store. `root`: the Claude Code folder that it holds; `registry`: 1 where that
--- folder has a registry of sessions; `schema`: the hash of this schema.
+-- folder has a registry of sessions; `schema`: the hash of this schema; `search_rules` and
+-- `search_seconds`: by which rules the search was indexed, and how long that took.
 CREATE TABLE about (
     key TEXT PRIMARY KEY,
     value TEXT NOT NULL
@@ -351,6 +352,30 @@ CREATE TRIGGER summary_au AFTER UPDATE ON summary BEGIN
     INSERT INTO summary_fts (summary_fts, rowid, text) VALUES ('delete', old.rowid, old.text);
     INSERT INTO summary_fts (rowid, text) VALUES (new.rowid, new.text);
 END;
+
+-- Prompts and answers that the search finds, some in a row of one file in each block; their texts
+-- are read from the transcript. An id is never used again: the index below cannot delete the words
+-- of a block that is gone.
+CREATE TABLE searched_block (
+    block_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    at INTEGER NOT NULL, -- The latest of its turns; 0 if unknown.
+    chars INTEGER NOT NULL, -- Of its texts.
+    turns BLOB NOT NULL -- Where they stand, when they were written and by whom (TurnPlace).
+) STRICT;
+
+-- How far a transcript was indexed for the search.
+CREATE TABLE searched_file (
+    file_id INTEGER PRIMARY KEY REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    at INTEGER NOT NULL -- The last time that a line before `offset` named; 0 if none did.
+) STRICT;
+
+-- The words of the blocks, folded and each once a block: no texts and no positions, which would
+-- take four times the room. The words hold no blanks, so that the tokenizer changes none.
+CREATE VIRTUAL TABLE search_fts USING fts5 (
+    words, content = "", columnsize = 0, detail = none, tokenize = "ascii"
+);
 
 -- The last answer's text in an agent's own file: its result.
 CREATE TABLE reply (

@@ -5,16 +5,21 @@ reported and left out.
 """
 
 import re
-import unicodedata
-from collections.abc import Sequence
-from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice
 from typing import Final
 
 import msgspec
 
-from ..model.filter_language import invalid_word, split_filter
+from ..model.filter_language import (
+    TIME_CHOICES,
+    fold_text,
+    invalid_word,
+    parse_time,
+    readable_filter,
+    split_filter,
+    values_beginning_with,
+)
 from ..store.queries.query_rows import SummaryRow
 
 PLAN_KIND: Final = "plan"  # of what ctxtop wrote, held by a receipt, and of plans made in plan mode
@@ -23,7 +28,6 @@ FILTER_NAMES: Final = ("kind", "type", "project", "since", "session")
 
 MAX_TERMS: Final = 32  # more are ignored: nobody types them, and each is a search of its own
 MAX_HITS: Final = 5_000  # of one text; more are neither marked nor counted
-DAY_MS: Final = 24 * 3600 * 1000
 
 _TOKEN: Final = re.compile(r"[^\W_]+")
 
@@ -91,9 +95,7 @@ def parse_summary_query(typed: str, now_ms: int) -> SummaryQuery:
     values: dict[str, list[str]] = {name: [] for name in FILTER_NAMES}
     problems: list[str] = []
     since: int | None = None
-    # SQLite takes neither NUL nor half of a surrogate pair.
-    readable = typed.replace("\0", " ").encode("utf-8", "replace").decode()
-    for word in split_filter(readable)[:MAX_TERMS]:
+    for word in split_filter(readable_filter(typed))[:MAX_TERMS]:
         name, value = word.key.removesuffix(":"), word.value
         if name not in FILTER_NAMES or word.is_negated:
             if _TOKEN.search(word.text):
@@ -103,17 +105,17 @@ def parse_summary_query(typed: str, now_ms: int) -> SummaryQuery:
             # Its value is still being typed.
             continue
         elif name == "since":
-            at = _parse_time(value, now_ms)
+            at = parse_time(value, now_ms)
             problems += [] if at is not None else [_invalid_value(name, value)]
             since = at if since is None else max(since, at or since)
-        elif name == "kind" and not _kinds_beginning_with([value.casefold()]):
+        elif name == "kind" and not values_beginning_with(SUMMARY_KINDS, [value.casefold()]):
             problems.append(_invalid_value(name, value))
         else:
             values[name].append(value.casefold())
     return SummaryQuery(
         terms=tuple(terms),
         excluded=tuple(excluded),
-        kinds=_kinds_beginning_with(values["kind"]),
+        kinds=values_beginning_with(SUMMARY_KINDS, values["kind"]),
         types=tuple(values["type"]),
         projects=tuple(values["project"]),
         sessions=tuple(values["session"]),
@@ -122,53 +124,13 @@ def parse_summary_query(typed: str, now_ms: int) -> SummaryQuery:
     )
 
 
-def _kinds_beginning_with(prefixes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(kind for kind in SUMMARY_KINDS if kind.startswith(tuple(prefixes)))
-
-
-def fold_text(text: str) -> str:
-    """Remove case and accents character by character, so that all offsets stay valid."""
-    return text.lower() if text.isascii() else "".join(map(_fold_character, text))
-
-
-def start_of_day(now_ms: int, days: int = 0) -> int:
-    """Return the start of the local day of `now_ms`, or of `days` before it, in ms since 1970."""
-    here = datetime.fromtimestamp(now_ms / 1000).astimezone()
-    day = here.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days)
-    return int(day.timestamp() * 1000)
-
-
-@lru_cache(maxsize=4096)
-def _fold_character(character: str) -> str:
-    return unicodedata.normalize("NFD", character)[0].lower()[0]
-
-
 @lru_cache(maxsize=8)
 def _hits_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(patterns))
 
 
 def _invalid_value(name: str, value: str) -> str:
-    times = ("today", "24h", "7d", "2w", "a date as 2026-11-30")
-    return invalid_word(f"{name}:{value}", times if name == "since" else SUMMARY_KINDS)
-
-
-_UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
-_TIME_SPAN: Final = re.compile(r"(\d{1,5})([mhdw])")
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
-
-
-def _parse_time(text: str, now_ms: int) -> int | None:
-    value = text.casefold()
-    if value in {"today", "yesterday"}:
-        return start_of_day(now_ms, 0 if value == "today" else 1)
-    if span := _TIME_SPAN.fullmatch(value):
-        return now_ms - int(span[1]) * _UNITS[span[2]]
-    try:
-        date = datetime.fromisoformat(value) if _DATE.fullmatch(value) else None
-        return int(date.astimezone().timestamp() * 1000) if date else None
-    except (ValueError, OverflowError, OSError):
-        return None
+    return invalid_word(f"{name}:{value}", TIME_CHOICES if name == "since" else SUMMARY_KINDS)
 
 
 class PlanSummary(msgspec.Struct, frozen=True):

@@ -93,8 +93,11 @@ def size_at(share: float) -> int:
 class Transcript:
     """One file's lines, made one after the other."""
 
-    def __init__(self, chance: random.Random, era: Era, session: str, agent: str) -> None:
+    def __init__(
+        self, chance: random.Random, era: Era, session: str, agent: str, page: str = PAGE
+    ) -> None:
         self.chance = chance
+        self.page = page
         self.era = era
         self.session = session
         self.agent = agent
@@ -255,12 +258,12 @@ class Transcript:
         return f"2026-11-{1 + day % 28:02}T{hour:02}:{rest // 60:02}:{rest % 60:02}.000Z"
 
     def _text(self, characters: int) -> str:
-        start = self.chance.randrange(len(PAGE) - characters)
-        return PAGE[start : start + characters]
+        start = self.chance.randrange(len(self.page) - characters)
+        return self.page[start : start + characters]
 
 
-def make(root: Path, scale: float, seed: int = 7) -> tuple[int, int]:
-    """Write the folder; return its files and bytes."""
+def make(root: Path, scale: float, seed: int = 7, page: str = PAGE) -> tuple[int, int]:
+    """Write the folder with pieces of `page` as its texts; return its files and bytes."""
     chance = random.Random(seed)
     wanted = max(4, round(FILES * scale))
     sizes = [size_at((number + 0.5) / wanted) for number in range(wanted - 1)]
@@ -281,7 +284,7 @@ def make(root: Path, scale: float, seed: int = 7) -> tuple[int, int]:
         path = Path(os.path.normpath(path))
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as file:
-            file.writelines(Transcript(chance, era, session, agent).lines(size))
+            file.writelines(Transcript(chance, era, session, agent, page).lines(size))
         os.utime(path, (1_795_000_000 + number, 1_795_000_000 + number))
         total += path.stat().st_size
     return wanted, total

@@ -16,6 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ....collectors.claude_code.transcripts.replaced_content import PlanSummaryReader
+from ....core.model.filter_language import start_of_day
 from ....core.model.problem import Problem
 from ....core.model.session import Session
 from ....core.store.database import state_folder
@@ -174,7 +175,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             kind=chosen.get("kind"),
             agent_type=chosen.get("agent"),
             project=chosen.get("project"),
-            since=None if period is None else summary_search.start_of_day(now_ms, PERIODS[period]),
+            since=None if period is None else start_of_day(now_ms, PERIODS[period]),
             session_id=chosen.get("session"),
         )
         projects = {each.session_id: each.project for each in self._sessions.values()}

@@ -19,7 +19,8 @@ from textual.strip import Strip
 from textual.visual import Visual
 
 from ....core.compliance.findings import ComplianceVerdict
-from ....core.summaries.summary_search import DAY_MS, SummaryQuery, start_of_day
+from ....core.model.filter_language import DAY_MS, start_of_day
+from ....core.summaries.summary_search import SummaryQuery
 from ...keymap import bind, bind_hidden
 from ...messages import CoalescingMessage
 from ...text import formats, summary_text

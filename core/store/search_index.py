@@ -1,0 +1,179 @@
+"""The index of the search: which transcripts it lacks, and how blocks of turns enter and leave it.
+
+It is a part of the store, so that a rewritten transcript takes its turns along in the transaction
+that notices it, and that a search reads one commit of both.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ..transcript.turn_search import TurnRole
+from .queries.query_rows import fetch_records
+from .transcript_records import FileKind
+from .writer import Writer
+
+BLOCK_CHARS: Final = 8_000
+"""Of the texts of a block. An index of single turns takes 24 % of their bytes, of such blocks 14 %;
+in larger ones a search reads more turns without the words."""
+
+SEARCH_RULES: Final = "1"
+"""Of what is indexed and how words are split; raised with every change, it indexes all again."""
+
+MAX_BLOCKS_RATIO: Final = 2.0  # of all blocks ever stored to those of a new index
+MIN_WASTED_BLOCKS: Final = 5_000  # fewer are not worth building the index again
+
+_ROLES: Final = tuple(TurnRole)
+_INDEXED_KINDS: Final = (str(FileKind.SESSION), str(FileKind.AGENT))
+
+
+class UnindexedTranscript(msgspec.Struct, frozen=True):
+    """A transcript with lines that are not indexed yet; offsets in bytes."""
+
+    file_id: int
+    path: str  # below projects/
+    kind: FileKind
+    start: int  # how far it is indexed
+    read_to: int  # how far the store has read it
+    anchor: str  # of the store's reading: another one means that the file was rewritten
+    at: int  # ms since 1970; of the last line before `start`
+
+
+class TurnPlace(msgspec.Struct, frozen=True):
+    offset: int  # of its line, in bytes
+    at: int  # ms since 1970; of a line before it where its own says nothing, 0 if none does
+    """To the second, where it is read from the store."""
+    role: TurnRole
+
+
+class TurnBlock(msgspec.Struct, frozen=True):
+    turns: tuple[TurnPlace, ...]
+    chars: int
+    words: str  # each once, separated by blanks
+
+
+def encode_places(turns: Sequence[TurnPlace]) -> bytes:
+    """Encode places as differences, which are small: about 8 bytes for each."""
+    numbers: list[int] = []
+    offset = at = 0
+    for turn in turns:
+        second = turn.at // 1000
+        numbers += (turn.offset - offset, second - at, _ROLES.index(turn.role))
+        offset, at = turn.offset, second
+    return msgspec.msgpack.encode(numbers)
+
+
+def decode_places(data: bytes) -> Iterator[TurnPlace]:
+    numbers = iter(msgspec.msgpack.decode(data, type=list[int]))
+    offset = at = 0
+    for more, later, role in zip(numbers, numbers, numbers, strict=True):
+        offset, at = offset + more, at + later
+        yield TurnPlace(offset, 1000 * at, _ROLES[role])
+
+
+def unindexed_transcripts(writer: Writer, limit: int) -> list[UnindexedTranscript]:
+    """List transcripts with lines that are not indexed, the newest first."""
+    sql = """SELECT f.file_id, f.path, f.kind, COALESCE(s.offset, 0) AS start,
+            f.offset AS read_to, f.anchor, COALESCE(s.at, 0) AS at
+        FROM file f LEFT JOIN searched_file s USING (file_id)
+        WHERE f.gone = 0 AND f.kind IN (?, ?) AND f.offset > COALESCE(s.offset, 0)
+        ORDER BY f.mtime_ns DESC, f.path LIMIT ?"""
+    rows = fetch_records(UnindexedTranscript, writer.connection, sql, [*_INDEXED_KINDS, limit])
+    return [replace(row, kind=FileKind(row.kind)) for row in rows]
+
+
+def save_blocks(
+    writer: Writer, source: UnindexedTranscript, blocks: Iterable[TurnBlock], end: int, at: int
+) -> bool:
+    """Store blocks and how far they reach, in one transaction.
+
+    Returns False, and stores nothing, if the file was rewritten or another ctxtop indexed it.
+    """
+    db = writer.connection
+    with writer.transaction():
+        row = db.execute(
+            "SELECT f.anchor, f.offset, f.gone, COALESCE(s.offset, 0)"
+            " FROM file f LEFT JOIN searched_file s USING (file_id) WHERE file_id = ?",
+            [source.file_id],
+        ).fetchone()
+        if row is None or tuple(row) != (source.anchor, source.read_to, 0, source.start):
+            return False
+        for block in blocks:
+            latest = max(turn.at for turn in block.turns)
+            block_id = db.execute(
+                "INSERT INTO searched_block (file_id, at, chars, turns) VALUES (?, ?, ?, ?)",
+                [source.file_id, latest, block.chars, encode_places(block.turns)],
+            ).lastrowid
+            db.execute(
+                "INSERT INTO search_fts (rowid, words) VALUES (?, ?)", [block_id, block.words]
+            )
+        db.execute(
+            "INSERT OR REPLACE INTO searched_file (file_id, offset, at) VALUES (?, ?, ?)",
+            [source.file_id, end, at],
+        )
+    return True
+
+
+def remove_stale_blocks(writer: Writer) -> None:
+    """Take out the turns of deleted transcripts, and the whole index if it is outdated.
+
+    Words of blocks that are gone stay in the index, where no query finds them, until it is built
+    again.
+    """
+    db = writer.connection
+    rules = db.execute("SELECT value FROM about WHERE key = 'search_rules'").fetchone()
+    if rules is None or rules[0] != SEARCH_RULES or _is_wasteful(writer):
+        _clear_index(writer)
+        return
+    gone = "SELECT f.file_id FROM file f JOIN searched_file s USING (file_id) WHERE f.gone"
+    if db.execute(f"{gone} LIMIT 1").fetchone():
+        with writer.transaction():
+            db.execute(f"DELETE FROM searched_block WHERE file_id IN ({gone})")
+            db.execute(f"DELETE FROM searched_file WHERE file_id IN ({gone})")
+
+
+def _is_wasteful(writer: Writer) -> bool:
+    """Whether the index has far more blocks than a new one would.
+
+    Those of rewritten transcripts are dead, and a session that is watched adds small ones.
+    """
+    ever = "SELECT seq FROM sqlite_sequence WHERE name = 'searched_block'"
+    row = writer.connection.execute(ever).fetchone()
+    if row is None or row[0] < MIN_WASTED_BLOCKS:
+        return False
+    needed = f"""SELECT COALESCE(SUM(blocks), 0) FROM (
+        SELECT 1 + SUM(chars) / {BLOCK_CHARS} AS blocks FROM searched_block GROUP BY file_id)"""
+    blocks = int(writer.connection.execute(needed).fetchone()[0])
+    return bool(row[0] > MAX_BLOCKS_RATIO * blocks + MIN_WASTED_BLOCKS)
+
+
+def _clear_index(writer: Writer) -> None:
+    db = writer.connection
+    with writer.transaction():
+        for statement in (
+            "DELETE FROM searched_file",
+            "DELETE FROM searched_block",
+            "DELETE FROM sqlite_sequence WHERE name = 'searched_block'",
+            "INSERT INTO search_fts (search_fts) VALUES ('delete-all')",
+            "DELETE FROM about WHERE key = 'search_seconds'",
+        ):
+            db.execute(statement)
+        db.execute("INSERT OR REPLACE INTO about VALUES ('search_rules', ?)", [SEARCH_RULES])
+
+
+def add_indexing_time(writer: Writer, seconds: float) -> None:
+    """Add to the time that indexing took since the index was last built from nothing."""
+    with writer.transaction():
+        writer.connection.execute(
+            "INSERT INTO about VALUES ('search_seconds', ?) ON CONFLICT (key)"
+            " DO UPDATE SET value = CAST(value AS REAL) + CAST(excluded.value AS REAL)",
+            [f"{seconds:.3f}"],
+        )
+
+
+def merge_index(writer: Writer) -> None:
+    """Join the index's pieces: it gets smaller, and prefixes are found sooner."""
+    with writer.transaction():
+        writer.connection.execute("INSERT INTO search_fts (search_fts) VALUES ('optimize')")
