@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..measure.composition import describe_input
+from ..model.filter_language import fold_text
 from ..transcript.conversation import (
     ConversationMessage,
     Entry,
@@ -22,7 +23,6 @@ from ..transcript.conversation import (
     group_messages,
 )
 from .artifacts import Artifacts, collect_artifacts, follow_artifacts, split_retained_and_lost
-from ..model.filter_language import fold_text
 
 MAX_LINES: Final = 4_000  # of either text: difflib takes a second for them
 MAX_WORDS: Final = 400  # of either line; in longer ones the whole line counts as changed

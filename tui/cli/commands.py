@@ -22,6 +22,7 @@ from . import (  # noqa: F401 -- these add their commands to the registry
     recover_command,
     result_tables,
     saves_command,
+    search_command,
     session_commands,
     summaries_command,
 )

@@ -37,6 +37,7 @@ ANSI_COLOURS: Final = {
     "quiet": "2",
     "ok": "32",
     "bad": "31",
+    "bold": "1",
 }
 
 _LINE_BREAKS: Final = {ord("\n"): " ", ord("\t"): " "}

@@ -37,7 +37,12 @@ from ...core.store.config_records import (
     SettingsFileRecord,
 )
 from ...core.store.database import StoreError
-from ...core.store.queries import config_queries, log_queries, session_queries
+from ...core.store.queries import (
+    config_queries,
+    log_queries,
+    search_queries,
+    session_queries,
+)
 from ...core.store.queries.log_queries import LogPartRow
 from ...core.store.readers import fleet_reader
 from ...core.store.readers.saves_reader import read_saves
@@ -110,6 +115,7 @@ def _content_checks(db: sqlite3.Connection, places: Places) -> Iterator[DoctorCh
     policies = PolicyFiles(places.policy)
     policies.refresh(config_queries.project_roots(db))
     yield _store_check(places.store, db)
+    yield _search_index_check(db)
     yield _bad_lines_check(db)
     yield _orphans_check(db)
     yield _unknown_types_check(db)
@@ -167,6 +173,19 @@ def _store_check(path: Path, db: sqlite3.Connection) -> DoctorCheck:
     if around & 0o022 and not around & stat.S_ISVTX:
         return failed("store", detail, f"others can replace it: chmod 700 {path.parent}")
     return passed("store", detail)
+
+
+def _search_index_check(db: sqlite3.Connection) -> DoctorCheck:
+    progress, index = search_queries.search_progress(db), search_queries.search_index_size(db)
+    share = f" ({100 * index.size / index.chars:.1f} %)" if index.chars else ""
+    detail = (
+        f"{progress.indexed:,} of {plural(progress.total, 'transcript')},"
+        f" {index.size:,} bytes for {plural(index.chars, 'character')}{share},"
+        f" built in {index.seconds:.1f} s"
+    )
+    if progress.is_complete:
+        return passed("search index", detail)
+    return noted("search index", detail, "`ctxtop search` and the dashboard complete it")
 
 
 def _bad_lines_check(db: sqlite3.Connection) -> DoctorCheck:

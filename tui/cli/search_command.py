@@ -1,0 +1,163 @@
+"""`ctxtop search`: find prompts and answers of all sessions."""
+
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import click
+from rich.cells import cell_len, set_cell_size
+
+from ...collectors.claude_code.collector_thread import Collector
+from ...collectors.claude_code.turn_finder import SearchHit, SearchResults, search_turns
+from ...core.model.session import Session
+from ...core.store.queries.search_queries import SearchProgress
+from ...core.store.readers import fleet_reader
+from ...core.transcript.sanitize import one_line
+from ...core.transcript.turn_search import TurnQuery, parse_turn_query
+from ..text.formats import date_time, fit_left
+from .command_errors import print_error
+from .command_options import options_of, store_command
+from .command_store import StoreSnapshot, open_snapshot
+from .json_records import Record, record_of
+from .printing import COLUMN_GAP, paint, print_result, terminal_width
+
+DEFAULT_LIMIT: Final = 50
+PROGRESS_AFTER_S: Final = 1.0
+
+
+@store_command()
+@click.argument("words", nargs=-1, required=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10_000),
+    default=DEFAULT_LIMIT,
+    show_default=True,
+    help="Show at most this many.",
+)
+def search(context: click.Context, *, words: tuple[str, ...], limit: int) -> int:
+    """Find prompts and answers of all sessions and agents. Newest first.
+
+    WORDS must all be there: words, "a phrase", !not. The last word may be a beginning. Filters:
+    project:NAME, since:7d, role:prompt, role:answer, role:agent, session:ID.
+    """
+    typed = " ".join(words)
+    query = parse_turn_query(typed, time.time_ns() // 1_000_000)
+    if query.problems or query.is_empty:
+        problem = " ".join(query.problems) or "there is no word in the query"
+        raise click.UsageError(problem, context)
+    options = options_of(context)
+    scan = partial(Collector.scan_and_index_turns, report=_ProgressLine().show)
+    with open_snapshot(options, scan) as snapshot:
+        found = search_turns(
+            snapshot.db,
+            snapshot.places.folder.projects,
+            query,
+            _project_names(snapshot, query),
+            limit,
+        )
+        _report_incomplete(found, limit)
+        return print_result(
+            context,
+            [_hit_record(snapshot, hit) for hit in found.hits],
+            lambda: _hit_lines(snapshot, found.hits),
+            f"nothing matches {typed!r} in {snapshot.places.config_dir}",
+        )
+
+
+class _ProgressLine:
+    """One line of a terminal, if indexing takes long enough to wonder."""
+
+    def __init__(self) -> None:
+        self._began: float | None = None
+
+    def show(self, progress: SearchProgress) -> None:
+        now = time.monotonic()
+        self._began = self._began or now
+        if now - self._began < PROGRESS_AFTER_S or not sys.stderr.isatty():
+            return
+        end = "\r\x1b[K" if progress.is_complete else ""
+        line = f"indexing {progress.indexed:,} of {progress.total:,}"
+        print(f"\r{line}{end}", end="", file=sys.stderr, flush=True)
+
+
+def _project_names(snapshot: StoreSnapshot, query: TurnQuery) -> dict[str, str]:
+    if not (query.projects or query.sessions):
+        return {}
+    return {each.session_id: each.project for each in snapshot.sessions()}
+
+
+def _report_incomplete(found: SearchResults, limit: int) -> None:
+    progress = found.progress
+    if not progress.is_complete:
+        indexed = f"only {progress.indexed:,} of {progress.total:,} transcripts are indexed"
+        print_error(f"{indexed}; without --no-scan all are")
+    if found.is_cut and len(found.hits) == limit:
+        print_error(f"the newest {limit:,}; --limit shows more")
+    elif found.is_cut:
+        print_error("too many turns to read them all: add words, since: or project:")
+
+
+def _hit_record(snapshot: StoreSnapshot, hit: SearchHit) -> Record:
+    return {
+        **record_of(hit, "session_id agent_id role at"),
+        "transcript_path": str(snapshot.places.folder.projects / hit.path),
+        **record_of(hit, "byte_offset=offset uuid snippet=excerpt.text matches=excerpt.matches"),
+    }
+
+
+_TIME_CELLS: Final = 16
+_ROLE_CELLS: Final = 6
+_MIN_TITLE_CELLS: Final = 10
+_MAX_TITLE_CELLS: Final = 32
+_MIN_SNIPPET_CELLS: Final = 48
+
+
+def _hit_lines(snapshot: StoreSnapshot, hits: Sequence[SearchHit]) -> list[str]:
+    if not hits:
+        return []
+    short_ids, titles = snapshot.short_ids(), _session_titles(snapshot, hits)
+    id_cells = max(cell_len(short_ids.get(hit.session_id, hit.session_id)) for hit in hits)
+    other = _TIME_CELLS + _ROLE_CELLS + id_cells + 4 * len(COLUMN_GAP)
+    room = terminal_width() - other
+    title_cells = min(max(room - _MIN_SNIPPET_CELLS, _MIN_TITLE_CELLS), _MAX_TITLE_CELLS)
+    snippet_cells = max(room - title_cells, _MIN_TITLE_CELLS)
+
+    def line(time_text: str, role: str, title: str, session_id: str) -> str:
+        cells = (
+            fit_left(time_text, _TIME_CELLS),
+            fit_left(role, _ROLE_CELLS),
+            fit_left(title, title_cells),
+            fit_left(session_id, id_cells),
+        )
+        return COLUMN_GAP.join(cells) + COLUMN_GAP
+
+    lines = [paint(f"{line('TIME', 'ROLE', 'SESSION', 'ID')}SNIPPET", "quiet")]
+    for hit in hits:
+        session_id = short_ids.get(hit.session_id, hit.session_id)
+        title = titles.get(hit.session_id, "")
+        head = line(date_time(hit.at), hit.role.value, title, session_id)
+        lines.append(head + _snippet(hit, snippet_cells))
+    return lines
+
+
+def _session_titles(snapshot: StoreSnapshot, hits: Sequence[SearchHit]) -> dict[str, str]:
+    sessions: list[Session] = fleet_reader.read_sessions(
+        snapshot.db, snapshot.now_ms, {hit.session_id for hit in hits}, snapshot.policies
+    )
+    return {each.session_id: one_line(each.title) for each in sessions}
+
+
+def _snippet(hit: SearchHit, cells: int) -> str:
+    """Cut the excerpt at its end, with its matches in bold where a terminal shows that."""
+    text = hit.excerpt.text
+    if cell_len(text) > cells:
+        text = f"{set_cell_size(text, cells - 1).rstrip()}…"
+    parts, place = [], 0
+    for begin, end in hit.excerpt.matches:
+        if begin >= len(text):
+            break
+        parts += [text[place:begin], paint(text[begin:end], "bold")]
+        place = end
+    return "".join([*parts, text[place:]])
