@@ -258,6 +258,10 @@ class CtxtopApp(NavigationApp):
         self.notifier.log_resolved(event.place)
         self.fleet.resolve_problem(event.place)
 
+    @on(messages.OpenConversation)
+    def _open_conversation(self, event: messages.OpenConversation) -> None:
+        self.open_conversation(event.session_id, event.agent_id, event.line_offset)
+
     @on(messages.FeedStopped)
     def _show_stop(self) -> None:
         self.notifier.log_feed_stopped()

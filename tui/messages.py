@@ -100,5 +100,14 @@ class ProblemResolved(Message):
     place: str
 
 
+@dataclass
+class OpenConversation(Message):
+    """Show the conversation of a session, or of one of its agents, at a line of its transcript."""
+
+    session_id: str
+    agent_id: str | None
+    line_offset: int | None  # bytes before the line; None is the end
+
+
 class FeedStopped(Message):
     """A thread of the feed has ended: the data is no longer updated."""

@@ -45,6 +45,12 @@ def _summaries_page(app: NavigationApp) -> Page:
     return SummariesScreen(app.places.store, app.current_session)
 
 
+def _search_page(_app: NavigationApp) -> Page:
+    from .screens.search.search_screen import SearchScreen
+
+    return SearchScreen()
+
+
 def _compact_page(app: NavigationApp) -> Page | None:
     from .screens.compact.compact_screen import CompactScreen
 
@@ -101,6 +107,7 @@ def _doctor_page(_app: NavigationApp) -> Page:
 ROUTES: Final = (
     Route("agents_page", "A", "Agents", "agents, their types, reviewers' findings", _agents_page),
     Route("summaries", "S", "Summaries", "search results, summaries and plans", _summaries_page),
+    Route("search", "F", "Search", "search the prompts and answers of all sessions", _search_page),
     Route("compact", "c", "Compact", "plan a compaction of this session", _compact_page),
     Route("recover", "r", "Recover", "repair a session that is too long", _recover_page),
     Route("receipts", "R", "Receipts", "all changes, and undo", _receipts_page),
@@ -238,6 +245,17 @@ class NavigationApp(Dashboard):
         from .screens.agents.agents_screen import AgentScreen
 
         self.push_screen(AgentScreen(agent, title, self.size.width, self.now_ms()))
+
+    def open_conversation(
+        self, session_id: str, _agent_id: str | None, _line_offset: int | None
+    ) -> None:
+        """Open the page of the session."""
+        sessions = self.view.sessions if self.view else ()
+        session = next((each for each in sessions if each.session_id == session_id), None)
+        if session is None:
+            self.notify("this session is not known: its folder was not read", markup=False)
+        else:
+            self.open_session(session)
 
     def open_session(self, session: Session) -> None:
         from .screens.session.session_screen import SessionScreen

@@ -251,6 +251,8 @@ class FilteredPage(Page):
         bind("slash", "filter", "Filter", "show what has these words", "filter", key_display="/")
     ]
 
+    KEEPS_BAR: ClassVar[bool] = False  # shows the bar while there are no words
+
     words: reactive[str] = reactive("")
 
     @on(Rows.RoomChanged)
@@ -291,7 +293,7 @@ class FilteredPage(Page):
     @on(FilterBar.Done)
     def _leave_bar(self) -> None:
         self.focus_list()
-        self.query_one(FilterBar).display = bool(self.words)
+        self.query_one(FilterBar).display = self.KEEPS_BAR or bool(self.words)
 
     @on(FilterBar.Cleared)
     def _clear_bar(self) -> None:

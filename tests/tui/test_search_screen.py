@@ -1,0 +1,95 @@
+"""The search page: what is typed is found, highlighted and opened, and the index is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ctxtop.collectors.claude_code.search_jobs import SearchIndexJob
+from ctxtop.core.store.writer import Writer
+from ctxtop.tui.messages import OpenConversation
+from ctxtop.tui.screens.search.search_screen import EMPTY_TEXT, SearchScreen
+from ctxtop.tui.screens.session.session_screen import SessionScreen
+from ctxtop.tui.widgets.controls import FilterBar, FilterInput
+from ctxtop.tui.widgets.row_list import RowList
+
+from .support import Stage, opened
+
+if TYPE_CHECKING:
+    import pytest
+
+    from .support import Opened
+
+
+def index(stage: Stage) -> None:
+    """Index what the dashboard has scanned; it begins by itself some seconds later."""
+    writer = Writer(stage.places.store)
+    try:
+        SearchIndexJob(stage.places.folder.projects, writer).run_all()
+    finally:
+        writer.close()
+
+
+async def open_search(it: Opened, stage: Stage) -> SearchScreen:
+    await it.until(lambda: it.app.view and it.app.view.scanned)
+    index(stage)
+    await it.press("F")
+    await it.until(lambda: isinstance(it.app.screen, SearchScreen))
+    screen = it.app.screen
+    assert isinstance(screen, SearchScreen)
+    return screen
+
+
+def rows(screen: SearchScreen) -> list[str]:
+    return [row.content.plain for row in screen.query_one(RowList).shown]
+
+
+async def test_what_is_typed_is_found_and_opened(
+    demo: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[OpenConversation] = []
+    async with opened(demo) as it:
+        screen = await open_search(it, demo)
+        monkeypatch.setattr(
+            it.app, "open_conversation", lambda *words: asked.append(OpenConversation(*words))
+        )
+        assert EMPTY_TEXT in it.words
+        assert isinstance(it.app.focused, FilterInput)
+        await it.press(*"wish")
+        await it.until(
+            lambda: rows(screen) and all("wish" in each.lower() for each in rows(screen))
+        )
+        styles = {str(span.style) for span in screen.query_one(RowList).shown[0].content.spans}
+        assert any("$level-notice" in style for style in styles)
+        await it.press("space")
+        await it.until(lambda: not rows(screen))
+        assert "Nothing matches “wish”." in it.words
+        await it.press("backspace", "enter")
+        await it.until(lambda: rows(screen))
+        await it.press("enter")
+        await it.until(lambda: asked)
+        hit = screen._hits[screen.query_one(RowList).key or ""]
+        assert (asked[0].session_id, asked[0].line_offset) == (hit.session_id, hit.offset)
+        await it.press("escape")
+        await it.until(lambda: not rows(screen))
+        assert screen.query_one(FilterBar).display
+        await it.press("escape")
+        assert it.app.screen is it.app.fleet
+
+
+async def test_a_hit_opens_the_page_of_its_session(demo: Stage) -> None:
+    async with opened(demo) as it:
+        screen = await open_search(it, demo)
+        await it.press(*"wish")
+        await it.until(lambda: rows(screen))
+        await it.press("enter", "enter")
+        await it.until(lambda: isinstance(it.app.screen, SessionScreen))
+
+
+async def test_an_unknown_filter_and_an_unfinished_index_are_told(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await it.until(lambda: it.app.view and it.app.view.scanned)
+        await it.press("F")
+        await it.until(lambda: isinstance(it.app.screen, SearchScreen))
+        await it.until(lambda: "indexing 0 of " in it.words)
+        await it.press(*"lvel:high")
+        await it.until(lambda: 'unknown filter "lvel:". Use project:, since:' in it.words)

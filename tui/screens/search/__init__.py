@@ -1,0 +1,1 @@
+"""The search page: prompts and answers of all sessions."""

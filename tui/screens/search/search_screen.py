@@ -1,0 +1,207 @@
+"""The search page: finds prompts and answers while one types, and opens them."""
+
+import sqlite3
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, Final
+
+from textual import on
+from textual.binding import BindingType
+from textual.content import Content
+from textual.widget import Widget
+
+from ....collectors.claude_code.turn_finder import SearchHit, SearchResults, search_turns
+from ....core.model.problem import Problem
+from ....core.model.session import Session
+from ....core.transcript.sanitize import one_line
+from ....core.transcript.turn_search import TurnQuery, TurnRole, parse_turn_query
+from ...keymap import bind, bind_hidden
+from ...messages import FleetView, OpenConversation
+from ...text.formats import fit_left, fit_right, local_time
+from ...widgets.controls import FilterBar
+from ...widgets.row_list import LazyRow, RowList
+from ..page import FilteredPage, RefreshingQuery
+from ..summaries.summary_screen import HIT_STYLE
+
+CRUMB: Final = "search"
+PLACEHOLDER: Final = 'words "a phrase" -not project: since:7d role:prompt session:'
+MAX_HITS: Final = 100  # nobody reads further: another word finds less
+INDEXING_REFRESH_S: Final = 1.0  # between two searches while transcripts are being indexed
+
+EMPTY_TEXT: Final = "Type words to search the prompts and answers of all sessions."
+_ROLE_STYLES: Final = {
+    TurnRole.PROMPT: "$level-calm",
+    TurnRole.ANSWER: "$accent",
+    TurnRole.AGENT: "$level-notice",
+}
+
+
+class SearchScreen(FilteredPage):
+    CSS_PATH = "search.tcss"
+    KEEPS_BAR = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        bind(
+            "slash",
+            "filter",
+            "Search",
+            "search: words, phrases, -not, project: since: role: session:",
+            "filter",
+            key_display="/",
+        ),
+        bind_hidden("y", "copy", "Copy", "copy the excerpt", "copy"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__(CRUMB)
+        self._sessions: dict[str, Session] = {}
+        self._results: SearchResults | None = None
+        self._hits: dict[str, SearchHit] = {}  # by row key
+        self._problem = ""
+        self._query: Final = RefreshingQuery(self, self._make_query, self._take_results)
+
+    def compose_page(self) -> Iterable[Widget]:
+        yield FilterBar(PLACEHOLDER)
+        yield RowList(id="hits", number="", name="Search")
+
+    def on_mount(self) -> None:
+        self.action_filter()
+        self._draw_results()
+        self._query.refresh_now()
+        self.set_interval(INDEXING_REFRESH_S, self._refresh_while_indexing)
+
+    @property
+    def _list(self) -> RowList:
+        return self.query_one(RowList)
+
+    def show_view(self, view: FleetView) -> None:
+        """Search again: a conversation may have grown."""
+        self._sessions = {each.session_id: each for each in view.sessions}
+        self._query.refresh_soon()
+
+    def _refresh_while_indexing(self) -> None:
+        if self._results is not None and not self._results.progress.is_complete:
+            self._query.refresh_soon()
+
+    @on(FilterBar.Typed)
+    def _search_typed(self) -> None:
+        self._query.refresh_now()
+
+    def draw(self) -> None:
+        if self.is_attached:
+            self._draw_results()
+
+    # The search, in the lookup thread: while one runs, only the last words wait.
+
+    def _make_query(self) -> Callable[[sqlite3.Connection], SearchResults]:
+        # Not `words`, which have no blank at their end: it completes the last word.
+        query = parse_turn_query(self.query_one(FilterBar).value, self.app.now_ms())
+        projects = {each.session_id: each.project for each in self._sessions.values()}
+        # Without words it only tells how complete the index is.
+        limit = 0 if query.is_empty or query.problems else MAX_HITS
+        folder = self.app.places.folder.projects
+        return partial(_search, folder=folder, query=query, projects=projects, limit=limit)
+
+    def _take_results(self, found: SearchResults | Problem) -> None:
+        if isinstance(found, SearchResults):
+            self._results, self._problem = found, ""
+        else:
+            self._problem = one_line(str(found))
+        self._draw_results()
+
+    def show_problem(self, words: str) -> None:
+        self._problem = words
+        self._draw_results()
+
+    # The list.
+
+    def _draw_results(self) -> None:
+        found, pane = self._results, self._list
+        hits = found.hits if found else ()
+        self._hits = {f"{hit.path}:{hit.offset}": hit for hit in hits}
+        width, now_ms = pane.row_width, self.app.now_ms()
+        pane.empty = self._empty_text()
+        pane.show_rows(
+            [
+                _hit_row(key, hit, self._sessions.get(hit.session_id), width, now_ms)
+                for key, hit in self._hits.items()
+            ]
+        )
+        self._draw_titles()
+
+    def _empty_text(self) -> str:
+        found = self._results
+        if self._problem:
+            return self._problem
+        if found is None or found.query.is_empty:
+            return EMPTY_TEXT
+        return f"Nothing matches “{one_line(self.words)}”."
+
+    def _draw_titles(self) -> None:
+        found = self._results
+        errors = found.query.problems if found else ()
+        self.query_one(FilterBar).show_error(one_line(" ".join(errors)))
+        if found is None:
+            return
+        more = "+" if found.is_cut and found.hits else ""
+        count = f" · {len(found.hits):,}{more}" if not found.query.is_empty else ""
+        progress = found.progress
+        indexing = f"indexing {progress.indexed:,} of {progress.total:,}"
+        subtitle = "" if progress.is_complete else indexing
+        self._list.set_titles(Content(f"Search{count}"), Content(subtitle))
+
+    # Keys.
+
+    def action_filter(self) -> None:
+        self.query_one(FilterBar).open(self.words)
+
+    def focus_list(self) -> None:
+        self._list.rows.focus()
+
+    def clear_filters(self) -> None:
+        super().clear_filters()
+        self.query_one(FilterBar).set_words("")
+        self._query.refresh_now()
+
+    @on(RowList.Opened)
+    def _open(self, opened: RowList.Opened) -> None:
+        hit = self._hits.get(opened.key)
+        if hit is not None:
+            self.post_message(OpenConversation(hit.session_id, hit.agent_id, hit.offset))
+
+    def action_copy(self) -> None:
+        hit = self._hits.get(self._list.key or "")
+        if hit is not None:
+            self.app.copy(hit.excerpt.text, "the excerpt")
+
+
+def _search(
+    db: sqlite3.Connection, *, folder: Path, query: TurnQuery, projects: dict[str, str], limit: int
+) -> SearchResults:
+    return search_turns(db, folder, query, projects, limit)
+
+
+_TIME_CELLS: Final = 12
+_ROLE_CELLS: Final = 6
+_INDENT: Final = "  "
+
+
+def _hit_row(key: str, hit: SearchHit, session: Session | None, width: int, now_ms: int) -> LazyRow:
+    title = session.title if session else hit.session_id[:8]
+    where = one_line(f"{title} · {session.project}" if session else title)
+    look = (hit, where, width, local_time(hit.at, now_ms))
+    return LazyRow(key, look, partial(_hit_lines, hit, where, width, now_ms), height=2)
+
+
+def _hit_lines(hit: SearchHit, where: str, width: int, now_ms: int) -> Content:
+    room = max(0, width - _TIME_CELLS - _ROLE_CELLS - 2)
+    head = Content.assemble(
+        (fit_right(local_time(hit.at, now_ms), _TIME_CELLS), "$quiet"),
+        (f" {fit_left(hit.role.value, _ROLE_CELLS)} ", _ROLE_STYLES[hit.role]),
+        (fit_left(where, room), "bold"),
+    )
+    excerpt = Content.styled(hit.excerpt.text, "$foreground")
+    for begin, end in hit.excerpt.matches:
+        excerpt = excerpt.stylize(HIT_STYLE, begin, end)
+    cells = max(0, width - len(_INDENT))
+    return Content("\n").join([head, Content(_INDENT) + excerpt.truncate(cells, ellipsis=True)])
