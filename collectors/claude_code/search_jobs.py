@@ -43,12 +43,14 @@ class SearchIndexJob:
         self._needs_merge = False
 
     def run(self, seconds: float = INDEX_BUDGET_S) -> bool:
-        """Index for about `seconds`; False if nothing is left for now."""
+        """Index at least a block, for about `seconds`; False if nothing is left for now."""
         began = time.monotonic()
         if not self._waiting and not self._list_files(began):
             return False
-        while self._waiting and time.monotonic() < began + seconds:
+        while self._waiting:
             self._index(self._waiting.pop(0), began + seconds)
+            if time.monotonic() >= began + seconds:
+                break
         search_index.add_indexing_time(self._writer, time.monotonic() - began)
         return True
 
