@@ -186,6 +186,12 @@ class _FolderWatch:
         self.collector.post_scan_jobs.report_compactions()
         self.collector.post_scan_jobs.measure_saves()
 
+    def _run_idle_jobs(self) -> None:
+        jobs, age_s = self.collector.post_scan_jobs, time.monotonic() - self.began
+        is_indexing = age_s >= INDEX_AFTER_S and jobs.search_index.run()
+        if age_s >= CALIBRATE_AFTER_S and not is_indexing:
+            jobs.calibrate()
+
     def _watched_folders(self) -> dict[Path, int]:
         # By inode: a folder that is removed and made again must be watched anew.
         places = (self.folder.projects, self.folder.sessions, self.collector.logs.folder)
@@ -201,11 +207,7 @@ class _FolderWatch:
                 self.run_jobs()
                 if self.automation_allowed is not None and self.automation_allowed.is_set():
                     self.collector.post_scan_jobs.automation.tick()
-                age_s = time.monotonic() - self.began
-                if age_s >= INDEX_AFTER_S and self.collector.post_scan_jobs.search_index.run():
-                    continue
-                if age_s >= CALIBRATE_AFTER_S:
-                    self.collector.post_scan_jobs.calibrate()
+                self._run_idle_jobs()
                 if self._watched_folders() != places:
                     return
         except FileNotFoundError:

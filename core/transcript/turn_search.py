@@ -48,8 +48,22 @@ _IDEOGRAPH: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _LETTER: Final = rf"[^\W_{_IDEOGRAPH}]"
 _TERM: Final = re.compile(f"[{_IDEOGRAPH}]|{_LETTER}+")
 
-_HAS_OTHER_SPELLING: Final = re.compile(rb"\\u|[\xc3-\xcd]|\xe1[\xb8-\xbb]|\xe2\x84")
-"""Escapes in JSON, and in UTF-8 the letters that are folded to those of ASCII."""
+_ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)  # in JSON
+_FOLDED_LETTERS: Final = bytes([*range(0xC3, 0xCE), 0xE1])
+"""In UTF-8, the first bytes of letters with accents, which are folded to those of ASCII."""
+_FOLDED_SIGNS: Final = b"\xe2\x84"  # the same for Kelvin and Ångström
+
+
+def _has_other_spelling(line: bytes) -> bool:
+    """Whether a line of JSON may have a word of ASCII in other bytes than those of the word."""
+    if not line.isascii():
+        has_accents = len(line.translate(None, _FOLDED_LETTERS)) < len(line)
+        if has_accents or _FOLDED_SIGNS in line:
+            return True
+    return b"\\u" in line and b"u" in _ESCAPE.findall(line)
+
+
+_BETWEEN_WORDS: Final = rb"(?:\\[nrtbf]|[^a-z0-9])*"  # in a line of JSON without such spellings
 
 
 def searched_text(entry: Entry) -> str:
@@ -125,15 +139,18 @@ class TurnQuery(msgspec.Struct, frozen=True, dict=True):
 
     def may_match(self, line: bytes) -> bool:
         """Whether a transcript's line may match: decoding and redacting it takes far longer."""
-        if _HAS_OTHER_SPELLING.search(line):
+        if _has_other_spelling(line):
             return True
         folded = line.lower()
-        return all(word in folded for word in self._ascii_words)
+        return all(pattern.search(folded) for pattern in self._line_patterns)
 
     @cached_property
-    def _ascii_words(self) -> tuple[bytes, ...]:
-        words = (word for term in self.terms for word in term.words)
-        return tuple(word.encode() for word in words if word.isascii())
+    def _line_patterns(self) -> tuple[re.Pattern[bytes], ...]:
+        words = (term.words for term in self.terms if all(word.isascii() for word in term.words))
+        return tuple(
+            re.compile(_BETWEEN_WORDS.join(re.escape(word.encode()) for word in each))
+            for each in words
+        )
 
     def has_terms(self, text: str) -> bool:
         folded = fold_text(text)

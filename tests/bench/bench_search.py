@@ -30,6 +30,7 @@ from . import heavy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from sqlite3 import Connection
 
 MEGABYTES: Final = 350
 WHOLE_MEGABYTES: Final = 1_240
@@ -92,22 +93,26 @@ def measure(root: Path, work: Path) -> bool:
         most = 0.0
         for name, queries in kinds_of_queries(texts):
             spans = [_time_search(db, root, typed) for typed in queries]
-            slowest = statistics.quantiles(spans, n=20)[-1]
-            most = max(most, slowest)
-            found = sum(
-                1 for _ in find_blocks(db, parse_turn_query(queries[0], 0).fts_match, None, None)
-            )
+            wall, cpu = _p95([each[0] for each in spans]), _p95([each[1] for each in spans])
+            most = max(most, cpu)
+            match = parse_turn_query(queries[0], 0).fts_match
+            found = sum(1 for _ in find_blocks(db, match, None, None))
             print(
-                f"  {name:<26} median {statistics.median(spans):6.1f} ms, p95 {slowest:6.1f} ms"
-                f"   ({queries[0]!r}: {found:,} blocks)"
+                f"  {name:<24} median {statistics.median(each[0] for each in spans):5.1f} ms,"
+                f" p95 {wall:6.1f} ms (CPU {cpu:6.1f} ms)   {queries[0]!r}: {found:,} blocks"
             )
     return most < BUDGET_MS and share <= BUDGET_SHARE
 
 
-def _time_search(db: object, root: Path, typed: str) -> float:
-    start = time.perf_counter()
-    search_turns(db, root / "projects", parse_turn_query(typed, 0), {}, RESULTS)  # type: ignore[arg-type]
-    return (time.perf_counter() - start) * 1000
+def _p95(spans: list[float]) -> float:
+    return statistics.quantiles(spans, n=20)[-1]
+
+
+def _time_search(db: Connection, root: Path, typed: str) -> tuple[float, float]:
+    """Search once; return wall and CPU time in ms, which differ on a busy machine."""
+    start, began = time.perf_counter(), time.process_time()
+    search_turns(db, root / "projects", parse_turn_query(typed, 0), {}, RESULTS)
+    return (time.perf_counter() - start) * 1000, (time.process_time() - began) * 1000
 
 
 def kinds_of_queries(texts: list[str]) -> Iterator[tuple[str, list[str]]]:

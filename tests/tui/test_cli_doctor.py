@@ -109,6 +109,7 @@ def test_all_is_well(scanned: Places) -> None:
         "watching",
         "clock",
         "store",
+        "search index",
         "bad lines",
         "orphans",
         "unknown types",

@@ -107,7 +107,7 @@ def test_what_is_no_key_is_a_notice_of_the_policy(said: str) -> None:
 
 
 async def test_a_changed_key_works_and_is_shown_in_footer_and_help(demo: Stage) -> None:
-    async with opened(staged(demo, sort="f6", theme="f5")) as it:
+    async with opened(staged(demo, sort="f6", theme="f5"), (120, 50)) as it:
         assert "f6 Sort" in it.lines[-1]
         await it.press("s")
         assert it.app.fleet.arrangement.order.value == "need"
