@@ -73,6 +73,7 @@ class Feed:
         self._policy_files: PolicyFiles | None = None
         self._lag_s: float | None = None
         self._scanned = False
+        self._has_hidden_commit = False  # of ours, since the change number was last checked
         self._threads: Final = [
             threading.Thread(target=self._run, args=(work,), name=f"ctxtop {name}", daemon=True)
             for name, work in (("collector", self._collect), ("reader", self._read))
@@ -125,6 +126,9 @@ class Feed:
 
     def on_change(self, change: StoredChange) -> None:
         with self._lock:
+            if not change.is_shown:
+                self._has_hidden_commit = True
+                return
             if self._changed is not None:
                 self._changed |= change.session_ids
             # The lag of what was written while no ctxtop ran means nothing.
@@ -232,7 +236,8 @@ class Feed:
                     changed: set[str] | None
                     changed, self._changed = self._changed, set()
                 previous, version = version, data_version(db)
-                if not changed and version != previous:
+                is_foreign = version != previous and not self._take_hidden_commit()
+                if changed is None or (not changed and is_foreign):
                     # Another ctxtop has written, and what is not known.
                     changed = None
                 elif not was_woken and reader.is_current(self._clock()):
@@ -242,6 +247,12 @@ class Feed:
                 took = time.monotonic() - began
                 self._stop.wait(min(max(MIN_VIEW_INTERVAL_S, REST_FACTOR * took), MAX_REST_S))
                 self._drawn.wait(MAX_REST_S)
+
+    def _take_hidden_commit(self) -> bool:
+        """Return whether a commit of ours changed the store in a way that no view shows."""
+        with self._lock:
+            is_ours, self._has_hidden_commit = self._has_hidden_commit, False
+        return is_ours
 
     def _post_view(self, reader: _ViewReader, changed: set[str] | None) -> None:
         with self._lock:

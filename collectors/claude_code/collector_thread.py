@@ -47,6 +47,7 @@ class ScanProgress(msgspec.Struct, frozen=True):
 class StoredChange(msgspec.Struct, frozen=True):
     session_ids: frozenset[str]
     lag_s: float | None = None  # from the last write of a file that grew to the commit
+    is_shown: bool = True  # False before a commit that changes nothing but the search's index
 
 
 class CollectorListener(Protocol):
@@ -104,7 +105,7 @@ class Collector:
         reporter = ProblemReporter(self.report, self._resolve, listener.on_notice)
         self._config_reader: Final = ClientConfigReader(folder, writer, reporter)
         self.post_scan_jobs: Final = PostScanJobs(
-            folder, writer, reporter, self._report_change, policy_files
+            folder, writer, reporter, self._report_change, policy_files, self._report_hidden_commit
         )
         self._unterminated: Final[set[str]] = set()
         self.logs: Final = LogReader(writer, reporter)
@@ -212,6 +213,9 @@ class Collector:
 
     def _report_change(self, sessions: frozenset[str]) -> None:
         self.listener.on_change(StoredChange(sessions))
+
+    def _report_hidden_commit(self) -> None:
+        self.listener.on_change(StoredChange(frozenset(), is_shown=False))
 
     def _store_agent_metas(self, metas: list[discover.FoundFile]) -> None:
         changed = []

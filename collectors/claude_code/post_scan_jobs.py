@@ -323,8 +323,13 @@ class PostScanJobs:
         problems: ProblemReporter,
         report_change: Callable[[frozenset[str]], None],
         policy_files: PolicyFiles | None,
+        report_hidden_commit: Callable[[], None],
     ) -> None:
-        """Call `report_change` with the sessions that have new rows."""
+        """Call `report_change` with the sessions that have new rows.
+
+        `report_hidden_commit` is called before a commit of the search's index.
+        """
+        self._report_hidden_commit: Final = report_hidden_commit
         self._folder: Final = folder
         self._writer: Final = writer
         self._report_change: Final = report_change
@@ -348,7 +353,7 @@ class PostScanJobs:
         from .search_jobs import SearchIndexJob  # with the rules of redaction
 
         self._search_index = self._search_index or SearchIndexJob(
-            self._folder.projects, self._writer
+            self._folder.projects, self._writer, self._report_hidden_commit
         )
         return self._search_index
 

@@ -33,9 +33,13 @@ CLOCK_LINES: Final = 16  # lines between two looks at the clock
 class SearchIndexJob:
     """Indexes the newest transcripts first; used by the collector's thread alone."""
 
-    def __init__(self, projects: Path, writer: Writer) -> None:
+    def __init__(
+        self, projects: Path, writer: Writer, report_commit: Callable[[], None] = lambda: None
+    ) -> None:
+        """Call `report_commit` before each commit: readers of the sessions need not read again."""
         self._projects: Final = projects
         self._writer: Final = writer
+        self._report_commit: Final = report_commit
         self._waiting: list[UnindexedTranscript] = []
         self._looked_at = -math.inf
         self._changes = -1
@@ -51,6 +55,7 @@ class SearchIndexJob:
             self._index(self._waiting.pop(0), began + seconds)
             if time.monotonic() >= began + seconds:
                 break
+        self._report_commit()
         search_index.add_indexing_time(self._writer, time.monotonic() - began)
         return True
 
@@ -67,6 +72,8 @@ class SearchIndexJob:
             return False
         self._looked_at = now
         search_index.remove_stale_blocks(self._writer)
+        if self._writer.connection.total_changes != changes:
+            self._report_commit()
         listed = search_index.unindexed_transcripts(self._writer, FILES_AT_ONCE)
         self._waiting = [each for each in listed if self._unreadable.get(each.path) != each.read_to]
         if not self._waiting:
@@ -77,6 +84,7 @@ class SearchIndexJob:
     def _merge(self) -> None:
         """Merge once a whole folder was indexed; a few new lines are not worth it."""
         if self._needs_merge:
+            self._report_commit()
             search_index.merge_index(self._writer)
             self._needs_merge = False
 
@@ -89,6 +97,7 @@ class SearchIndexJob:
             self._unreadable[source.path] = source.read_to
             return
         blocks, end, at = reader.blocks, reader.end, reader.at
+        self._report_commit()
         is_saved = search_index.save_blocks(self._writer, source, blocks, end, at)
         self._needs_merge |= is_saved and source.start == 0
         if is_saved and end < source.read_to:
