@@ -74,7 +74,8 @@ class SearchIndexJob:
         search_index.remove_stale_blocks(self._writer)
         if self._writer.connection.total_changes != changes:
             self._report_commit()
-        listed = search_index.unindexed_transcripts(self._writer, FILES_AT_ONCE)
+        limit = FILES_AT_ONCE + len(self._unreadable)
+        listed = search_index.unindexed_transcripts(self._writer, limit)
         self._waiting = [each for each in listed if self._unreadable.get(each.path) != each.read_to]
         if not self._waiting:
             self._merge()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -235,6 +236,19 @@ def test_a_run_is_short_and_the_next_continues(
     assert runs > 5
     assert search_progress(writer.connection).is_complete
     assert len(found(collector, "pool", 1_000)) == 400
+
+
+def test_files_that_cannot_be_read_hold_up_no_other(
+    collector: Collector, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctxtop.collectors.claude_code.search_jobs.FILES_AT_ONCE", 1)
+    write(path, [user("a pool")])
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    unreadable = write(path.with_name(f"{OTHER}.jsonl"), [user("a pool", sessionId=OTHER)])
+    collector.scan()
+    unreadable.unlink()
+    collector.post_scan_jobs.search_index.run_all()
+    assert [hit.session_id for hit in hits(collector, "pool")] == [SESSION]
 
 
 CHILD: Final = """
