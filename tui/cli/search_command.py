@@ -32,6 +32,7 @@ PROGRESS_AFTER_S: Final = 1.0
 @click.option(
     "--limit",
     type=click.IntRange(1, 10_000),
+    metavar="N",
     default=DEFAULT_LIMIT,
     show_default=True,
     help="Show at most this many.",
