@@ -61,7 +61,7 @@ Set a value with `ctxtop settings set KEY VALUE`, on the Settings page (`P`), or
 
 def options_of(command: click.Command) -> dict[str, tuple[str, str]]:
     """Return each option's name, its usage and its description."""
-    context = click.Context(command)
+    context = click.Context(command, help_option_names=["-h", "--help"])
     found = {}
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)

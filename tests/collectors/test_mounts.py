@@ -72,7 +72,7 @@ def test_a_silent_folder_is_polled(
         store_update, "needs_polling", lambda place: silent and place.name == "projects"
     )
 
-    assert store_update._FolderWatch(collector, Event()).polling is silent
+    assert store_update._FolderWatch(collector, Event(), None).polling is silent
 
 
 def test_a_mount_that_fails_while_it_is_polled_is_looked_at_again(
@@ -87,7 +87,7 @@ def test_a_mount_that_fails_while_it_is_polled_is_looked_at_again(
 
     monkeypatch.setattr(store_update, "RETRY_S", 0.01)
     monkeypatch.setattr(store_update, "needs_polling", lambda _: True)
-    watching = store_update._FolderWatch(collector, stop)
+    watching = store_update._FolderWatch(collector, stop, None)
     monkeypatch.setattr(watching, "_changes", fail)
     watching.run()
 
