@@ -246,16 +246,30 @@ class NavigationApp(Dashboard):
 
         self.push_screen(AgentScreen(agent, title, self.size.width, self.now_ms()))
 
+    def action_view_conversation(self) -> None:
+        """Show the last prompt and answer of the current session."""
+        if (session := self.current_session) is not None:
+            self.open_conversation(session.session_id, None, None)
+
     def open_conversation(
-        self, session_id: str, _agent_id: str | None, _line_offset: int | None
+        self, session_id: str, agent_id: str | None, line_offset: int | None
     ) -> None:
-        """Open the page of the session."""
+        """Open the Conversation tab at a line, on the session's page if that is open already."""
+        from .screens.session.conversation_pane import ConversationPlace
+        from .screens.session.session_screen import SessionScreen
+
         sessions = self.view.sessions if self.view else ()
         session = next((each for each in sessions if each.session_id == session_id), None)
         if session is None:
             self.notify("this session is not known: its folder was not read", markup=False)
-        else:
-            self.open_session(session)
+            return
+        place = ConversationPlace(session_id, agent_id, line_offset)
+        for screen in self.screen_stack:
+            if isinstance(screen, SessionScreen) and screen.session_id == session_id:
+                self._go_back_to(screen)
+                screen.open_conversation(place)
+                return
+        self.push_screen(SessionScreen(session, place))
 
     def open_session(self, session: Session) -> None:
         from .screens.session.session_screen import SessionScreen

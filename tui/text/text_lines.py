@@ -11,6 +11,7 @@ from textual.content import Content
 from ..tables import Cell, Column, Item, Shown
 from .formats import fit_left, fit_right
 
+HIT_STYLE: Final = "bold $background on $level-notice"  # what was searched for, wherever it is
 FOLD_SIGNS: Final = {True: "▸", False: "▾"}  # before what can be folded; True if it is
 TextSpan = tuple[int, int]  # start and end within a text
 
@@ -128,9 +129,11 @@ class SessionTab(StrEnum):
     WARNINGS = "Warnings"
     SOURCES = "Evidence"
     ABOUT = "About"
+    CONVERSATION = "Conversation"
 
 
-SHORT_TAB_NAMES: Final = ("Fills", "Items", "Compact", "Warn", "Why", "About")  # in narrow windows
+SHORT_TAB_NAMES: Final = ("Fills", "Items", "Compact", "Warn", "Why", "About", "Conversation")
+"""In narrow windows."""
 
 
 def heading(text: str) -> Content:

@@ -19,7 +19,7 @@ from ....core.model.problem import Problem
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
-from ...messages import FleetView
+from ...messages import FleetView, OpenConversation
 from ...widgets.controls import FilterBar
 from ...widgets.header_footer import TabBar
 from ...widgets.row_list import FoldList, RowList, Rows
@@ -50,7 +50,10 @@ if TYPE_CHECKING:
 class AgentScreen(ReadingScreen):
     """An agent's verdict, result, task, context, and what was injected; follows the agent."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [bind("y", "copy", "Copy", "copy the result", "copy")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        bind("y", "copy", "Copy", "copy the result", "copy"),
+        bind("v", "view_conversation", "Conversation", "read its conversation", "view_turn"),
+    ]
 
     def __init__(self, agent: Agent, title: str, width: int, now_ms: int) -> None:
         """Show an agent of the session called `title`, on a screen of `width` cells."""
@@ -83,6 +86,9 @@ class AgentScreen(ReadingScreen):
             self.app.copy(text, f"result of {agent.agent_type}")
         else:
             self.app.copy(agent.agent_id, f"id of {agent.agent_type}")
+
+    def action_view_conversation(self) -> None:
+        self.post_message(OpenConversation(self._agent.session_id, self._agent.agent_id, None))
 
     def _ask_choice(self) -> None:
         agent, policies = self._agent, self.app.feed.policies

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -30,6 +31,8 @@ from ..page import Page, ReadingScreen
 from . import session_tabs
 from .compactions import CompactionDetailScreen, ReportedCompaction
 from .context_breakdown import item_detail
+from .conversation_pane import ConversationPane, ConversationPlace
+from .conversation_rows import ContextScale
 from .session_tabs import READING_TRANSCRIPT, SessionDetails, SessionTabData, TurnDetails
 
 if TYPE_CHECKING:
@@ -62,6 +65,9 @@ class SessionScreen(Page):
         ),
         bind_hidden("tab", "next_tab(1)", "Next", "next tab", "next_part", key_display="⇥"),
         bind_hidden("shift+tab", "next_tab(-1)", "Before", "previous tab", "part_before"),
+        bind("v", "view_turn", "Conversation", "read this turn's conversation", "view_turn"),
+        bind("v", "view_timeline", "Timeline", "back, with the timeline at this turn", "view_turn"),
+        bind_hidden("z", "zoom", "Zoom", "show or hide the timeline", "zoom"),
         bind(
             "y",
             "copy",
@@ -71,9 +77,12 @@ class SessionScreen(Page):
         ),
     ]
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, conversation: ConversationPlace | None = None) -> None:
+        """With `conversation`, open the Conversation tab there."""
         super().__init__(session.title, session_id=session.session_id)
         self._session = session
+        self._wanted_place = conversation
+        self._tab_before = SessionTab.BREAKDOWN  # to which the Conversation tab goes back
         self._agents: tuple[Agent, ...] = ()
         self._details: SessionDetails | None = None
         self._timeline: Timeline | None = None
@@ -102,6 +111,8 @@ class SessionScreen(Page):
     def on_mount(self) -> None:
         self._graph.can_focus = False
         self._rows.rows.focus()
+        if self._wanted_place is not None:
+            self.open_conversation(self._wanted_place)
         self.draw()
         self._read()
 
@@ -113,6 +124,10 @@ class SessionScreen(Page):
     def _rows(self) -> RowList:
         return self.query_one("#rows", RowList)
 
+    @property
+    def _conversation(self) -> ConversationPane | None:
+        return next(iter(self.query(ConversationPane)), None)
+
     # Reading.
 
     def show_view(self, view: FleetView) -> None:
@@ -123,6 +138,9 @@ class SessionScreen(Page):
             return
         self._is_stale |= session.last_activity_at != self._session.last_activity_at
         self._session, self._agents = session, agents
+        if (pane := self._conversation) is not None:
+            pane.set_scale(self._scale(pane.place.agent_id))
+            pane.read_news()
         self.set_crumbs(session.title)
         self._read()
 
@@ -165,12 +183,17 @@ class SessionScreen(Page):
     def _show_turn(self) -> None:
         """Draw for the turn under the cursor, and read its details once the cursor rests."""
         self.draw()
+        self._read_turn_soon()
+
+    def _read_turn_soon(self) -> None:
         if self._settling is not None:
             self._settling.stop()
         self._settling = self.set_timer(CURSOR_SETTLE_S, self._read_turn)
 
     def _read_turn(self) -> None:
         self._settling = None
+        if self.tab is SessionTab.CONVERSATION:
+            return  # a composition is read for seconds, and nothing here shows it
         past, timeline = self._past, self._timeline
         is_known = _turn_key(past) in self._turns and not (past is None and self._is_stale)
         if is_known or self._is_reading_turn:
@@ -220,6 +243,10 @@ class SessionScreen(Page):
     @on(Rows.RoomChanged)
     def _draw_rows(self) -> None:
         data, rows = self._shown(), self._rows
+        names = session_tabs.tab_names(data)
+        self.query_one(TabBar).show(TABS.index(self.tab), names, TABS, SHORT_TAB_NAMES)
+        if self.tab is SessionTab.CONVERSATION:
+            return
         listing = session_tabs.tab_listing(self.tab, data, rows.row_width or self.size.width)
         is_read = _turn_key(self._past) in self._turns or data.turn is None
         note = "" if is_read else READING_TRANSCRIPT
@@ -227,8 +254,6 @@ class SessionScreen(Page):
         rows.empty = listing.empty
         rows.show_header(listing.head)
         rows.show_rows(listing.rows)
-        names = session_tabs.tab_names(data)
-        self.query_one(TabBar).show(TABS.index(self.tab), names, TABS, SHORT_TAB_NAMES)
         self._draw_detail()
 
     @on(RowList.Highlighted)
@@ -283,8 +308,14 @@ class SessionScreen(Page):
 
     def _open_tab(self, tab: SessionTab, key: str | None = None) -> None:
         """Open a tab with the cursor on the row `key`, else where it was there."""
+        if tab is SessionTab.CONVERSATION:
+            self._show_conversation()
+            return
         rows = self._rows
-        self._cursors[self.tab] = (rows.key, rows.rows.scroll_offset.y)
+        if self.tab is SessionTab.CONVERSATION:
+            self._hide_conversation()
+        else:
+            self._cursors[self.tab] = (rows.key, rows.rows.scroll_offset.y)
         self.tab = tab
         self._draw_rows()
         previous_key, scrolled = self._cursors.get(tab, (None, 0.0))
@@ -292,6 +323,96 @@ class SessionScreen(Page):
         rows.rows.scroll_to(y=scrolled, animate=False)
         rows.rows.focus()
         self._draw_detail()
+
+    # The Conversation tab.
+
+    def open_conversation(self, place: ConversationPlace) -> None:
+        """Show a place in the conversation of the session, or of one of its agents."""
+        pane = self._conversation
+        if pane is None:
+            pane = ConversationPane(place, self._scale(place.agent_id), self._pane_title(place))
+            self.mount(pane, after="#body")
+        else:
+            pane.border_title = self._pane_title(place)
+            pane.set_scale(self._scale(place.agent_id))
+            pane.go_to(place)
+        if self.tab is not SessionTab.CONVERSATION:
+            rows = self._rows
+            self._cursors[self.tab] = (rows.key, rows.rows.scroll_offset.y)
+            self._tab_before = self.tab
+        self.tab = SessionTab.CONVERSATION
+        self.add_class("-conversation")
+        self._draw_rows()
+        self.call_after_refresh(self._focus_conversation)
+
+    def _focus_conversation(self) -> None:
+        if self.tab is SessionTab.CONVERSATION and (pane := self._conversation) is not None:
+            pane.view.focus()
+
+    def _show_conversation(self) -> None:
+        """Show the conversation where it was, at first at its end."""
+        pane = self._conversation
+        self.open_conversation(pane.place if pane else ConversationPlace(self._session.session_id))
+
+    def _hide_conversation(self) -> None:
+        self.remove_class("-conversation", "-reading")
+        self._read_turn_soon()
+
+    def _scale(self, agent_id: str | None) -> ContextScale:
+        agents = (each.context for each in self._agents if each.agent_id == agent_id)
+        context = next(agents, None) if agent_id else self._session.context
+        if context is None:
+            return ContextScale()
+        return ContextScale(context.window.tokens, context.thresholds)
+
+    def _pane_title(self, place: ConversationPlace) -> str:
+        if place.agent_id is None:
+            return "Conversation"
+        agents = (each for each in self._agents if each.agent_id == place.agent_id)
+        agent = next(agents, None)
+        name = f"{agent.agent_type}: {agent.description}" if agent else place.agent_id
+        return f"Conversation of agent {one_line(name)}"
+
+    def action_view_turn(self) -> None:
+        """Show the conversation at the turn under the timeline's cursor."""
+        past = self._past
+        offset = past.offset if past else None
+        self.open_conversation(ConversationPlace(self._session.session_id, None, offset))
+
+    def action_view_timeline(self) -> None:
+        """Go back to the tab before, with the timeline at the turn of the conversation."""
+        pane = self._conversation
+        place = pane.place if pane else None
+        self._open_tab(self._tab_before)
+        if place is not None and place.agent_id is None and place.offset is not None:
+            self._move_timeline_to(place.offset)
+
+    def _move_timeline_to(self, offset: int) -> None:
+        turns = self._timeline.turns if self._timeline else ()
+        if turns:
+            # A prompt stands before the answer to it.
+            turn = bisect_left(turns, offset, key=lambda each: each.last_offset)
+            self._graph.move_to(min(turn, len(turns) - 1))
+
+    def action_zoom(self) -> None:
+        self.toggle_class("-reading")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave Home and End to the conversation while it is shown."""
+        shows_conversation = self.tab is SessionTab.CONVERSATION
+        if action == "timeline" and parameters[0] in {TimelineMove.FIRST, TimelineMove.NEWEST}:
+            return not shows_conversation
+        if action in {"view_timeline", "zoom"}:
+            return shows_conversation
+        if action == "view_turn":
+            return not shows_conversation
+        return super().check_action(action, parameters)
+
+    def action_leave(self) -> None:
+        pane = self._conversation
+        shown = pane is not None and self.tab is SessionTab.CONVERSATION
+        if not (pane is not None and shown and pane.end_search()):
+            super().action_leave()
 
     @on(RowList.Opened)
     def _open(self) -> None:
@@ -321,7 +442,11 @@ class SessionScreen(Page):
                 return
 
     def action_copy(self) -> None:
-        rows = self._rows
+        pane, rows = self._conversation, self._rows
+        if pane is not None and self.tab is SessionTab.CONVERSATION:
+            if copied := pane.copy_text():
+                self.app.copy(*copied)
+            return
         if rows.key is None:
             self.app.copy(self._session.session_id, f"id of {one_line(self._session.title)}")
             return

@@ -255,6 +255,7 @@ def _turns_left(forecast: Forecast) -> str:
 
 
 READING_TRANSCRIPT: Final = "reading the transcript …"
+CONVERSATION_NOTE: Final = "it is read from the transcript in parts"  # and shown by its own pane
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +280,7 @@ def tab_title(tab: SessionTab, data: SessionTabData) -> str:
         SessionTab.WARNINGS: "Warnings",
         SessionTab.SOURCES: "Sources",
         SessionTab.ABOUT: "The session",
+        SessionTab.CONVERSATION: "Conversation",
     }[tab]
 
 
@@ -302,6 +304,8 @@ def tab_listing(tab: SessionTab, data: SessionTabData, width: int) -> Listing:
         return compactions_listing(details.compactions, width, now_ms)
     if tab is SessionTab.WARNINGS:
         return _warnings_listing(details.warnings, width, now_ms)
+    if tab is SessionTab.CONVERSATION:
+        return Listing((), Content(""), CONVERSATION_NOTE)
     if tab is SessionTab.SOURCES:
         return context_breakdown.sources_listing(session.context, details.reasons, width)
     return _about_listing(session, width, now_ms)

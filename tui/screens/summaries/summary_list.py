@@ -25,8 +25,9 @@ from ...keymap import bind, bind_hidden
 from ...messages import CoalescingMessage
 from ...text import formats, summary_text
 from ...text.compliance_text import VERDICT_SIGNS
+from ...text.text_lines import HIT_STYLE
 from ...widgets.text_pane import movement_bindings
-from .summary_screen import HIT_STYLE, with_token_count
+from .summary_screen import with_token_count
 
 if TYPE_CHECKING:
     from ....core.compliance.run_verdict import RunVerdict

@@ -30,7 +30,7 @@ from ...keymap import bind, bind_hidden
 from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
 from ...text.formats import date_time_and_age, duration, plural, shorten_middle, tokens
 from ...text.summary_text import KIND_SIGNS, KIND_STYLES, summaries_markdown, summary_name
-from ...text.text_lines import WrappedText, expand_tabs, wrap_text
+from ...text.text_lines import HIT_STYLE, WrappedText, expand_tabs, wrap_text
 from ...widgets.text_pane import TextPane, next_place
 from ..dialogs import ExportChoice, ExportScreen
 from ..page import Page, ReadingScreen
@@ -39,9 +39,6 @@ from .coverage_screen import CoverageScreen
 if TYPE_CHECKING:
     from ....core.compliance.run_verdict import RunVerdict
     from ....core.policy.resolve import Policies
-
-
-HIT_STYLE: Final = "bold $background on $level-notice"  # what was searched for, wherever it is
 
 
 @dataclass(frozen=True, slots=True)
