@@ -37,7 +37,7 @@ TARGET_MS: Final = 150
 PAGES: Final = 60
 NEEDLE: Final = "quetzalcoatlus"
 NEEDLE_EVERY: Final = 2_000  # turns
-WORDS: Final = (
+WORDS: Final = (  # noqa: SIM905 -- easier to read
     "the parser reads one line at a time and keeps its offset so that a test can fail when the"
     " buffer is empty or the index points behind the last block of a file that was rewritten"
 ).split()
@@ -79,3 +79,124 @@ def write_transcript(path: Path, size: int) -> None:
             number += 1
             for line in turn_lines(number, chance):
                 file.write(json.dumps(line, separators=(",", ":")) + "\n")
+
+
+def find_pane(app: CtxtopApp) -> ConversationPane | None:
+    from ctxtop.tui.screens.session.conversation_pane import ConversationPane
+
+    return next(iter(app.screen.query(ConversationPane)), None)
+
+
+async def wait_until(frames: Frames, met: Callable[[], object]) -> None:
+    """Wait until something holds, and for the frame after that."""
+    while not met():  # noqa: ASYNC110 -- the app is watched from outside
+        await asyncio.sleep(0.001)
+    moment = time.perf_counter()
+    for _ in range(200):
+        if frames.after(moment) is not None:
+            return
+        await asyncio.sleep(0.001)
+
+
+def shows_rows(app: CtxtopApp) -> bool:
+    pane = find_pane(app)
+    return (
+        pane is not None and pane.is_mounted and bool(pane.view.rows) and pane.view.size.height > 0
+    )
+
+
+async def open_tab(app: CtxtopApp, frames: Frames) -> float:
+    """Press v on the fleet, and return the milliseconds until the rows were painted."""
+    began = time.perf_counter()
+    app.simulate_key("v")
+    await wait_until(frames, lambda: shows_rows(app))
+    return (time.perf_counter() - began) * 1_000
+
+
+async def open_empty_screen(app: CtxtopApp, frames: Frames) -> float:
+    class EmptyScreen(Screen[None]):
+        def compose(self) -> Iterator[Static]:
+            yield Static("empty")
+
+    began = time.perf_counter()
+    screen = EmptyScreen()
+    app.push_screen(screen)
+    await wait_until(frames, lambda: screen.is_mounted and screen.query(Static))
+    took = (time.perf_counter() - began) * 1_000
+    app.pop_screen()
+    await asyncio.sleep(0.05)
+    return took
+
+
+async def search(app: CtxtopApp, frames: Frames) -> float:
+    """Search for a word that stands in few places, and return the milliseconds to the end."""
+    await press(app, frames, "slash")
+    for key in NEEDLE:
+        await press(app, frames, key)
+    began = time.perf_counter()
+    app.simulate_key("enter")
+    pane = find_pane(app)
+    await wait_until(frames, lambda: pane and pane.search and pane.search.is_over)
+    took = (time.perf_counter() - began) * 1_000
+    await press(app, frames, "escape")
+    return took
+
+
+async def measure(root: Path, rounds: int) -> None:
+    app, frames = watched(root)
+    empty: list[float] = []
+    opened: list[float] = []
+    pages: list[float] = []
+    searched: list[float] = []
+    async with app.run_test(size=SIZE):
+        while not (app.view and app.view.scanned):  # noqa: ASYNC110 -- nothing tells of it
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(1)
+        before = peak_memory()
+        for _ in range(rounds):
+            empty.append(await open_empty_screen(app, frames))
+        for _ in range(rounds):
+            opened.append(await open_tab(app, frames))
+            await asyncio.sleep(0.2)
+            pages += [(await press(app, frames, "pageup"))[0] for _ in range(PAGES)]
+            pages += [(await press(app, frames, "pagedown"))[0] for _ in range(PAGES)]
+            searched.append(await search(app, frames))
+            while app.screen is not app.fleet:
+                await press(app, frames, "escape")
+            await asyncio.sleep(0.2)
+        after = peak_memory()
+        app.exit()
+    print_times("empty screen", empty, empty)
+    print_times("open the tab", opened, empty)
+    print(f"  first {opened[0]:.0f} ms, p95/target {quantile(opened, 0.95) / TARGET_MS:.2f}")
+    print_times("page up and down", pages, empty)
+    print_times("search to the end", searched, empty)
+    print(f"peak memory {after:.0f} MB, {after - before:.0f} MB above the fleet's")
+
+
+def peak_memory() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
+
+
+def print_times(name: str, times: list[float], empty: list[float]) -> None:
+    p50, p95 = quantile(times, 0.5), quantile(times, 0.95)
+    ratio = p50 / quantile(empty, 0.5)
+    print(f"{name}: p50 {p50:.0f} ms, p95 {p95:.0f} ms, p50/empty screen {ratio:.2f}")
+
+
+def main() -> None:
+    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 100
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 5
+    with tempfile.TemporaryDirectory() as top:
+        os.environ["HOME"] = top
+        root = Path(top) / "claude"
+        project = root / "projects" / transcripts.PROJECT
+        project.mkdir(parents=True)
+        path = project / f"{transcripts.SESSION}.jsonl"
+        write_transcript(path, megabytes * MEGABYTE)
+        print(f"a transcript of {path.stat().st_size / MEGABYTE:.0f} MB")
+        asyncio.run(measure(root, rounds))
+
+
+if __name__ == "__main__":
+    main()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
@@ -23,6 +24,7 @@ HEADING_STYLE: Final = "bold $accent"
 BULLET: Final = "• "
 QUOTE_PREFIX: Final = "▎ "
 COLUMN_GAP: Final = " │ "
+MIN_COLUMN_CELLS: Final = 6  # of a table's column; with more columns the source is clearer
 
 
 def markdown_lines(text: str, width: int) -> tuple[Content, ...]:
@@ -142,27 +144,55 @@ class _MarkdownWriter:
             self._emit(Content.styled(f" {fit_left(line, cells - 1)}", CODE_STYLE))
 
     def _write_table(self, tokens: Sequence[Token], opening: Token) -> None:
-        """Align the cells, or show the source if that would not fit."""
+        """Align the cells, or show the source if it has too many columns to fit."""
         self._begin_block()
         first, last = opening.map or (0, 0)
         rows = list(_table_rows(tokens))
-        widths = [max(map(cell_len, column)) for column in zip(*rows, strict=False)]
-        if not rows or sum(widths) + len(COLUMN_GAP) * (len(widths) - 1) > self._room:
+        natural = [max(each.cell_length for each in column) for column in zip(*rows, strict=False)]
+        room = self._room - len(COLUMN_GAP) * (len(natural) - 1)
+        if room < MIN_COLUMN_CELLS * len(natural):
             self._write_code("\n".join(self._source[first:last]))
             return
-        for number, row in enumerate(rows):
-            line = COLUMN_GAP.join(map(fit_left, row, widths))
-            self._emit(Content.styled(line, "$foreground" if number else "bold $foreground"))
+        widths = column_widths(natural, room)
+        for row in rows:
+            for line in _table_lines(row, widths):
+                self._emit(line)
 
 
 _TABLE_END: Final = "table_close"
 
 
-def _table_rows(tokens: Sequence[Token]) -> Iterator[list[str]]:
-    row: list[str] = []
+def column_widths(natural: Sequence[int], room: int) -> list[int]:
+    """Divide `room` among columns: narrow ones keep their width, wide ones share the rest."""
+    widths, left = [0] * len(natural), room
+    by_width = sorted(range(len(natural)), key=natural.__getitem__)
+    for number, place in enumerate(by_width):
+        widths[place] = min(natural[place], left // (len(natural) - number))
+        left -= widths[place]
+    return widths
+
+
+def _table_lines(row: Sequence[Content], widths: Sequence[int]) -> Iterator[Content]:
+    wrapped = [cell.wrap(max(1, width)) for cell, width in zip(row, widths, strict=False)]
+    gap = Content.styled(COLUMN_GAP, "$pane")
+    for parts in zip_longest(*wrapped, fillvalue=Content("")):
+        cells = (
+            part.pad_right(max(0, width - part.cell_length))
+            for part, width in zip(parts, widths, strict=False)
+        )
+        yield gap.join(cells)
+
+
+def _table_rows(tokens: Sequence[Token]) -> Iterator[list[Content]]:
+    row: list[Content] = []
+    style = "$foreground"
     for token in tokens:
-        if token.type == "inline":
-            row.append(inline_content(token, "").plain)
+        if token.type == "th_open":
+            style = "bold $foreground"
+        elif token.type == "td_open":
+            style = "$foreground"
+        elif token.type == "inline":
+            row.append(inline_content(token, style))
         elif token.type == "tr_close":
             yield row
             row = []

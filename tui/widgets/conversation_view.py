@@ -162,14 +162,19 @@ class ConversationView(Widget, can_focus=True):
         self.top = max(0, min(top, len(self.rows) - self.size.height))
 
     def _show_move(self) -> None:
+        self._keep_cursor_in_sight()
+        self.refresh()
+        self.post_message(self.Moved(self))
+        self._ask_for_more()
+
+    def _keep_cursor_in_sight(self) -> None:
         height = self.size.height
+        if not height:
+            return  # hidden, or not laid out yet
         if self.cursor < self.top:
             self._set_top(self.cursor)
         elif self.cursor >= self.top + height:
             self._set_top(self.cursor - height + 1)
-        self.refresh()
-        self.post_message(self.Moved(self))
-        self._ask_for_more()
 
     def _ask_for_more(self) -> None:
         if self.top < READ_AHEAD_ROWS:
@@ -275,6 +280,7 @@ class ConversationView(Widget, can_focus=True):
     def on_resize(self) -> None:
         self._strips.clear()
         self._set_top(self.top)
+        self._keep_cursor_in_sight()
 
     def notify_style_update(self) -> None:
         self._strips.clear()

@@ -114,7 +114,7 @@ class ConversationPane(Vertical):
         self._unfolded: frozenset[StepKey] = frozenset()
         self._is_reading = False
         self._has_news = False  # the file has grown while something else was read
-        self._search: ConversationSearch | None = None
+        self.search: ConversationSearch | None = None  # until Esc ends it
         self._worker: WorkerThread | None = None
         """Its own thread: what fills a context is read for seconds in the app's."""
 
@@ -347,7 +347,7 @@ class ConversationPane(Vertical):
             at_end = self.view.is_at_end and not loaded.window.has_later
             share = 1.0 if at_end else step.offset / loaded.window.complete_size
             position = f"at {percent(share)}"
-        words = self._search.status_text(self._hit_place()) if self._search else self.note
+        words = self.search.status_text(self._hit_place()) if self.search else self.note
         self.border_subtitle = Content(" · ".join(filter(None, (words, position))))
         self.post_message(self.StepMoved(self))
 
@@ -388,14 +388,14 @@ class ConversationPane(Vertical):
 
     @on(ConversationView.StepAsked)
     def _go_to_next(self, event: ConversationView.StepAsked) -> None:
-        if self._search is None:
+        if self.search is None:
             self._go_to_prompt(event.by)
-        elif hit := self._search.next_hit(self._hit_place(), event.by):
+        elif hit := self.search.next_hit(self._hit_place(), event.by):
             self._go_to_hit(hit)
 
     def _hit_place(self) -> StepKey | None:
         """Return the hit that was gone to while the cursor is on its step, else the step."""
-        step, hit = self.step, self._search.current if self._search else None
+        step, hit = self.step, self.search.current if self.search else None
         if step is None or (hit and hit[0] in {step.offset, step.result_offset}):
             return hit
         return step.key
@@ -417,7 +417,7 @@ class ConversationPane(Vertical):
     def action_open_text(self) -> None:
         step, loaded = self.step, self._loaded
         if step is not None and loaded is not None:
-            pattern = self._search.pattern if self._search else None
+            pattern = self.search.pattern if self.search else None
             crumbs = (*self.screen.crumbs[1:], step_label(step))  # type: ignore[attr-defined]
             self.app.push_screen(
                 StepTextScreen(
@@ -433,7 +433,7 @@ class ConversationPane(Vertical):
     # Searching.
 
     def action_search(self) -> None:
-        self.query_one(FilterBar).open(self._search.words if self._search else "")
+        self.query_one(FilterBar).open(self.search.words if self.search else "")
 
     @on(FilterBar.Typed)
     def _ignore_typed(self, event: FilterBar.Typed) -> None:
@@ -450,14 +450,14 @@ class ConversationPane(Vertical):
         if not words:
             self.end_search()
             return
-        if self._search is not None:
-            self._search.stop()
+        if self.search is not None:
+            self.search.stop()
         if self._loaded is not None and self._worker is not None:
-            self._search = ConversationSearch(
+            self.search = ConversationSearch(
                 words, self._loaded.source, self._next_line(), self._worker, self._take_hits
             )
-            self.view.mark_hits(self._search.pattern)
-            self._search.start()
+            self.view.mark_hits(self.search.pattern)
+            self.search.start()
             self._draw_position()
 
     def _next_line(self) -> int | None:
@@ -467,7 +467,7 @@ class ConversationPane(Vertical):
         return next((each for each in later if step and each > step.offset), None)
 
     def _take_hits(self, search: ConversationSearch, first: SearchHit | None) -> None:
-        if search is self._search and self.is_attached:
+        if search is self.search and self.is_attached:
             if first is not None:
                 self._go_to_hit(first)
             self._draw_position()
@@ -483,7 +483,7 @@ class ConversationPane(Vertical):
 
     def _show_hit(self, hit: SearchHit) -> None:
         """Put the cursor on the first row of a step that matches, unfolding it if it is folded."""
-        search, key = self._search, (hit.offset, hit.part)
+        search, key = self.search, (hit.offset, hit.part)
         place = self._matching_row(hit)
         if search is None or place is None:
             return
@@ -497,7 +497,7 @@ class ConversationPane(Vertical):
         search.current = key
 
     def _matching_row(self, hit: SearchHit) -> int | None:
-        search = self._search
+        search = self.search
         own = [
             n
             for n, row in enumerate(self._rows)
@@ -510,10 +510,10 @@ class ConversationPane(Vertical):
 
     def end_search(self) -> bool:
         """End the search; returns False if there is none."""
-        if self._search is None:
+        if self.search is None:
             return False
-        self._search.stop()
-        self._search = None
+        self.search.stop()
+        self.search = None
         self.query_one(FilterBar).display = False
         self.view.mark_hits(None)
         self.view.focus()

@@ -23,7 +23,7 @@ BODY_PREFIX: Final = "    "  # of what a fold shows
 MAX_UNFOLDED_LINES: Final = 400  # of one fold: `o` opens the whole text
 MARGIN_CELLS: Final = 14  # of the context size: "≈163 k    82 %"
 NARROW_MARGIN_CELLS: Final = 6  # of its percentage alone
-NARROW_WIDTH: Final = 64  # cells below which only the percentage is shown
+NARROW_WIDTH: Final = 90  # cells below which only the percentage is shown
 SUBJECT_MIN_CELLS: Final = 12
 
 StepKey = tuple[int, int]
@@ -168,16 +168,15 @@ class ConversationLayout:
             name = _NAMES[step.kind]
         size = _size_text(step)
         room = self._room - len(INDENT) - 2 - len(name) - 4 - len(size)
-        subject = _subject(step)
-        if room < SUBJECT_MIN_CELLS:
-            subject = ""
+        subject = _subject(step, room) if room >= SUBJECT_MIN_CELLS else Content("")
         sign = FOLD_SIGNS[not is_unfolded]
         style = "$level-emergency" if step.failed else "$accent"
         return Content.assemble(
             INDENT,
             (f"{sign} ", "$quiet"),
             (shorten_middle(name, max(1, self._room - 4)), style),
-            (f"  {shorten_middle(subject, max(1, room))}" if subject else "", "$foreground"),
+            "  " if subject else "",
+            subject,
             (f"  {size}" if size else "", "$level-emergency" if step.failed else "$quiet"),
         )
 
@@ -244,11 +243,12 @@ def _size_text(step: Step) -> str:
     return f"({', '.join(filter(None, parts)) or 'empty'})"
 
 
-def _subject(step: Step) -> str:
+def _subject(step: Step, cells: int) -> Content:
     """What tells a fold from others: its subject, else the start of its text."""
-    if step.subject or step.kind is StepKind.CALL or step.title:
-        return step.subject
-    return " ".join(step.body.text[:400].split())
+    if step.subject or step.title:
+        return Content.styled(shorten_middle(step.subject, cells), "$foreground")
+    start = " ".join(step.body.text[: 2 * cells].split())
+    return Content.styled(start, "$quiet").truncate(cells, ellipsis=True)
 
 
 def step_text(step: Step) -> str:
