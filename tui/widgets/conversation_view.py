@@ -140,7 +140,8 @@ class ConversationView(Widget, can_focus=True):
         self.cursor = min(self.cursor, max(0, len(rows) - 1)) if found is None else found
         self._set_top(self.cursor - above)
         self.refresh()
-        self._ask_for_more()
+        # What is there is painted first.
+        self.call_after_refresh(self._ask_for_more)
 
     def go_to(self, place: int, above: int = CONTEXT_LINES_ABOVE) -> None:
         """Put the cursor on a row, with some rows above it."""
@@ -165,7 +166,7 @@ class ConversationView(Widget, can_focus=True):
         self._keep_cursor_in_sight()
         self.refresh()
         self.post_message(self.Moved(self))
-        self._ask_for_more()
+        self.call_after_refresh(self._ask_for_more)
 
     def _keep_cursor_in_sight(self) -> None:
         height = self.size.height
@@ -177,6 +178,8 @@ class ConversationView(Widget, can_focus=True):
             self._set_top(self.cursor - height + 1)
 
     def _ask_for_more(self) -> None:
+        if not self.size.height:
+            return  # hidden: nothing is in sight
         if self.top < READ_AHEAD_ROWS:
             self.post_message(self.MoreNeeded(self, -1))
         if len(self.rows) - self.top - self.size.height < READ_AHEAD_ROWS:

@@ -14,7 +14,7 @@ from ....core.transcript.entry_decoder import NamedToolCall, decode_entry
 from ....core.transcript.raw_lines import MAX_LINE_BYTES, complete_line_length
 
 PAGE_BYTES: Final = 64 * 1024  # decoded in a millisecond, and about a screen of folded calls
-MIN_PAGE_STEPS: Final = 60  # of a read: a screen of folded calls has that many
+MIN_PAGE_STEPS: Final = 40  # of a read: about a screen of folded calls
 MAX_READ_BYTES: Final = 6 * 1024 * 1024  # of a read, where few lines are of the conversation
 MAX_WINDOW_STEPS: Final = 1_000  # kept while the user scrolls; many screens even if all are folded
 SCAN_BYTES: Final = 1 << 20  # read at once to find where a long line begins or ends

@@ -120,7 +120,6 @@ class ConversationPane(Vertical):
 
     def compose(self) -> ComposeResult:
         yield ConversationView(id="conversation")
-        yield FilterBar(SEARCH_PLACEHOLDER)
 
     def on_mount(self) -> None:
         self._worker = WorkerThread("ctxtop conversation", self.app)
@@ -432,8 +431,15 @@ class ConversationPane(Vertical):
 
     # Searching.
 
-    def action_search(self) -> None:
+    async def action_search(self) -> None:
+        if not self.query(FilterBar):
+            await self.mount(FilterBar(SEARCH_PLACEHOLDER))
         self.query_one(FilterBar).open(self.search.words if self.search else "")
+
+    def _close_search_bar(self) -> None:
+        for bar in self.query(FilterBar):
+            bar.display = False
+        self.view.focus()
 
     @on(FilterBar.Typed)
     def _ignore_typed(self, event: FilterBar.Typed) -> None:
@@ -443,10 +449,8 @@ class ConversationPane(Vertical):
     @on(FilterBar.Done)
     def _start_search(self, event: FilterBar.Done) -> None:
         event.stop()
-        bar = self.query_one(FilterBar)
-        words = one_line(bar.value)
-        bar.display = False
-        self.view.focus()
+        words = one_line(self.query_one(FilterBar).value)
+        self._close_search_bar()
         if not words:
             self.end_search()
             return
@@ -514,15 +518,13 @@ class ConversationPane(Vertical):
             return False
         self.search.stop()
         self.search = None
-        self.query_one(FilterBar).display = False
+        self._close_search_bar()
         self.view.mark_hits(None)
-        self.view.focus()
         self._draw_position()
         return True
 
     @on(FilterBar.Cleared)
     def _clear_search(self, event: FilterBar.Cleared) -> None:
         event.stop()
-        self.query_one(FilterBar).display = False
-        self.view.focus()
+        self._close_search_bar()
         self.end_search()

@@ -27,6 +27,8 @@ NARROW_WIDTH: Final = 90  # cells below which only the percentage is shown
 SUBJECT_MIN_CELLS: Final = 12
 
 StepKey = tuple[int, int]
+_RowsKey = tuple[StepKey, bool, bool, int | None]
+"""A step, whether its first row shows the context's size, whether it is unfolded, its result."""
 
 FOLDABLE: Final = frozenset(
     {
@@ -81,29 +83,25 @@ class ConversationLayout:
     def __init__(self, width: int, scale: ContextScale) -> None:
         self.width: Final = width
         self.scale: Final = scale
-        self._rows: dict[object, tuple[Content, ...]] = {}
+        self._rows: dict[_RowsKey, tuple[Content, ...]] = {}
 
     def rows(self, turns: Iterable[Turn], unfolded: AbstractSet[StepKey]) -> list[ConversationRow]:
         rows: list[ConversationRow] = []
-        used: dict[object, tuple[Content, ...]] = {}
+        used: dict[_RowsKey, tuple[Content, ...]] = {}
         answer: str | None = None
         for turn in turns:
             for step in turn.steps:
                 shows_size = step.message_id is not None and step.message_id != answer
                 answer = step.message_id or answer
                 key = (step.key, shows_size, step.key in unfolded, step.result_offset)
-                lines = self._rows.get(key) or self._step_lines(step, *key[1:3])
+                lines = self._rows.get(key) or self._step_lines(step, key)
                 used[key] = lines
                 rows += (ConversationRow(step, n, line) for n, line in enumerate(lines))
         self._rows = used
         return rows
 
-    def _step_lines(
-        self,
-        step: Step,
-        shows_size: bool,
-        is_unfolded: bool,  # noqa: FBT001 -- parts of the key
-    ) -> tuple[Content, ...]:
+    def _step_lines(self, step: Step, key: _RowsKey) -> tuple[Content, ...]:
+        _, shows_size, is_unfolded, _ = key
         drawn = [*self._draw_step(step, is_unfolded)]
         if shows_size:
             margin = context_margin(step.context_tokens, self.scale, self._margin_cells)
