@@ -255,7 +255,7 @@ class NavigationApp(Dashboard):
         self, session_id: str, agent_id: str | None, line_offset: int | None
     ) -> None:
         """Open the Conversation tab at a line, on the session's page if that is open already."""
-        from .screens.session.conversation_pane import ConversationPlace
+        from .screens.session.conversation_reading import ConversationPlace
         from .screens.session.session_screen import SessionScreen
 
         sessions = self.view.sessions if self.view else ()

@@ -260,7 +260,8 @@ def _joined(steps: Sequence[Step]) -> Iterator[Step]:
             continue
         if step.kind is StepKind.RESULT and step.tool_use_id in calls:
             continue
-        if step.kind is StepKind.CALL and (result := results.get(step.tool_use_id)):
+        result = results.get(step.tool_use_id or "")
+        if step.kind is StepKind.CALL and result is not None:
             yield _with_result(step, result)
         else:
             yield step

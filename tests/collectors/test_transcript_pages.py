@@ -13,7 +13,7 @@ from ctxtop.collectors.claude_code.transcripts.transcript_pages import (
     MAX_WINDOW_STEPS,
     PAGE_BYTES,
     ConversationFile,
-    TranscriptRewrittenError,
+    PagesOutdatedError,
     TranscriptWindow,
     extend_earlier,
     extend_later,
@@ -232,14 +232,14 @@ def test_a_rewritten_file_is_noticed(tmp_path: Path, rewrite: object) -> None:
     assert callable(rewrite)
     rewrite(path)
     for extend in (extend_earlier, extend_later):
-        with pytest.raises(TranscriptRewrittenError):
+        with pytest.raises(PagesOutdatedError):
             extend(source(path), window)
 
 
 def test_a_link_is_not_followed(tmp_path: Path) -> None:
     write(tmp_path / "real.jsonl", user("secret"))
     (tmp_path / "s.jsonl").symlink_to(tmp_path / "real.jsonl")
-    with pytest.raises(OSError):
+    with pytest.raises(OSError, match="symbolic link"):
         open_window(source(tmp_path / "s.jsonl"))
 
 

@@ -68,10 +68,10 @@ class ConversationView(Widget, can_focus=True):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("enter", "toggle", "Unfold", "unfold or fold this step", "open", key_display="⏎"),
+        bind("enter", "unfold", "Unfold", "unfold or fold this step", "open", key_display="⏎"),
         *movement_bindings(PAGER_PAGE_DOWN_KEYS),
-        bind_hidden("n", "hit(1)", "Next", "next match, or next prompt", "next"),
-        bind_hidden("N", "hit(-1)", "Before", "previous match, or previous prompt", "before"),
+        bind_hidden("n", "hit(1)", "Next", "next match, or next prompt", "next_match"),
+        bind_hidden("N", "hit(-1)", "Before", "previous match, or previous prompt", "match_before"),
     ]
 
     empty: reactive[str] = reactive("")  # shown instead of rows: why there are none
@@ -114,7 +114,7 @@ class ConversationView(Widget, can_focus=True):
         self.cursor = 0
         self.file_size = 0
         self._pattern: re.Pattern[str] | None = None
-        self._strips: dict[tuple[Hashable, bool], tuple[Content, Strip]] = {}
+        self._strips: dict[tuple[Hashable, bool, bool], tuple[Content, Strip]] = {}
 
     # What is shown.
 
@@ -204,7 +204,7 @@ class ConversationView(Widget, can_focus=True):
     def action_edge(self, place: int) -> None:
         self.post_message(self.EdgeChosen(self, place))
 
-    def action_toggle(self) -> None:
+    def action_unfold(self) -> None:
         self.post_message(self.Toggled(self))
 
     def action_hit(self, by: int) -> None:

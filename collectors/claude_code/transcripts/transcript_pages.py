@@ -21,7 +21,7 @@ SCAN_BYTES: Final = 1 << 20  # read at once to find where a long line begins or 
 ANCHOR_BYTES: Final = 256  # before a window's end: a rewritten file has others there
 
 
-class TranscriptRewrittenError(Exception):
+class PagesOutdatedError(Exception):
     """The file is no longer the one that a window was read from."""
 
 
@@ -88,7 +88,8 @@ def open_window(source: ConversationFile, offset: int | None = None) -> Transcri
     with open_regular(source.path) as file:
         state = _file_state(file)
         size = complete_end(file, state.size)
-        place, later = size, ()
+        place = size
+        later: tuple[TranscriptPage, ...] = ()
         if offset is not None and offset < size:
             place = line_start(file, max(0, offset))
             later = _read_later(file, source, place, size)
@@ -97,7 +98,7 @@ def open_window(source: ConversationFile, offset: int | None = None) -> Transcri
 
 
 def extend_earlier(source: ConversationFile, window: TranscriptWindow) -> TranscriptWindow:
-    """Read before a window; raises OSError and TranscriptRewrittenError."""
+    """Read before a window; raises OSError and PagesOutdatedError."""
     with open_regular(source.path) as file:
         state = _check(file, window)
         earlier = _read_earlier(file, source, window.start)
@@ -106,7 +107,7 @@ def extend_earlier(source: ConversationFile, window: TranscriptWindow) -> Transc
 
 
 def extend_later(source: ConversationFile, window: TranscriptWindow) -> TranscriptWindow:
-    """Read after a window, also what was appended; raises OSError and TranscriptRewrittenError."""
+    """Read after a window, also what was appended; raises OSError and PagesOutdatedError."""
     with open_regular(source.path) as file:
         state = _check(file, window)
         size = complete_end(file, state.size)
@@ -253,12 +254,12 @@ def _read_anchor(file: BinaryIO, end: int) -> bytes:
 
 
 def _check(file: BinaryIO, window: TranscriptWindow) -> FileState:
-    """Return the file as it is now; raises TranscriptRewrittenError."""
+    """Return the file as it is now; raises PagesOutdatedError."""
     state, before = _file_state(file), window.file
     is_other = (state.device, state.inode) != (before.device, before.inode)
     is_edited = state.size == before.size and state.mtime_ns != before.mtime_ns
     if is_other or is_edited or state.size < before.size:
-        raise TranscriptRewrittenError
+        raise PagesOutdatedError
     if _read_anchor(file, window.end) != window.anchor:
-        raise TranscriptRewrittenError
+        raise PagesOutdatedError
     return state

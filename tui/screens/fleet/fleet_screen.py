@@ -72,7 +72,7 @@ class FleetScreen(ZoomableScreen):
             "filter",
             key_display="/",
         ),
-        bind("v", "app.view_conversation", "View", "the last prompt and answer", "view_turn"),
+        bind_hidden("v", "app.view_conversation", "View", "read the conversation", "view_turn"),
         bind_hidden("p", "pause", "Pause", "pause or resume updates", "pause"),
         bind_hidden("y", "copy", "Copy", "copy the session id, result or summary", "copy"),
         bind_hidden("z", "zoom", "Zoom", "maximize this pane", "zoom"),

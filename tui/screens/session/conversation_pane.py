@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
@@ -15,21 +15,28 @@ from textual.reactive import reactive
 
 from ....collectors.claude_code.transcripts.transcript_pages import (
     ConversationFile,
-    TranscriptRewrittenError,
+    PagesOutdatedError,
     TranscriptWindow,
     extend_earlier,
     extend_later,
     open_window,
 )
-from ....core.measure.conversation_turns import Step, StepKind, Turn, group_turns
+from ....core.measure.conversation_turns import Step, StepKind, Turn
 from ....core.model.problem import Problem
 from ....core.transcript.sanitize import one_line
 from ...background_queries import WorkerThread, query_store
 from ...keymap import bind
-from ...messages import WidgetMessage
 from ...text.formats import percent
 from ...widgets.controls import FilterBar
 from ...widgets.conversation_view import ConversationView
+from .conversation_reading import (
+    ConversationPlace,
+    LoadedConversation,
+    ReadResult,
+    ReadWindow,
+    find_conversation,
+    read_conversation,
+)
 from .conversation_rows import (
     FOLDABLE,
     ContextScale,
@@ -43,9 +50,6 @@ from .conversation_search import ConversationSearch
 from .step_text_screen import StepTextScreen
 
 if TYPE_CHECKING:
-    import sqlite3
-    from pathlib import Path
-
     from ....collectors.claude_code.transcripts.transcript_search import SearchHit
     from ...dashboard import Dashboard
 
@@ -55,38 +59,6 @@ REWRITTEN: Final = "the transcript was rewritten and is read again"
 FRAME_CELLS: Final = 5  # of the pane beside a row: border, padding, scroll bar
 SEARCH_PLACEHOLDER: Final = "words in this conversation, then Enter; n and N go to other matches"
 TEXT_ROW: Final = 1  # of a prompt or an answer: the row before it is empty
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationPlace:
-    """Whose conversation, and where in it: None is its end."""
-
-    session_id: str
-    agent_id: str | None = None
-    offset: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedConversation:
-    source: ConversationFile
-    window: TranscriptWindow
-    turns: tuple[Turn, ...]
-    rows: list[ConversationRow]
-
-
-Read = Callable[[ConversationFile], TranscriptWindow]
-
-
-def find_conversation(
-    db: sqlite3.Connection, projects: Path, place: ConversationPlace
-) -> ConversationFile | Problem:
-    from ....core.store.queries.context_queries import find_transcript
-
-    found = find_transcript(db, place.session_id, place.agent_id)
-    if found is None:
-        who = "this agent" if place.agent_id else "this session"
-        return Problem(who, "has no transcript of its own", "its parent's conversation shows it")
-    return ConversationFile(projects / found[1], place.agent_id)
 
 
 class ConversationPane(Vertical):
@@ -100,9 +72,6 @@ class ConversationPane(Vertical):
     ]
 
     note: reactive[str] = reactive("")  # what is searched for, or why nothing is shown
-
-    class StepMoved(WidgetMessage["ConversationPane"]):
-        """The cursor is on another step."""
 
     def __init__(self, place: ConversationPlace, scale: ContextScale, title: str) -> None:
         super().__init__(id="conversation-pane")
@@ -178,7 +147,7 @@ class ConversationPane(Vertical):
         projects, places = self.app.places.folder.projects, self.app.places
         prepare = self._prepare()
 
-        def read() -> LoadedConversation | Problem:
+        def read() -> ReadResult:
             found = query_store(places, lambda db: find_conversation(db, projects, place))
             if isinstance(found, Problem):
                 return found
@@ -186,36 +155,24 @@ class ConversationPane(Vertical):
 
         self._submit(read, lambda: self._show_offset(place.offset))
 
-    def _prepare(self) -> Callable[[ConversationFile, Read], LoadedConversation | Problem]:
+    def _prepare(self) -> Callable[[ConversationFile, ReadWindow], ReadResult]:
         """Return what reads and lays out in the worker, with what is unfolded now."""
-        layout, unfolded = self._layout, self._unfolded
+        return partial(read_conversation, self._layout, self._unfolded)
 
-        def prepare(source: ConversationFile, read: Read) -> LoadedConversation | Problem:
-            try:
-                window = read(source)
-            except OSError as error:
-                why = str(error.strerror or error)
-                return Problem(str(source.path), f"cannot be read: {why}", "open this page again")
-            turns = group_turns(window.steps)
-            rows = layout.rows(turns, unfolded) if layout else []
-            return LoadedConversation(source, window, turns, rows)
-
-        return prepare
-
-    def _read(self, read: Read, then: Callable[[], None] = lambda: None) -> None:
+    def _read(self, read: ReadWindow, then: Callable[[], None] = lambda: None) -> None:
         """Read another part of the same file; a rewritten file is opened again."""
         loaded = self._loaded
         if loaded is None:
             return
         prepare, source, offset = self._prepare(), loaded.source, self.place.offset
 
-        def work() -> LoadedConversation | Problem | None:
+        def work() -> ReadResult | None:
             try:
                 return prepare(source, read)
-            except TranscriptRewrittenError:
+            except PagesOutdatedError:
                 return None
 
-        def take(found: LoadedConversation | Problem | None) -> None:
+        def take(found: ReadResult | None) -> None:
             if found is None:
                 self._unfolded = frozenset()
                 self.note = REWRITTEN
@@ -229,13 +186,13 @@ class ConversationPane(Vertical):
 
     def _submit(
         self,
-        work: Callable[[], LoadedConversation | Problem | None],
+        work: Callable[[], ReadResult | None],
         then: Callable[[], None],
-        otherwise: Callable[[LoadedConversation | Problem | None], None] = lambda _: None,
+        otherwise: Callable[[ReadResult | None], None] = lambda _: None,
     ) -> None:
         self._is_reading = True
 
-        def take(found: LoadedConversation | Problem | None) -> None:
+        def take(found: ReadResult | None) -> None:
             if not self.is_attached:
                 return
             self._is_reading = False
@@ -348,7 +305,6 @@ class ConversationPane(Vertical):
             position = f"at {percent(share)}"
         words = self.search.status_text(self._hit_place()) if self.search else self.note
         self.border_subtitle = Content(" · ".join(filter(None, (words, position))))
-        self.post_message(self.StepMoved(self))
 
     def watch_note(self) -> None:
         if self.is_mounted:
@@ -487,9 +443,13 @@ class ConversationPane(Vertical):
 
     def _show_hit(self, hit: SearchHit) -> None:
         """Put the cursor on the first row of a step that matches, unfolding it if it is folded."""
-        search, key = self.search, (hit.offset, hit.part)
+        search = self.search
+        if search is None:
+            return
+        search.current = (hit.offset, hit.part)
         place = self._matching_row(hit)
-        if search is None or place is None:
+        if place is None:
+            self._go_to_row(self._row_at(hit.offset))
             return
         step = self._rows[place].step
         folded = step.kind in FOLDABLE and step.key not in self._unfolded
@@ -498,7 +458,6 @@ class ConversationPane(Vertical):
             self._draw()
             place = self._matching_row(hit) or place
         self.view.go_to(place)
-        search.current = key
 
     def _matching_row(self, hit: SearchHit) -> int | None:
         search = self.search

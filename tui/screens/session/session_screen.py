@@ -31,7 +31,8 @@ from ..page import Page, ReadingScreen
 from . import session_tabs
 from .compactions import CompactionDetailScreen, ReportedCompaction
 from .context_breakdown import item_detail
-from .conversation_pane import ConversationPane, ConversationPlace
+from .conversation_pane import ConversationPane
+from .conversation_reading import ConversationPlace
 from .conversation_rows import ContextScale
 from .session_tabs import READING_TRANSCRIPT, SessionDetails, SessionTabData, TurnDetails
 

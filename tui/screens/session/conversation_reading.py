@@ -1,0 +1,70 @@
+"""Reads a part of a conversation from its transcript, laid out to be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ....collectors.claude_code.transcripts.transcript_pages import (
+    ConversationFile,
+    TranscriptWindow,
+)
+from ....core.measure.conversation_turns import Turn, group_turns
+from ....core.model.problem import Problem
+from .conversation_rows import ConversationLayout, ConversationRow, StepKey
+
+if TYPE_CHECKING:
+    import sqlite3
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationPlace:
+    """Whose conversation, and where in it: None is its end."""
+
+    session_id: str
+    agent_id: str | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConversation:
+    source: ConversationFile
+    window: TranscriptWindow
+    turns: tuple[Turn, ...]
+    rows: tuple[ConversationRow, ...]  # written here, so that the screen need not
+
+
+ReadWindow = Callable[[ConversationFile], TranscriptWindow]
+ReadResult = LoadedConversation | Problem
+
+
+def find_conversation(
+    db: sqlite3.Connection, projects: Path, place: ConversationPlace
+) -> ConversationFile | Problem:
+    from ....core.store.queries.context_queries import find_transcript
+
+    found = find_transcript(db, place.session_id, place.agent_id)
+    if found is None:
+        who = "this agent" if place.agent_id else "this session"
+        return Problem(who, "has no transcript of its own", "its parent's conversation shows it")
+    return ConversationFile(projects / found[1], place.agent_id)
+
+
+def read_conversation(
+    layout: ConversationLayout | None,
+    unfolded: AbstractSet[StepKey],
+    source: ConversationFile,
+    read: ReadWindow,
+) -> ReadResult:
+    """Read a window, group its turns, and write its rows; may raise PagesOutdatedError."""
+    try:
+        window = read(source)
+    except OSError as error:
+        why = str(error.strerror or error)
+        return Problem(source.path.name, f"cannot be read: {why}", "open this page again")
+    turns = group_turns(window.steps)
+    rows = layout.rows(turns, unfolded) if layout else ()
+    return LoadedConversation(source, window, turns, tuple(rows))
