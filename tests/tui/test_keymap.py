@@ -119,6 +119,7 @@ async def test_a_changed_key_works_and_is_shown_in_footer_and_help(demo: Stage) 
         assert it.app.theme == "ctxtop-light"
         await it.press("question_mark")
         assert any("f6 " in line and "sort" in line for line in it.lines)
+        await it.press("j", "j", "j")
         assert any("f5" in line for line in it.lines)
 
 
