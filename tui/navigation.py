@@ -258,8 +258,7 @@ class NavigationApp(Dashboard):
         from .screens.session.conversation_reading import ConversationPlace
         from .screens.session.session_screen import SessionScreen
 
-        sessions = self.view.sessions if self.view else ()
-        session = next((each for each in sessions if each.session_id == session_id), None)
+        session = self.find_session(session_id)
         if session is None:
             self.notify("this session is not known: its folder was not read", markup=False)
             return

@@ -170,8 +170,7 @@ async def measure(root: Path, rounds: int) -> None:
             await asyncio.sleep(0.05)
         await asyncio.sleep(1)
         before = peak_memory()
-        for _ in range(rounds):
-            empty.append(await open_empty_screen(app, frames))
+        empty += [await open_empty_screen(app, frames) for _ in range(rounds)]
         for _ in range(rounds):
             took, work = await open_tab(app, frames)
             opened.append(took)
@@ -184,8 +183,7 @@ async def measure(root: Path, rounds: int) -> None:
                 await press(app, frames, "escape")
             await asyncio.sleep(0.2)
         after = peak_memory()
-        for _ in range(rounds):
-            session_pages.append(await open_session_page(app, frames))
+        session_pages += [await open_session_page(app, frames) for _ in range(rounds)]
         app.exit()
     print_times("empty screen", empty, empty)
     print_times("open the session page's first tab", session_pages, empty)
