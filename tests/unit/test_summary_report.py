@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.store.queries.query_rows import SummaryRow
-from ctxtop.core.summaries.summary_search import PlanSummary
+from ctxtop.core.summaries.summary_search import PlanSummary, parse_summary_query
 from ctxtop.tui.screens.summaries.summary_screen import (
+    MAX_MARKDOWN_CHARS,
     SummaryDetails,
+    SummaryReport,
     summary_fact_lines,
     summary_report,
     with_token_count,
 )
+from msgspec.structs import replace
 
 NOW = 1_795_176_000_000
 ROW = SummaryRow(
@@ -50,3 +53,17 @@ def test_numbers_are_not_cut(width: int) -> None:
 
 def test_a_text_that_nobody_counted_is_counted_where_it_is_wrapped() -> None:
     assert summary_report(ROW, None, 40).row.estimated_tokens == 123
+
+
+def test_markdown_is_drawn_unless_it_is_searched_or_very_long() -> None:
+    row = replace(ROW, text="# Kept\n\n- **one** fact")
+    assert plain(summary_report(row, None, 40)) == ["Kept", "", "• one fact"]
+    found = summary_report(row, parse_summary_query("fact", NOW), 40)
+    assert plain(found) == ["# Kept", "", "- **one** fact"]
+    assert found.hits == 1
+    long = replace(ROW, text="**x** " * MAX_MARKDOWN_CHARS)
+    assert plain(summary_report(long, None, 40))[0].startswith("**x**")
+
+
+def plain(report: SummaryReport) -> list[str]:
+    return [line.plain for line in report.wrapped.lines]

@@ -29,6 +29,7 @@ from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
 from ...text.formats import date_time_and_age, duration, plural, shorten_middle, tokens
+from ...text.markdown_text import markdown_lines
 from ...text.summary_text import KIND_SIGNS, KIND_STYLES, summaries_markdown, summary_name
 from ...text.text_lines import HIT_STYLE, WrappedText, expand_tabs, wrap_text
 from ...widgets.text_pane import TextPane, next_place
@@ -60,10 +61,15 @@ class SummaryReport:
         return len(self.wrapped.passages)
 
 
+MAX_MARKDOWN_CHARS: Final = 40_000  # drawn in a tenth of a second; a longer text is only wrapped
+
+
 def summary_report(row: SummaryRow, search: SummaryQuery | None, width: int) -> SummaryReport:
-    """Wrap a summary's text with the search hits marked, and count its tokens."""
+    """Draw a summary's Markdown, or its text with the search hits marked, and count its tokens."""
     text = expand_tabs(row.text)
     hits = search.hits(text) if search else []
+    if not hits and len(text) <= MAX_MARKDOWN_CHARS:
+        return SummaryReport(with_token_count(row), WrappedText(markdown_lines(text, width)))
     return SummaryReport(with_token_count(row), wrap_text(text, width, hits, HIT_STYLE))
 
 
