@@ -39,7 +39,7 @@ class StepKind(StrEnum):
     ERROR = "error"  # the API refused
 
 
-class Excerpt(msgspec.Struct, frozen=True, gc=False):
+class StepText(msgspec.Struct, frozen=True, gc=False):
     """The start of a text, and the size of all of it."""
 
     text: str  # sanitized, at most MAX_STEP_CHARS
@@ -56,7 +56,7 @@ class Excerpt(msgspec.Struct, frozen=True, gc=False):
         return -(-self.chars // CLIENT_CHARS_PER_TOKEN)
 
 
-NO_TEXT: Final = Excerpt("", 0, 0)
+NO_TEXT: Final = StepText("", 0, 0)
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -65,7 +65,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     kind: StepKind
     offset: int  # of its transcript line, in bytes
     part: int  # its place among the parts of that line
-    body: Excerpt = NO_TEXT  # the text; of a call, its input
+    body: StepText = NO_TEXT  # the text; of a call, its input
     title: str = ""  # a tool, a command, or what compacted
     subject: str = ""  # one line that tells a call from others of its tool
     uuid: str | None = None
@@ -74,7 +74,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     context_tokens: int | None = None  # what the model saw for that answer
     tool_use_id: str | None = None
     failed: bool = False
-    result: Excerpt | None = None  # None while a call has none, and for other kinds
+    result: StepText | None = None  # None while a call has none, and for other kinds
     result_offset: int | None = None
     media: int = 0  # images and documents
     before_tokens: int | None = None  # of a compaction
@@ -201,10 +201,10 @@ def _subject(kind: StepKind, part: MessagePart) -> str:
     return ""
 
 
-def excerpt(text: str) -> Excerpt:
+def excerpt(text: str) -> StepText:
     if not text:
         return NO_TEXT
-    return Excerpt(sanitize_text(text[:MAX_STEP_CHARS]), text.count("\n") + 1, len(text))
+    return StepText(sanitize_text(text[:MAX_STEP_CHARS]), text.count("\n") + 1, len(text))
 
 
 def part_text(part: MessagePart) -> str:

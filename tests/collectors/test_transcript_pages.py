@@ -21,7 +21,7 @@ from ctxtop.collectors.claude_code.transcripts.transcript_pages import (
     read_line,
 )
 from ctxtop.collectors.claude_code.transcripts.transcript_search import (
-    SearchHit,
+    TextMatch,
     Words,
     search_earlier,
 )
@@ -270,8 +270,8 @@ def test_a_line_is_read_whole(tmp_path: Path) -> None:
     assert len(entry.parts[0].text) == 2 << 20
 
 
-def search_all(path: Path, words: str) -> list[SearchHit]:
-    hits: list[SearchHit] = []
+def search_all(path: Path, words: str) -> list[TextMatch]:
+    hits: list[TextMatch] = []
     end: int | None = None
     while end != 0:
         block = search_earlier(source(path), Words(words), end)
@@ -294,7 +294,7 @@ def test_a_search_finds_what_is_shown_newest_first(
     monkeypatch.setattr(
         "ctxtop.collectors.claude_code.transcripts.transcript_search.SEARCH_BYTES", 20_000
     )
-    expected = [SearchHit(offsets[201], 0), SearchHit(offsets[200], 1), SearchHit(offsets[5], 0)]
+    expected = [TextMatch(offsets[201], 0), TextMatch(offsets[200], 1), TextMatch(offsets[5], 0)]
     assert search_all(path, "needle") == expected
     assert search_all(path, '"needle" in') == expected[-1:]
     assert search_all(path, "grep needle /src") == expected[1:2]
@@ -305,14 +305,14 @@ def test_a_search_finds_what_is_shown_newest_first(
 def test_a_search_ignores_case_beyond_ascii(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     offsets = write(path, user("Привет мир"), user("grüße"), user("nothing"))
-    assert search_all(path, "привет") == [SearchHit(offsets[0], 0)]
-    assert search_all(path, "GRÜ") == [SearchHit(offsets[1], 0)]
+    assert search_all(path, "привет") == [TextMatch(offsets[0], 0)]
+    assert search_all(path, "GRÜ") == [TextMatch(offsets[1], 0)]
 
 
 def test_a_search_is_no_pattern(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     offsets = write(path, user("a.c"), user("abc"))
-    assert search_all(path, "a.c") == [SearchHit(offsets[0], 0)]
+    assert search_all(path, "a.c") == [TextMatch(offsets[0], 0)]
     assert Words("[").pattern == re.compile(r"\[", re.IGNORECASE)
 
 
@@ -320,5 +320,5 @@ def test_a_search_stops_where_it_is_told(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     offsets = write(path, user("needle"), user("needle"), user("needle"))
     block = search_earlier(source(path), Words("needle"), offsets[2], offsets[1])
-    assert block.hits == (SearchHit(offsets[1], 0),)
+    assert block.hits == (TextMatch(offsets[1], 0),)
     assert block.start == offsets[1]

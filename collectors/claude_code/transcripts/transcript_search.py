@@ -17,7 +17,7 @@ SEARCH_BYTES: Final = 4 * 1024 * 1024  # of one call: other work of the thread w
 MAX_BLOCK_HITS: Final = 2_000  # of one call: of lines that all match, the newest count
 
 
-class SearchHit(msgspec.Struct, frozen=True, order=True):
+class TextMatch(msgspec.Struct, frozen=True, order=True):
     """Where a text stands that matches: its line and its part, as in the key of a step."""
 
     offset: int
@@ -28,7 +28,7 @@ class SearchBlock(msgspec.Struct, frozen=True):
     """The hits between two bytes, newest first."""
 
     start: int
-    hits: tuple[SearchHit, ...]
+    hits: tuple[TextMatch, ...]
 
 
 class Words:
@@ -73,7 +73,7 @@ def search_earlier(
             return SearchBlock(start, ())
         file.seek(start)
         data = file.read(until - start)
-    hits: list[SearchHit] = []
+    hits: list[TextMatch] = []
     for begin, close in words.candidates(data):
         entry = decode_entry(start + begin, data[begin:close], {})
         if entry is not None and source.holds(entry):
@@ -83,10 +83,10 @@ def search_earlier(
     return SearchBlock(start, tuple(hits))
 
 
-def _line_hits(entry: Entry, words: Words) -> Iterator[SearchHit]:
+def _line_hits(entry: Entry, words: Words) -> Iterator[TextMatch]:
     for step in entry_steps(entry):
         if step.part < 0:
             continue
         part = entry.parts[step.part]
         if words.pattern.search(part_text(part)) or words.pattern.search(step.title):
-            yield SearchHit(*step.key)
+            yield TextMatch(*step.key)

@@ -50,7 +50,7 @@ from .conversation_search import ConversationSearch
 from .step_text_screen import StepTextScreen
 
 if TYPE_CHECKING:
-    from ....collectors.claude_code.transcripts.transcript_search import SearchHit
+    from ....collectors.claude_code.transcripts.transcript_search import TextMatch
     from ...dashboard import Dashboard
 
 
@@ -426,13 +426,13 @@ class ConversationPane(Vertical):
         later = (row.step.offset for row in self._rows[self.view.cursor :])
         return next((each for each in later if step and each > step.offset), None)
 
-    def _take_hits(self, search: ConversationSearch, first: SearchHit | None) -> None:
+    def _take_hits(self, search: ConversationSearch, first: TextMatch | None) -> None:
         if search is self.search and self.is_attached:
             if first is not None:
                 self._go_to_hit(first)
             self._draw_position()
 
-    def _go_to_hit(self, hit: SearchHit) -> None:
+    def _go_to_hit(self, hit: TextMatch) -> None:
         loaded = self._loaded
         if loaded is None:
             return
@@ -441,7 +441,7 @@ class ConversationPane(Vertical):
         else:
             self._read(lambda source: open_window(source, hit.offset), lambda: self._show_hit(hit))
 
-    def _show_hit(self, hit: SearchHit) -> None:
+    def _show_hit(self, hit: TextMatch) -> None:
         """Put the cursor on the first row of a step that matches, unfolding it if it is folded."""
         search = self.search
         if search is None:
@@ -459,7 +459,7 @@ class ConversationPane(Vertical):
             place = self._matching_row(hit) or place
         self.view.go_to(place)
 
-    def _matching_row(self, hit: SearchHit) -> int | None:
+    def _matching_row(self, hit: TextMatch) -> int | None:
         search = self.search
         own = [
             n

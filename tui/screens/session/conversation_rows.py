@@ -9,7 +9,7 @@ from typing import Final
 
 from textual.content import Content
 
-from ....core.measure.conversation_turns import Excerpt, Step, StepKind, Turn
+from ....core.measure.conversation_turns import Step, StepKind, StepText, Turn
 from ....core.measure.levels import DEFAULT_PLACED_THRESHOLDS, PlacedThreshold, reached_level
 from ...text.formats import fit_right, percent, plural, shorten_middle, time_of_day, tokens
 from ...text.gauge import LEVEL_STYLES
@@ -189,7 +189,7 @@ class ConversationLayout:
             is_markdown = step.title in _MARKDOWN_TOOLS
             yield from self._draw_body(step.result, is_markdown=is_markdown)
 
-    def _draw_body(self, body: Excerpt, *, is_markdown: bool) -> Iterator[Content]:
+    def _draw_body(self, body: StepText, *, is_markdown: bool) -> Iterator[Content]:
         room = max(1, self.width - len(BODY_PREFIX) - 1)
         if is_markdown:
             lines = markdown_lines(body.text, min(room, self._room))
@@ -201,11 +201,11 @@ class ConversationLayout:
         if body.is_cut or len(lines) > MAX_UNFOLDED_LINES:
             yield self._more_line(body)
 
-    def _cut_note(self, body: Excerpt) -> Iterator[Content]:
+    def _cut_note(self, body: StepText) -> Iterator[Content]:
         if body.is_cut:
             yield self._more_line(body)
 
-    def _more_line(self, body: Excerpt) -> Content:
+    def _more_line(self, body: StepText) -> Content:
         size = f"{plural(body.lines, 'line')}, ≈ {tokens(body.estimated_tokens)} tokens"
         return Content.styled(f"{BODY_PREFIX}… o opens all of it: {size}", "$level-notice")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ....collectors.claude_code.transcripts.transcript_search import (
     SearchBlock,
-    SearchHit,
+    TextMatch,
     Words,
     search_earlier,
 )
@@ -33,11 +33,11 @@ class ConversationSearch:
         source: ConversationFile,
         origin: int | None,
         worker: WorkerThread,
-        on_hits: Callable[[ConversationSearch, SearchHit | None], None],
+        on_hits: Callable[[ConversationSearch, TextMatch | None], None],
     ) -> None:
         """`on_hits` receives the hit to go to, with the first ones only."""
         self.words: Final = words
-        self.hits: Final[list[SearchHit]] = []  # in the order of the file
+        self.hits: Final[list[TextMatch]] = []  # in the order of the file
         self.current: tuple[int, int] | None = None  # the hit that was gone to
         self._matcher: Final = Words(words)
         self._source: Final = source
@@ -95,11 +95,11 @@ class ConversationSearch:
         """Whether the part after the origin is still to be searched."""
         return self._origin is not None and stop == 0
 
-    def next_hit(self, here: tuple[int, int] | None, by: int) -> SearchHit | None:
+    def next_hit(self, here: tuple[int, int] | None, by: int) -> TextMatch | None:
         """Return the hit after or before a step; after the last one comes the first."""
         if not self.hits:
             return None
-        place = SearchHit(*(here or (0, 0)))
+        place = TextMatch(*(here or (0, 0)))
         found = bisect_left(self.hits, place)
         is_hit = found < len(self.hits) and self.hits[found] == place
         if by > 0:
@@ -115,6 +115,6 @@ class ConversationSearch:
         if not self.hits:
             return "no match: Esc ends the search" if self._is_over else "searching …"
         count = f"{len(self.hits):,}{'+' if len(self.hits) >= MAX_HITS else ''}"
-        if here is not None and (hit := SearchHit(*here)) in self.hits:
+        if here is not None and (hit := TextMatch(*here)) in self.hits:
             return f"match {bisect_left(self.hits, hit) + 1:,} of {count}{progress}"
         return f"{count} matches{progress}"
