@@ -19,10 +19,10 @@ from ....core.transcript.turn_search import TurnQuery, TurnRole, parse_turn_quer
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView, OpenConversation
 from ...text.formats import fit_left, fit_right, local_time
+from ...text.text_lines import HIT_STYLE
 from ...widgets.controls import FilterBar
 from ...widgets.row_list import LazyRow, RowList
 from ..page import FilteredPage, RefreshingQuery
-from ..summaries.summary_screen import HIT_STYLE
 
 CRUMB: Final = "search"
 PLACEHOLDER: Final = 'words "a phrase" -not project: since:7d role:prompt session:'
