@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from os.path import basename, relpath
+from os.path import relpath
 from pathlib import Path, PurePath
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -148,7 +148,7 @@ def _check_create(prompt: PermissionPrompt, call: PendingCall, cwd: str) -> bool
         call.tool == "Write"
         and _is_same(prompt.subject, *_path_names(path, cwd))
         and _is_same(prompt.body, numbered)
-        and _is_same(prompt.question, f"Do you want to create {basename(path)}?")
+        and _is_same(prompt.question, f"Do you want to create {PurePath(path).name}?")
     )
 
 
@@ -165,7 +165,7 @@ def _check_edit(prompt: PermissionPrompt, call: PendingCall, cwd: str) -> bool:
         and _without_blanks(call.text("old_string")) in _without_blanks(before)
         and _without_blanks(call.text("new_string")) in _without_blanks(after)
         and _is_same(prompt.subject, *_path_names(path, cwd))
-        and _is_same(prompt.question, f"Do you want to make this edit to {basename(path)}?")
+        and _is_same(prompt.question, f"Do you want to make this edit to {PurePath(path).name}?")
     )
 
 
