@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 ANSWER_KEY: Final = "terminal.answer"  # the policy key that allows it
 PERMISSION_WORDS: Final = "permission prompt"  # the registry's, of a session that waits for one
-GONE_TIMEOUT_S: Final = 5.0  # the client takes the prompt away in 50 ms
+GONE_TIMEOUT_S: Final = 1.5  # the client takes the prompt away in 50 ms
+MAX_PRESSES: Final = 3  # the client ignores a key in the first moments of a prompt (seen)
 
 
 class Answer(StrEnum):
@@ -89,12 +90,14 @@ def answer_prompt(target: PromptTarget, shown: ProvedPrompt, answer: Answer) -> 
     """
     try:
         with user_lock(SESSION_LOCK_KIND, target.transcript.parent, target.session_id):
-            if prove_prompt(target) != shown:
-                raise PromptRefusedError("its prompt has changed since it was shown: look again")
             key = shown.prompt.yes_key if answer is Answer.YES else shown.prompt.no_key
-            shown.pane.press(key)
-            if not wait_for(lambda: _is_gone(target, shown), GONE_TIMEOUT_S):
-                raise PromptRefusedError("its prompt is still there: look at its terminal")
+            for _ in range(MAX_PRESSES):
+                if prove_prompt(target) != shown:
+                    raise PromptRefusedError("its prompt has changed since it was shown")
+                shown.pane.press(key)
+                if wait_for(lambda: _is_gone(target, shown), GONE_TIMEOUT_S):
+                    return
+            raise PromptRefusedError("its prompt is still there: look at its terminal")
     except LockHeldError:
         raise PromptRefusedError("another ctxtop acts on this session: wait for it") from None
     except PaneError as error:

@@ -120,7 +120,7 @@ def test_the_next_prompt_is_another_question(lab: Lab) -> None:
 def test_files_and_pages_are_shown_whole(lab: Lab) -> None:
     (lab.project / "old.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
     path = lab.project / "old.txt"
-    create = f"Run. [[write:{lab.project}/new.txt|a\n  b\n]] [[say:done]]"
+    create = tool("Write", file_path=f"{lab.project}/new.txt", content="a\n  b\n")
     screen = open_asking(lab, create)
     target = target_of(lab, screen)
     answer_prompt(target, proved(target), Answer.YES)
