@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from ..claude_code.discover import ClaudeFolder
 
 NOT_OPEN: Final = "no client has it open: resume it instead"
-_PLACES: Final = {"claude-vscode": "in VS Code", "claude-desktop": "in the desktop app"}
-"""Where a client runs that has no terminal, by its `entrypoint`."""
 
 
 class NoTerminalError(Exception):
@@ -75,8 +73,6 @@ def _attach_command(pane: TmuxPane, address: str) -> str:
 def _place(live: "LiveSession") -> str:
     import psutil
 
-    if place := _PLACES.get(live.entrypoint or ""):
-        return f"{place} (process {live.pid})"
     try:
         terminal = psutil.Process(live.pid).terminal()
     except (psutil.Error, OSError):

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from ..measure.activity import UNKNOWN_CACHE, Activity, PromptCache, SessionCost
+from ..measure.activity import UNKNOWN_CACHE, Activity, ActivityKind, PromptCache, SessionCost
 from ..measure.evidence import ContextEvidence, Evidence, ReportedWindow
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version
@@ -73,6 +73,15 @@ class Session(msgspec.Struct, frozen=True):
     usage: UsageRow | None = None  # with its agents'; None if it has no answers
     project_root: str | None = None  # where it began: its policy is read from there
     recent_contexts: tuple[int, ...] = ()  # tokens, oldest first; includes what compactions left
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for a person."""
+        if self.status is SessionStatus.WAITING:
+            return True
+        # Clients that keep no registry do not record the status, but a pending question shows it.
+        activity = self.activity
+        return self.live and activity is not None and activity.kind is ActivityKind.PERSON
 
     @property
     def fill_ratio(self) -> float:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.client_terminal.pending_calls import read_pending_calls
 from ctxtop.collectors.client_terminal.permission_prompt import PromptRefusedError
 from ctxtop.collectors.client_terminal.prompt_answer import (
     Answer,
@@ -16,11 +19,15 @@ from ctxtop.collectors.client_terminal.prompt_answer import (
     answer_prompt,
     prove_prompt,
 )
+from ctxtop.collectors.places import Places
 from ctxtop.core.measure.waiting import WaitingKind
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
+from ctxtop.tui.screens.terminal_dialogs import AnswerScreen
 from ctxtop.tui.text.waiting_text import waiting_text
 from msgspec.structs import replace
+
+from ..tui.support import Clock, Stage, opened
 
 if TYPE_CHECKING:
     from .lab import Lab
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("terminal")
 
 MAKE = "Run. [[bash:mkdir -p build && touch build/made&&&usage:21000]] [[say:done]]"
+SOON_S = 15.0
 YES_ROW = "❯ 1. Yes"
 
 
@@ -52,12 +60,27 @@ def ask(screen: Screen, prompt: str) -> None:
 
 def target_of(lab: Lab, screen: Screen) -> PromptTarget:
     folder = ClaudeFolder(lab.config.resolve())
-    (path,) = lab.config.glob(f"projects/*/{screen.session_id}.jsonl")
+    name = f"projects/*/{screen.session_id}.jsonl"
+    screen.until(lambda: any(lab.config.glob(name)), "the transcript")
+    (path,) = lab.config.glob(name)
     return PromptTarget(screen.session_id, path, folder, BUILT_IN_POLICY)
 
 
-def proved(target: PromptTarget) -> ProvedPrompt:
-    return prove_prompt(target)
+def proved(target: PromptTarget, but: ProvedPrompt | None = None) -> ProvedPrompt:
+    """Wait for a prompt that is proved: the transcript comes a moment later than the dialog.
+
+    `but` was answered: another one is waited for.
+    """
+    end = time.monotonic() + SOON_S
+    while True:
+        try:
+            shown = prove_prompt(target)
+            if but is None or shown.call != but.call:
+                return shown
+        except PromptRefusedError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.1)
 
 
 def refusal(target: PromptTarget) -> str:
@@ -94,6 +117,24 @@ def test_yes_runs_the_command_once_and_never_forever(lab: Lab) -> None:
     assert not list(lab.project.glob(".claude/settings*"))
 
 
+def test_the_dashboard_shows_the_command_and_answers(lab: Lab) -> None:
+    screen = open_asking(lab, MAKE)
+    assert proved(target_of(lab, screen))
+    asyncio.run(answer_in_dashboard(lab))
+
+
+async def answer_in_dashboard(lab: Lab) -> None:
+    places = Places(lab.config.resolve(), lab.store, is_explicit=True)
+    async with opened(Stage(places, Clock())) as it:
+        await it.until(lambda: "1 waits for you" in it.status)
+        await it.press("w", "a")
+        await it.until(lambda: isinstance(it.app.screen, AnswerScreen))
+        assert "mkdir -p build && touch build/made" in it.words
+        assert not (lab.project / "build").exists()
+        await it.press("y")
+        await it.until((lab.project / "build" / "made").exists)
+
+
 def test_no_does_not_run_it(lab: Lab) -> None:
     screen = open_asking(lab, MAKE)
     target = target_of(lab, screen)
@@ -108,11 +149,11 @@ def test_the_next_prompt_is_another_question(lab: Lab) -> None:
     target = target_of(lab, screen)
     first = proved(target)
     answer_prompt(target, first, Answer.YES)
-    screen.until(lambda: " mkdir two" in screen.text(), "the second prompt")
+    second = proved(target, but=first)
     assert "changed since it was shown" in answer_refusal(target, first)
     assert (lab.project / "one").exists()
     assert not (lab.project / "two").exists()
-    answer_prompt(target, proved(target), Answer.NO)
+    answer_prompt(target, second, Answer.NO)
     screen.until_status("idle")
     assert not (lab.project / "two").exists()
 
@@ -194,11 +235,12 @@ def test_another_call_in_the_transcript_is_refused(lab: Lab) -> None:
     screen.press("Escape")
 
 
-def test_a_question_and_a_plan_are_named_and_not_answered(lab: Lab) -> None:
+def test_a_question_is_named_and_not_answered(lab: Lab) -> None:
     options = [{"label": "Postgres", "description": "big"}, {"label": "SQLite", "description": "x"}]
     question = {"question": "Which database?", "header": "DB", "multiSelect": False}
     screen = open_asking(lab, tool("AskUserQuestion", questions=[question | {"options": options}]))
     target = target_of(lab, screen)
+    screen.until(lambda: bool(read_pending_calls(target.transcript)), "the call")
     session = lab.ctxtop().sessions[screen.session_id]
     assert waiting_text(session) == "asks: Which database?"
     assert session.waiting_for is not None
@@ -209,14 +251,14 @@ def test_a_question_and_a_plan_are_named_and_not_answered(lab: Lab) -> None:
     assert "waits for nothing" in refusal(target)
 
 
-def test_a_program_in_front_of_the_client_is_not_answered(lab: Lab) -> None:
+def test_a_pane_that_shows_the_same_screen_is_not_the_client_s(lab: Lab) -> None:
     screen = open_asking(lab, MAKE)
     target = target_of(lab, screen)
     shown = proved(target)
     # Another pane, whose screen shows the very same prompt.
     copy = lab.root / "screen.txt"
     copy.write_text(screen.text(), encoding="utf-8")
-    screen._tmux("split-window", "-t", "lab", "cat", str(copy))
+    screen._tmux("split-window", "-t", "lab", f"cat {copy}; sleep 600")
     assert proved(target).pane == shown.pane
     assert YES_ROW in screen._tmux("capture-pane", "-p", "-t", shown.pane.pane_id)
     assert Path(shown.pane.socket).name == "tmux.sock"

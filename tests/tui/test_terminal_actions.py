@@ -21,12 +21,15 @@ from ctxtop.collectors.client_terminal.session_resume import (
 )
 from ctxtop.collectors.client_terminal.tmux_panes import TmuxPane
 from ctxtop.tui.screens.session.session_screen import SessionScreen
+from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
 from ctxtop.tui.screens.terminal_dialogs import AnswerScreen, ResumeScreen
 from ctxtop.tui.widgets.header_footer import StatusLine
 
 from .support import opened
 
 if TYPE_CHECKING:
+    from ctxtop.core.model.session import Session
+
     from .support import Opened, Stage
 
 WAITS = "Rotate the database password"
@@ -236,6 +239,29 @@ async def test_a_window_or_a_split_is_opened_by_choice(
         await it.press("s")
         await it.until(lambda: any("no space for new pane" in one for one in it.toasts))
         assert places == [ResumePlace.WINDOW, ResumePlace.SPLIT]
+
+
+async def test_a_summary_s_own_session_is_resumed(
+    demo: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def refuse(_folder: object, session: Session) -> ResumePlan:
+        asked.append(session.session_id)
+        raise NotResumedError(ResumeFailure.NOTHING, "nothing")
+
+    monkeypatch.setattr(session_resume, "plan_resume", refuse)
+    async with opened(demo) as it:
+        await it.press("S")
+        await it.until(lambda: getattr(it.app.screen, "listed_session_id", None))
+        page = it.app.screen
+        assert isinstance(page, SummariesScreen)
+        for _ in range(3):
+            await it.press("j")
+            await it.answered()
+        await it.press("e")
+        await it.until(lambda: asked)
+        assert asked == [page.listed_session_id]
 
 
 async def test_what_is_open_is_not_resumed(demo: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ class TerminalApp(Dashboard):
 
     def action_next_waiting(self) -> None:
         sessions = self.view.sessions if self.view else ()
-        waiting = [session for session in sessions if session.waiting_for or _waits(session)]
+        waiting = [session for session in sessions if session.is_waiting]
         if not waiting:
             self.notify("no session waits for you", markup=False)
             return
@@ -76,18 +76,19 @@ class TerminalApp(Dashboard):
     def action_resume(self) -> None:
         self._act(self.terminal_actions.resume)
 
+    @property
+    def listed_session(self) -> Session | None:
+        """The session of the row under the cursor, if the page lists rows of many sessions."""
+        session_id = getattr(self.screen, "listed_session_id", None)
+        sessions = self.view.sessions if self.view else ()
+        return next((each for each in sessions if each.session_id == session_id), None)
+
     def _act(self, action: Callable[[Session], None]) -> None:
-        session = self.current_session
+        session = self.listed_session or self.current_session
         if session is None:
             self.notify("no session is marked", markup=False)
         else:
             action(session)
-
-
-def _waits(session: Session) -> bool:
-    from ...core.model.session import SessionStatus
-
-    return session.status is SessionStatus.WAITING
 
 
 class TerminalActions:
