@@ -154,7 +154,9 @@ async def test_a_folded_project_is_opened_for_the_one_that_waits(demo: Stage) ->
         # A filter hides it: its page is opened instead.
         await it.press("slash", *"ledger", "enter", "w")
         await it.until(lambda: isinstance(it.app.screen, SessionScreen))
-        assert it.app.screen.session_id == demo.titled(WAITS).session_id
+        session = it.app.current_session
+        assert session is not None
+        assert session.session_id == demo.titled(WAITS).session_id
 
 
 async def test_the_terminal_is_shown_or_named(demo: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
