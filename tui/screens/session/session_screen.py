@@ -27,7 +27,7 @@ from ...widgets.row_list import RowList, Rows
 from ...widgets.timeline_picture import TimelineMove
 from ...widgets.timeline_view import TimelineView, timeline_keys
 from ..page import Page, ReadingScreen
-from ..terminal_actions import TERMINAL, terminal_keys
+from ..terminal_actions import terminal_keys
 from . import session_tabs
 from .compactions import CompactionDetailScreen, ReportedCompaction
 from .context_breakdown import item_detail
@@ -63,7 +63,7 @@ class SessionScreen(Page):
         ),
         bind_hidden("tab", "next_tab(1)", "Next", "next tab", "next_part", key_display="⇥"),
         bind_hidden("shift+tab", "next_tab(-1)", "Before", "previous tab", "part_before"),
-        *terminal_keys(TERMINAL),
+        *terminal_keys(),
         bind(
             "y",
             "copy",
