@@ -56,11 +56,15 @@ def open_session(
 
 
 def open_session_at(places: Places, session: Session) -> session_access.SessionAccess:
+    return open_session(places.folder, places.store, session, acting_policy(places, session))
+
+
+def acting_policy(places: Places, session: Session) -> Policy:
+    """Read the policy for what ctxtop does to a session."""
     files = PolicyFiles(places.policy)
     root = session.project_root
     files.refresh([root] if root else [])
-    policy = files.policies.acting.for_project(root)
-    return open_session(places.folder, places.store, session, policy)
+    return files.policies.acting.for_project(root)
 
 
 def session_target(

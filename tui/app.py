@@ -23,6 +23,7 @@ from .dashboard import TOAST_S, SessionActions
 from .feed import Feed
 from .keymap import bind, bind_hidden
 from .navigation import NavigationApp
+from .screens.terminal_actions import TerminalActions
 from .text.ascii_signs import to_ascii
 from .theme import DARK, THEMES, fallback_colours
 from .ui_state import DashboardSettings, UiState
@@ -124,6 +125,7 @@ class CtxtopApp(NavigationApp):
         self.lookup_worker = WorkerThread("ctxtop lookup", self)
         self.quick_worker = WorkerThread("ctxtop quick lookup", self)
         self.session_actions = SessionActions(self, self._log_end)
+        self.terminal_actions = TerminalActions(self, self._log_end)
         self._notice: Final = notice
         self.settings: Final = settings or places.policy
         self._welcomes = welcomes

@@ -176,6 +176,7 @@ PRINTED_NAMES: Final = {
     "ActionPage": "actingpage",
     "CompactionDetailScreen": "lens",
     "CoverageScreen": "replaced",
+    "QuestionScreen": "confirm",
 }  # `ctxtop keys --json` names these as in earlier versions
 
 

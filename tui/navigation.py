@@ -12,8 +12,8 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.screen import Screen
 
-from .dashboard import Dashboard
 from .keymap import bind, bind_hidden
+from .screens.terminal_actions import TerminalApp
 
 if TYPE_CHECKING:
     from ..core.model.agent import Agent
@@ -130,7 +130,7 @@ def clear_styles_cache() -> None:
         clear()
 
 
-class NavigationApp(Dashboard):
+class NavigationApp(TerminalApp):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("question_mark", "help", "Help", "keys and symbols", "help", key_display="?"),
         bind(
@@ -160,6 +160,11 @@ class NavigationApp(Dashboard):
     @property
     def current_session(self) -> Session | None:
         return self.find_session(getattr(self.screen, "session_id", None) or self.fleet.marked)
+
+    def show_session(self, session: Session) -> None:
+        self._go_back_to(self.fleet)
+        if not self.fleet.mark_session(session):
+            self.open_session(session)
 
     def action_go(self, name: str) -> None:
         """Open the page of a route, or go back to it if it is open below."""

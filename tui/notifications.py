@@ -16,9 +16,8 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final
 
 from ..core.host import find_program
-from ..core.measure.activity import ActivityKind
 from ..core.measure.levels import Level, ThresholdBase
-from ..core.model.session import Session, SessionStatus
+from ..core.model.session import Session
 from ..core.policy.policy import Policy
 from ..core.policy.schema import AUTO, OFF
 from ..core.policy.value_types import QuietHours, parse_quiet_hours
@@ -193,7 +192,7 @@ def _session_notifications(before: Session | None, now: Session) -> Iterator[Not
         return Notification(kind, key, title, body, severity, name)
 
     active_at = now.last_activity_at
-    if _is_waiting(now) and not (before and _is_waiting(before)):
+    if now.is_waiting and not (before and before.is_waiting):
         what = one_line(now.activity.what) if now.activity else ""
         yield about(NotificationKind.WAITING, active_at, "waits for you", what)
     if now.too_long and (before is None or before.too_long is None):
@@ -212,14 +211,6 @@ def _session_notifications(before: Session | None, now: Session) -> Iterator[Not
         count = "an agent" if more == 1 else f"{more} agents"
         text = f"{count} did not compress the result"
         yield about(NotificationKind.AGENT, failed, "noncompliant result", text)
-
-
-def _is_waiting(session: Session) -> bool:
-    if session.status is SessionStatus.WAITING:
-        return True
-    # Clients that keep no registry do not record the status, but a pending question shows it.
-    activity = session.activity
-    return session.live and activity is not None and activity.kind is ActivityKind.PERSON
 
 
 def group_notifications(notifications: Sequence[Notification]) -> list[Notification]:

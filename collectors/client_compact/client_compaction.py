@@ -21,6 +21,7 @@ from ...core.transcript.sanitize import sanitize_title
 from ..claude_code.discover import ClaudeFolder
 from ..claude_code.registry import SessionRegistry, list_open_sessions, read_session_registry
 from ..claude_code.transcripts.transcript_ends import last_version
+from ..client_terminal import tmux_panes
 from ..plugin import compact_requests
 from . import client_run, via_tmux
 from .request_receipts import (
@@ -211,14 +212,17 @@ def _ask_by_best_way(target: ClientCompactTarget, via: Via, request: CompactRequ
     if via is Via.PLUGIN:
         why = "no module of ctxtop's answers in it: `ctxtop hooks status`, or --via tmux"
         raise NotCompactedError(CompactFailure.UNSAFE, why)
-    pane = via_tmux.find_pane(live.pid)
+    pane = tmux_panes.find_pane(live.pid)
     if pane is None:
         why = (
             f"process {live.pid} has no module of ctxtop's and is in no tmux pane of yours:"
             " type /compact there"
         )
         raise NotCompactedError(CompactFailure.UNSAFE, why)
-    return via_tmux.ask_via_tmux(request, watch, pane, lambda: _registered_client(target))
+    try:
+        return via_tmux.ask_via_tmux(request, watch, pane, lambda: _registered_client(target))
+    except tmux_panes.PaneError as error:
+        raise NotCompactedError(CompactFailure.UNSAFE, str(error)) from error
 
 
 def _ask_closed(

@@ -10,21 +10,15 @@ an empty box two cells from the left. A suggestion is dim. In shell mode the sig
 dialogs and the detailed transcript have no such box; a busy client shows "esc to interrupt" below.
 """
 
-import os
 import re
-import stat
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from ...core.actions.session_access import CompactFailure, NotCompactedError, Via
-from ...core.host import find_program
 from ...core.store.transcript_records import LiveSession
-from ..claude_code.registry import linux_stat_field
+from ..client_terminal.tmux_panes import TmuxPane, strip_escapes
 from .request_receipts import (
     COMPACT_TIMEOUT_S,
     BoundaryWatch,
@@ -40,7 +34,6 @@ TEXT_INDENT_CELLS: Final = 2
 BUSY_HINT: Final = "esc to interrupt"
 
 _SGR: Final = re.compile(r"\x1b\[([0-9;]*)m")
-_ESCAPE: Final = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
 
 _DIM, _NORMAL = "2", frozenset({"", "0", "22"})
 _REVERSE, _UPRIGHT = "7", frozenset({"", "0", "27"})
@@ -58,7 +51,7 @@ def find_prompt_box(screen: str, cursor: tuple[int, int]) -> PromptBox | None:
     `cursor` is a column and a row from 0.
     """
     raw = screen.split("\n")
-    plain = [_ESCAPE.sub("", line) for line in raw]
+    plain = [strip_escapes(line) for line in raw]
     rules = [row for row, line in enumerate(plain) if _is_rule(line)]
     if len(rules) < 2:
         return None
@@ -88,7 +81,7 @@ def _without_suggestions(lines: list[str]) -> list[str]:
         kept = held = ""
         end = 0
         for match in [*_SGR.finditer(line), None]:
-            text = _ESCAPE.sub("", line[end : match.start() if match else len(line)])
+            text = strip_escapes(line[end : match.start() if match else len(line)])
             if is_dim and text.strip():
                 # The cell under the cursor is the suggestion's first.
                 held = ""
@@ -114,121 +107,10 @@ def _is_style_on(is_on: bool, codes: list[str], on: str, off: frozenset[str]) ->
     return is_on
 
 
-TMUX_TIMEOUT_S: Final = 5.0  # tmux answers in milliseconds, unless its server hangs
-_PANE_FORMAT: Final = "#{pane_tty}\t#{pane_id}\t#{pane_dead}\t#{pane_in_mode}\t#{synchronize-panes}"
-_CURSOR_FORMAT: Final = "#{cursor_x},#{cursor_y},#{pane_in_mode},#{synchronize-panes}"
-_TMUX_PROGRAM: Final = "tmux"
-_TTY_FIELD: Final = 7  # of /proc/PID/stat, as proc(5) counts
-_OFF: Final = frozenset({"", "0", "off"})
-
-
-class TmuxPane(msgspec.Struct, frozen=True):
-    socket: str
-    pane_id: str
-
-    def read_prompt_box(self) -> PromptBox | None:
-        """Read the client's prompt box; raises NotCompactedError if the pane takes no keys."""
-        answer = _run_tmux(self.socket, "display-message", "-p", "-t", self.pane_id, _CURSOR_FORMAT)
-        fields = answer.strip().split(",")
-        why = ""
-        if len(fields) != 4 or not (fields[0].isdecimal() and fields[1].isdecimal()):
-            why = f"tmux does not know {self.pane_id} stands"
-        elif fields[2] not in _OFF:
-            why = f"the pane {self.pane_id} is in copy mode: leave it"
-        elif fields[3] not in _OFF:
-            why = f"keys to {self.pane_id} go to other panes too (synchronize-panes)"
-        if why:
-            raise NotCompactedError(CompactFailure.UNSAFE, why)
-        screen = _run_tmux(self.socket, "capture-pane", "-p", "-e", "-t", self.pane_id)
-        return find_prompt_box(screen, (int(fields[0]), int(fields[1])))
-
-    def type(self, text: str) -> None:
-        # A semicolon at the end of an argument ends the command for tmux.
-        plain = f"{text[:-1]}\\;" if text.endswith(";") else text
-        _run_tmux(self.socket, "send-keys", "-t", self.pane_id, "-l", "--", plain)
-
-    def press(self, key: str) -> None:
-        _run_tmux(self.socket, "send-keys", "-t", self.pane_id, key)
-
-
-def find_pane(pid: int) -> TmuxPane | None:
-    """Find the pane whose terminal is a process's; None if there is none."""
-    import psutil
-
-    if find_program(_TMUX_PROGRAM) is None:
-        return None
-    try:
-        terminal = _terminal_device(pid)
-        # An environment holds secrets: nothing but this variable is read.
-        named = psutil.Process(pid).environ().get("TMUX", "")
-    except (psutil.Error, OSError):
-        return None
-    if terminal is None:
-        return None
-    for socket in _sockets(named):
-        try:
-            listed = _run_tmux(socket, "list-panes", "-a", "-F", _PANE_FORMAT)
-        except NotCompactedError:
-            continue
-        for line in listed.splitlines():
-            tty, pane_id, dead, *_ = line.split("\t")
-            if dead in _OFF and _device(tty) == terminal:
-                return TmuxPane(socket, pane_id)
-    return None
-
-
-def _terminal_device(pid: int) -> int | None:
-    """Return the device number of a process's terminal; None if it has none."""
-    if sys.platform == "linux":
-        # psutil lists the terminals once: it does not know one that was opened later.
-        field = linux_stat_field(pid, _TTY_FIELD)
-        return int(field) or None if field else None
-    import psutil
-
-    name = psutil.Process(pid).terminal()
-    return _device(name) if name else None
-
-
-def _device(path: str) -> int | None:
-    try:
-        return Path(path).stat().st_rdev
-    except OSError:
-        return None
-
-
-def _sockets(tmux_variable: str) -> list[str]:
-    """List the servers that may have the pane: its own, ours, the user's default."""
-    default = f"{os.environ.get('TMUX_TMPDIR', '/tmp')}/tmux-{os.geteuid()}/default"  # noqa: S108
-    own, ours = (text.partition(",")[0] for text in (tmux_variable, os.environ.get("TMUX", "")))
-    sockets = dict.fromkeys((own, ours, default))
-    return [socket for socket in sockets if socket and _is_own_socket(Path(socket))]
-
-
-def _is_own_socket(socket: Path) -> bool:
-    try:
-        status = socket.lstat()
-    except OSError:
-        return False
-    return stat.S_ISSOCK(status.st_mode) and status.st_uid == os.geteuid()
-
-
-def _run_tmux(socket: str, *arguments: str) -> str:
-    program = find_program(_TMUX_PROGRAM)
-    if program is None:
-        raise NotCompactedError(CompactFailure.UNSAFE, "there is no `tmux` on the PATH")
-    try:
-        ended = subprocess.run(  # noqa: S603 -- our own arguments, no shell
-            [program, "-S", socket, *arguments],
-            capture_output=True,
-            timeout=TMUX_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotCompactedError(CompactFailure.UNSAFE, f"tmux does not answer: {error}") from error
-    if ended.returncode:
-        why = ended.stderr.decode("utf-8", "replace").strip()
-        raise NotCompactedError(CompactFailure.UNSAFE, f"tmux refuses: {why}")
-    return ended.stdout.decode("utf-8", "replace")
+def read_prompt_box(pane: TmuxPane) -> PromptBox | None:
+    """Read the client's prompt box; raises PaneError if the pane takes no keys."""
+    screen = pane.read_screen()
+    return find_prompt_box(screen.text, screen.cursor)
 
 
 REDRAW_TIMEOUT_S: Final = 3.0  # an idle client draws what was typed in 50 ms
@@ -243,10 +125,11 @@ def ask_via_tmux(
 ) -> NewBoundary:
     """Type the command and wait for the boundary; `read_client` reads the registry again.
 
-    Raises NotCompactedError if that is not safe, or if the client does not compact.
+    Raises NotCompactedError if that is not safe, or if the client does not compact, and
+    PaneError if the pane takes no keys.
     """
     line = f"/compact {request.text}".strip()
-    _require_empty(pane.read_prompt_box())
+    _require_empty(read_prompt_box(pane))
     # A person may have begun a turn meanwhile.
     live = read_client()
     if live is None or live.status != "idle":
@@ -254,7 +137,7 @@ def ask_via_tmux(
         raise NotCompactedError(CompactFailure.LIVE, why)
     request.begin(Via.TMUX)
     pane.type(line)
-    if not wait_for(lambda: _shows_line(pane.read_prompt_box(), line) or None, REDRAW_TIMEOUT_S):
+    if not wait_for(lambda: _shows_line(read_prompt_box(pane), line) or None, REDRAW_TIMEOUT_S):
         raise _take_line_back(pane, line)
     pane.press("Enter")
     return _wait_for_boundary(watch, read_client)
@@ -290,7 +173,7 @@ def _take_line_back(pane: TmuxPane, line: str) -> NotCompactedError:
 
     Returns the error to raise.
     """
-    box = pane.read_prompt_box()
+    box = read_prompt_box(pane)
     shown = _without_blanks(box.text) if box and box.has_cursor else ""
     if shown and _without_blanks(line).startswith(shown):
         for _ in range(1 + len(line) // 20):

@@ -33,6 +33,11 @@ class WaitTimes:
     max_wait_s: float = 5.0  # for late writes to end
 
 
+def resume_command(session_id: str) -> str:
+    """Return the command for a shell that resumes a session in its folder."""
+    return f"claude --resume {shlex.quote(session_id)}"
+
+
 @dataclass(frozen=True, slots=True)
 class CompactionTarget:
     """A session, and what reads it; core knows neither the registry nor the client's lines."""
@@ -51,7 +56,7 @@ class CompactionTarget:
     automatic_reason: str | None = None  # why ctxtop changes it by itself; None if a person asked
 
     def resume_command(self, session_id: str) -> str:
-        command = f"claude --resume {shlex.quote(session_id)}"
+        command = resume_command(session_id)
         return f"cd {shlex.quote(self.cwd)} && {command}" if self.cwd else command
 
 

@@ -5,10 +5,11 @@ from typing import Final
 
 import msgspec
 
-from ..measure.activity import UNKNOWN_CACHE, Activity, PromptCache, SessionCost
+from ..measure.activity import UNKNOWN_CACHE, Activity, ActivityKind, PromptCache, SessionCost
 from ..measure.evidence import ContextEvidence, Evidence, ReportedWindow
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version
+from ..measure.waiting import WaitingFor
 from ..store.queries.query_rows import SessionRow, UsageRow
 from .context import EXACT_OUTPUT_VERSION, Context, StoredTokenCounts
 
@@ -66,11 +67,21 @@ class Session(msgspec.Struct, frozen=True):
     agents_noncompliant: int | None = None  # did not compress their results; None if not checked
     forked_from: str | None = None  # the session that it was made from, by the client or by ctxtop
     activity: Activity | None = None  # None if nothing is in flight, or it is unknown
+    waiting_for: WaitingFor | None = None  # None if it waits for nobody
     cache: PromptCache = UNKNOWN_CACHE
     cost: SessionCost | None = None  # None if no answer has a price
     usage: UsageRow | None = None  # with its agents'; None if it has no answers
     project_root: str | None = None  # where it began: its policy is read from there
     recent_contexts: tuple[int, ...] = ()  # tokens, oldest first; includes what compactions left
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for a person."""
+        if self.status is SessionStatus.WAITING:
+            return True
+        # Clients that keep no registry do not record the status, but a pending question shows it.
+        activity = self.activity
+        return self.live and activity is not None and activity.kind is ActivityKind.PERSON
 
     @property
     def fill_ratio(self) -> float:

@@ -66,6 +66,7 @@ TRUST_EFFECTS: Final[Mapping[str, str]] = {
     "usage": "changes what is counted",
     "price": "changes costs, and when a compaction pays",
     "tools": "changes which results count as large",
+    "terminal": "lets the dashboard answer permission prompts of its sessions",
     "saveflow": "changes which folders are searched for saves",
 }  # by area: what its keys do once their file is trusted
 
@@ -82,6 +83,7 @@ STRICTEST_FIRST: Final[Mapping[str, tuple[PolicyValue, ...]]] = {
     "injection.budget": (0,),
     "steering.budget": (0,),
     "steering.again": (0,),
+    "terminal.answer": (False, True),
 }
 """Values by which a person forbids something, the strictest first: if the person chose one,
 a project's file may choose that one or one before it."""

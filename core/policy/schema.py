@@ -400,6 +400,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
         DEFAULT_PROMPTS["suggest"],
         "message to the model when space is short",
     ),
+    ("terminal.answer", boolean, True, "answer permission prompts from the dashboard"),
     ("ui.theme", text, LAST_CHOSEN, "theme; kept: the last one chosen"),
     ("ui.welcome", boolean, True, "show the welcome page at the first start"),
     ("ui.ascii", boolean, False, "use ASCII characters only"),

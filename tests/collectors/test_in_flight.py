@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.measure.activity import Activity, ActivityKind
+from ctxtop.core.measure.waiting import WaitingFor, WaitingKind
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.store.transcript_records import LiveSession
@@ -265,3 +266,67 @@ def test_a_line_that_is_half_written_changes_nothing(
     found = doing(store)
     assert found is not None
     assert found.what == json.loads(whole)["message"]["content"][1]["name"]
+
+
+# What it waits for
+
+
+def waiting(store: Path) -> WaitingFor | None:
+    with closing(open_reader(store)) as db:
+        (found,) = read_sessions(db, START_MS + 60_000)
+        return found.waiting_for
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "words", "expected"),
+    [
+        (
+            "Bash",
+            {"description": "Clean", "command": "rm -rf\nbuild\x1b[2J"},
+            "permission prompt",
+            (WaitingKind.PERMISSION, "Bash", "rm -rf build[2J"),
+        ),
+        (
+            "AskUserQuestion",
+            {"questions": [{"question": "Which database?"}, {"question": "Why?"}]},
+            "input needed",
+            (WaitingKind.QUESTION, "AskUserQuestion", "Which database? (and 1 more)"),
+        ),
+        (
+            "AskUserQuestion",
+            {"questions": [7, {"question": 8}, {"question": " "}]},
+            "input needed",
+            (WaitingKind.QUESTION, "AskUserQuestion", ""),
+        ),
+        (
+            "ExitPlanMode",
+            {"plan": "Do it"},
+            "input needed",
+            (WaitingKind.PLAN, "ExitPlanMode", ""),
+        ),
+        ("Task", {}, "worker request", (WaitingKind.OTHER, "", "worker request")),
+    ],
+)
+def test_what_is_waited_for(
+    path: Path,
+    collector: Collector,
+    store: Path,
+    writer: Writer,
+    name: str,
+    given: dict[str, Any],
+    words: str,
+    expected: tuple[WaitingKind, str, str],
+) -> None:
+    write(path, [user(at=1), assistant(content=[tool(name, "t1", **given)], at=2)])
+    collector.scan()
+    registered(writer, "waiting", at=3, waiting_for=words)
+    assert waiting(store) == WaitingFor(*expected, since=START_MS + 3000)
+
+
+def test_who_is_at_work_waits_for_nobody(
+    path: Path, collector: Collector, store: Path, writer: Writer
+) -> None:
+    write(path, [user(at=1), CALL])
+    collector.scan()
+    registered(writer, "busy", at=4)
+    assert waiting(store) is None

@@ -15,8 +15,9 @@ import ctxtop.core.host as child_process
 import pytest
 from ctxtop.collectors.claude_code import reader_pool as readers_module
 from ctxtop.collectors.claude_code.reader_pool import MIN_POOL_BYTES, open_reader_pool
-from ctxtop.collectors.client_compact import client_run, via_tmux
+from ctxtop.collectors.client_compact import client_run
 from ctxtop.collectors.client_compact.client_run import ClientRunError, prepare_run
+from ctxtop.collectors.client_terminal import tmux_panes
 from ctxtop.collectors.install.install_status import MODULE_SETTINGS_FILE, plugin_files
 from ctxtop.collectors.plugin.installed_commands import hook_command, statusline_command
 from ctxtop.core.host import client_environment, find_program, python_command
@@ -37,7 +38,9 @@ STARTS: Final = {
     # The client with neither tools nor settings, in an empty folder of our own.
     ("core/summaries/model_providers.py", "subprocess.run"),
     # tmux, of the person's own server, by its absolute path.
-    ("collectors/client_compact/via_tmux.py", "subprocess.run"),
+    ("collectors/client_terminal/tmux_panes.py", "subprocess.run"),
+    # The client, in place of `ctxtop resume`, in a session's own folder.
+    ("collectors/client_terminal/session_resume.py", "os.execve"),
     # The person's own status line of before, as the client would run it.
     ("collectors/plugin/wrapped_status_line.py", "os.posix_spawn"),
     # Our own reader, by python_command.
@@ -193,7 +196,7 @@ def test_a_program_of_the_current_folder_is_not_run(
     with pytest.raises(ProviderError, match="no `claude`"):
         ClaudeCli({"PATH": path}).generate(SummaryRequest("x"), 5)
     assert "not installed" in notifications.run_program(("notify-send", "x"))
-    assert via_tmux.find_pane(1) is None
+    assert tmux_panes.find_pane(1) is None
     assert not ran.exists()
 
 

@@ -127,6 +127,7 @@ DEFAULTS: list[tuple[str, str, Any]] = [
             " delegating subtasks to background agents to free up context space."
         ),
     ),
+    ("ours", "terminal.answer", True),
     ("2.2", "saveflow.orphan_after_s", 300),
     ("2.2", "saveflow.fresh_for_s", 86_400),
     ("2.2", "saveflow.sentinel_ttl_s", 1800),

@@ -13,6 +13,7 @@ import ctxtop.collectors
 import ctxtop.core
 import ctxtop.tui
 import pytest
+from ctxtop.collectors.client_terminal.prompt_answer import answering_obstacle
 from ctxtop.collectors.places import PolicySources
 from ctxtop.core.actions.session_recovery import resume_prompt
 from ctxtop.core.compaction.automation_rules import (
@@ -156,6 +157,7 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "injection.budget": (7, injection_limits),
     "prompts.reassure": ("all is well", prompt("reassure")),
     "prompts.suggest": ("be brief", prompt("suggest")),
+    "terminal.answer": (False, answering_obstacle),
     "saveflow.orphan_after_s": (7, save_limits),
     "saveflow.fresh_for_s": (7, save_limits),
     "saveflow.sentinel_ttl_s": (7, save_limits),

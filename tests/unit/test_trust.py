@@ -55,6 +55,7 @@ NEED_TRUST = {
     "mode",
     "saveflow.locations",
     "price",
+    "terminal.answer",
     *(name for name in KEYS if name.startswith(("usage.", "limit.", "compact.", "summary."))),
     *(name for name in KEYS if name.startswith(("importance.", "recovery.", "tools."))),
     *(name for name in KEYS if name.startswith(("injection.", "steering.", "prompts."))),

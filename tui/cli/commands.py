@@ -25,6 +25,7 @@ from . import (  # noqa: F401 -- these add their commands to the registry
     search_command,
     session_commands,
     summaries_command,
+    terminal_commands,
 )
 from .command_errors import DONE, FAILED, INTERRUPTED, USAGE, print_error
 from .command_options import (

@@ -139,6 +139,9 @@ def _session_record(session: Session, projects: str, now_ms: int) -> Record:
         "doing": session.activity
         and record_of(session.activity, "kind what detail")
         | {"since": iso_time(session.activity.since)},
+        "waiting_for": session.waiting_for
+        and record_of(session.waiting_for, "kind tool text")
+        | {"since": iso_time(session.waiting_for.since)},
         "trail_tokens": list(session.recent_contexts),
         "cache_state": _CACHE_STATES[cache.is_warm(now_ms)],
         "cache_expires_at": iso_time(cache.expires_at),

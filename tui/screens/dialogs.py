@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -44,8 +44,19 @@ def diff_content(head: Content, diff: Iterable[str]) -> Content:
     return Content("\n").join([head, Content(""), *lines])
 
 
-class ConfirmScreen(ModalScreen[bool]):
-    """Returns True only if the user chose the button that names the action."""
+@dataclass(frozen=True, slots=True)
+class DialogChoice:
+    id: str  # of its button
+    label: str
+
+
+CANCEL: Final = DialogChoice("safe", CANCEL_LABEL)
+
+Result = TypeVar("Result")
+
+
+class QuestionScreen(ModalScreen[Result]):
+    """A text, and a button for each choice; the first one, Cancel, has the focus."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *dialog_bindings("escape,q"),
@@ -53,12 +64,11 @@ class ConfirmScreen(ModalScreen[bool]):
         bind_hidden("pageup,ctrl+u", "scroll('up')", "Page up", "a page up", "page_up"),
     ]
 
-    def __init__(self, title: str, what: Content, action_label: str) -> None:
-        """`what` describes the action, and `action_label` is on the button for it."""
+    def __init__(self, title: str, what: Content, choices: Sequence[DialogChoice]) -> None:
         super().__init__()
         self._title: Final = title
         self._what: Final = what
-        self._action_label: Final = action_label
+        self.choices: Final = tuple(choices)
 
     def compose(self) -> ComposeResult:
         with Vertical(id="confirm"):
@@ -66,24 +76,51 @@ class ConfirmScreen(ModalScreen[bool]):
             with VerticalScroll(id="what", can_focus=False):
                 yield Static(self._what)
             with Horizontal(id="answers"):
-                yield Button(CANCEL_LABEL, id="safe", compact=True)
-                yield Button(self._action_label, id="action", variant="warning", compact=True)
+                yield Button(CANCEL.label, id=CANCEL.id, compact=True)
+                for each in self.choices:
+                    yield Button(each.label, id=each.id, variant="warning", compact=True)
 
     def on_mount(self) -> None:
         """Focus Cancel, so that Enter alone changes nothing."""
-        self.query_one("#confirm").border_title = self._title
-        self.query_one("#safe").focus()
+        self.query_one("#confirm").border_title = Content(self._title)
+        self.query_one(f"#{CANCEL.id}").focus()
+
+    def result_of(self, choice_id: str) -> Result:
+        """Return what the screen returns for a choice, or for Cancel."""
+        raise NotImplementedError
 
     @on(Button.Pressed)
     def _answer(self, event: Button.Pressed) -> None:
         event.stop()
-        self.dismiss(event.button.id == "action")
+        self.dismiss(self.result_of(event.button.id or CANCEL.id))
 
     def action_scroll(self, where: str) -> None:
         getattr(self.query_one("#what"), f"scroll_page_{where}")(animate=False)
 
     def action_leave(self) -> None:
-        self.dismiss(False)  # noqa: FBT003 -- the answer
+        self.dismiss(self.result_of(CANCEL.id))
+
+
+class ConfirmScreen(QuestionScreen[bool]):
+    """Returns True only if the user chose the button that names the action."""
+
+    def __init__(self, title: str, what: Content, action_label: str) -> None:
+        """`what` describes the action, and `action_label` is on the button for it."""
+        super().__init__(title, what, [DialogChoice("action", action_label)])
+
+    def result_of(self, choice_id: str) -> bool:
+        return choice_id != CANCEL.id
+
+
+class ChoiceScreen(QuestionScreen[str]):
+    """Returns the id of the choice; empty if the user cancels. A subclass has keys for them."""
+
+    def result_of(self, choice_id: str) -> str:
+        return "" if choice_id == CANCEL.id else choice_id
+
+    def action_choose(self, choice_id: str) -> None:
+        if any(each.id == choice_id for each in self.choices):
+            self.dismiss(choice_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 SEPARATOR: Final = " › "
 MIN_CRUMB_CELLS: Final = 6  # a shorter crumb names nothing
+_WAITING: Final = "waiting"  # style metadata: the count of sessions that wait for a person
 _PLACE: Final = "place"  # style metadata: the place of a crumb or tab, from 0
 
 
@@ -195,6 +196,11 @@ class StatusLine(Widget):
         room = width - left.cell_length - right.cell_length - 1
         return left + Content(" " * room) + right + " " if room >= 1 else left.truncate(width)
 
+    async def on_click(self, event: events.Click) -> None:
+        """Go to a session that waits, if that is what was clicked."""
+        if event.style.meta.get(_WAITING):
+            await self.run_action("app.next_waiting")
+
 
 def left_text(status: FleetStatus, room: int) -> Content:
     """Write the state and the counts that fit `room` cells, the most important ones first."""
@@ -221,14 +227,14 @@ def _status_counts(status: FleetStatus) -> Iterator[tuple[str, str]]:
 
 
 def _right_text(status: FleetStatus) -> Content:
-    parts: list[tuple[str, str]] = []
+    parts: list[Content] = []
     if status.waiting:
         verb = "waits" if status.waiting == 1 else "wait"
-        parts.append((f"▲ {status.waiting} {verb} for you", "bold $level-warning"))
+        waiting = Content.styled(f"▲ {status.waiting} {verb} for you", "bold $level-warning")
+        parts.append(waiting.stylize(Style.from_meta({_WAITING: True})))
     if status.warnings:
-        gap = "   " if parts else ""
-        parts.append((f"{gap}{_count(status.warnings, 'warning')}", "bold $level-high"))
-    return Content.assemble(*parts)
+        parts.append(Content.styled(_count(status.warnings, "warning"), "bold $level-high"))
+    return Content("   ").join(parts)
 
 
 def _count(number: int, what: str) -> str:

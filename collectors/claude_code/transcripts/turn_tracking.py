@@ -258,9 +258,19 @@ def _call_detail(raw: Raw | UnsetType) -> str:
         fields = _tool_input_decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
+    if questions := _questions(fields.get("questions")):
+        more = f" (and {len(questions) - 1} more)" if len(questions) > 1 else ""
+        return questions[0] + more
     # For an unknown tool its first text is the best guess.
     values = (*(fields.get(name) for name in DESCRIPTIVE_FIELDS.split()), *fields.values())
     return next((value for value in values if isinstance(value, str) and value), "")
+
+
+def _questions(value: object) -> list[str]:
+    """Return the texts of AskUserQuestion's questions."""
+    listed = value if isinstance(value, list) else []
+    texts = (each.get("question") for each in listed if isinstance(each, dict))
+    return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
 class UncountedLines:

@@ -19,6 +19,7 @@ from ...measure.forecast import (
     make_prior,
 )
 from ...measure.levels import warning_urgency
+from ...measure.waiting import find_waiting
 from ...model.agent import Agent, AgentStatus, make_agent
 from ...model.session import ACTIVE_MS, Session, SessionStatus, context_evidence, make_session
 from ...policy.resolve import DEFAULT_POLICIES, Policies
@@ -114,10 +115,12 @@ class SessionReader:
             found = activities.get(row.file_id)
             prices = self._policies.for_project(session.project_root).strings_by_name("price")
             estimate = activity.estimate_cost(priced[session.session_id], prices)
+            doing = activity.find_activity(found) if found and session.live else None
             complete.append(
                 replace(
                     session,
-                    activity=activity.find_activity(found) if found and session.live else None,
+                    activity=doing,
+                    waiting_for=find_waiting(found, doing) if found else None,
                     cache=activity.find_prompt_cache(found) if found else activity.UNKNOWN_CACHE,
                     cost=activity.choose_cost(
                         found, estimate, forked=session.forked_from is not None

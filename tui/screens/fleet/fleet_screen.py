@@ -26,6 +26,7 @@ from ...widgets.controls import FilterBar
 from ...widgets.header_footer import FeedState, FleetStatus, KeyLine, ProblemLine, StatusLine
 from ...widgets.row_list import RowList, Rows
 from ..page import Page, ZoomableScreen
+from ..terminal_actions import TERMINAL, terminal_keys
 from . import fleet_panes, session_list
 from .fleet_panes import ContextPane, LowerPanes, SessionPane
 from .session_list import ArrangedSessions, ProjectHeading, SessionArrangement, SessionOrder
@@ -80,7 +81,8 @@ class FleetScreen(ZoomableScreen):
         bind_hidden("2", "pane('agents')", "Agents", "agents", "pane_2"),
         bind_hidden("3", "pane('summaries')", "Summaries", "summaries", "pane_3"),
         bind_hidden("4", "pane('fills')", "Fills", "breakdown", "pane_4"),
-        bind("u", "app.undo", "Undo", "undo the last change", "undo"),
+        *terminal_keys(TERMINAL),
+        bind_hidden("u", "app.undo", "Undo", "undo the last change", "undo"),
         bind_hidden(
             "escape",
             "back",
@@ -306,6 +308,13 @@ class FleetScreen(ZoomableScreen):
     def action_pin(self) -> None:
         if self.marked:
             self.arrangement = self.arrangement.toggle_pinned(self.marked)
+
+    def mark_session(self, session: Session) -> bool:
+        """Move the cursor to a session; returns False if the list does not show it."""
+        self.action_pane("sessions")
+        self.arrangement = self.arrangement.with_folded(session.project, folded=False)
+        self._sessions.highlight(session.session_id)
+        return self.marked == session.session_id
 
     # The panes.
 

@@ -28,6 +28,7 @@ from ...widgets.row_list import RowList, Rows
 from ...widgets.timeline_picture import TimelineMove
 from ...widgets.timeline_view import TimelineView, timeline_keys
 from ..page import Page, ReadingScreen
+from ..terminal_actions import terminal_keys
 from . import session_tabs
 from .compactions import CompactionDetailScreen, ReportedCompaction
 from .context_breakdown import item_detail
@@ -69,6 +70,7 @@ class SessionScreen(Page):
         bind("v", "view_turn", "Conversation", "read this turn's conversation", "view_turn"),
         bind("v", "view_timeline", "Timeline", "back, with the timeline at this turn", "view_turn"),
         bind_hidden("z", "zoom", "Zoom", "show or hide the timeline", "zoom"),
+        *terminal_keys(),
         bind(
             "y",
             "copy",

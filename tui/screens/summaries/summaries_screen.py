@@ -117,6 +117,10 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         self._fingerprint: tuple[int, ...] = ()
         self._row: SummaryRow | None = None
 
+    @property
+    def listed_session_id(self) -> str | None:
+        return self._row.session_id if self._row else None
+
     def compose_page(self) -> Iterable[Widget]:
         with Horizontal(id="top"):
             yield Chips(id="chips")

@@ -1,0 +1,147 @@
+"""Answer a permission prompt in the tmux pane of its client.
+
+A key in the wrong place answers a question that nobody has read. So a prompt is proved first: one
+client has the session open, waits for permission and has its terminal's keys; its pane shows that
+prompt alone, whole, with the cursor on an option; and what it shows is the one open call of the
+transcript. All of it is proved again directly before the key, which is the number of "Yes" or
+"No": in any other place a digit does nothing but appear. "Don't ask again" is never chosen.
+"""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ...core.compaction.compaction_target import SESSION_LOCK_KIND
+from ...core.files.file_operations import LockHeldError, user_lock
+from ...core.policy.policy import Policy
+from ...core.store.transcript_records import LiveSession
+from ..claude_code.registry import read_session_registry
+from ..client_compact.request_receipts import wait_for
+from .pending_calls import PendingCall, find_shown_call
+from .permission_prompt import PermissionPrompt, PromptRefusedError, read_permission_prompt
+from .tmux_panes import PaneError, TmuxPane, find_pane, is_in_foreground
+
+if TYPE_CHECKING:
+    from ..claude_code.discover import ClaudeFolder
+
+ANSWER_KEY: Final = "terminal.answer"  # the policy key that allows it
+PERMISSION_WORDS: Final = "permission prompt"  # the registry's, of a session that waits for one
+GONE_TIMEOUT_S: Final = 1.5  # the client takes the prompt away in 50 ms
+MAX_PRESSES: Final = 3  # the client ignores a key in the first moments of a prompt (seen)
+
+
+class Answer(StrEnum):
+    YES = "yes"
+    NO = "no"
+
+
+class PromptTarget(msgspec.Struct, frozen=True):
+    session_id: str
+    transcript: Path
+    folder: "ClaudeFolder"
+    policy: Policy  # the acting one of the session's project
+
+
+class ProvedPrompt(msgspec.Struct, frozen=True):
+    pid: int
+    pane: TmuxPane
+    prompt: PermissionPrompt
+    call: PendingCall
+
+    @property
+    def request(self) -> tuple[tuple[str, str], ...]:
+        """Return all that is asked for: each part of the call with its name, in full."""
+        return tuple((name, _input_text(value)) for name, value in self.call.input.items())
+
+
+def answering_obstacle(policy: Policy) -> str | None:
+    """Return why the policy forbids to answer prompts; None if it allows it."""
+    if policy.flag(ANSWER_KEY):
+        return None
+    return f"{ANSWER_KEY} is off: answer it in its terminal"
+
+
+def prove_prompt(target: PromptTarget) -> ProvedPrompt:
+    """Prove which prompt a session shows; raises PromptRefusedError with the reason."""
+    if obstacle := answering_obstacle(target.policy):
+        raise PromptRefusedError(obstacle)
+    live = _waiting_client(target)
+    pane = find_pane(live.pid)
+    if pane is None:
+        raise PromptRefusedError(f"process {live.pid} is in no tmux pane of yours: answer it there")
+    if is_in_foreground(live.pid) is False:
+        raise PromptRefusedError("its client is suspended, or another program has its terminal")
+    try:
+        prompt = read_permission_prompt(pane.read_screen())
+        call = find_shown_call(prompt, target.transcript, live.cwd or "")
+    except PaneError as error:
+        raise PromptRefusedError(str(error)) from error
+    except OSError as error:
+        raise PromptRefusedError(f"its transcript cannot be read: {error.strerror}") from error
+    return ProvedPrompt(live.pid, pane, prompt, call)
+
+
+def answer_prompt(target: PromptTarget, shown: ProvedPrompt, answer: Answer) -> None:
+    """Give the answer to the prompt that a person was shown, and wait until it is taken.
+
+    Raises PromptRefusedError, before a key was sent or if the prompt stays.
+    """
+    try:
+        with user_lock(SESSION_LOCK_KIND, target.transcript.parent, target.session_id):
+            key = shown.prompt.yes_key if answer is Answer.YES else shown.prompt.no_key
+            for _ in range(MAX_PRESSES):
+                if prove_prompt(target) != shown:
+                    raise PromptRefusedError("its prompt has changed since it was shown")
+                shown.pane.press(key)
+                if wait_for(lambda: _is_gone(target, shown), GONE_TIMEOUT_S):
+                    return
+            raise PromptRefusedError("its prompt is still there: look at its terminal")
+    except LockHeldError:
+        raise PromptRefusedError("another ctxtop acts on this session: wait for it") from None
+    except PaneError as error:
+        raise PromptRefusedError(str(error)) from error
+
+
+def _is_gone(target: PromptTarget, shown: ProvedPrompt) -> bool | None:
+    """Return True once the prompt is gone; None while it is there."""
+    live = _client_of(target)
+    if live is None or live.status != "waiting":
+        return True
+    screen = shown.pane.read_screen()
+    try:
+        prompt = read_permission_prompt(screen)
+        if prompt == shown.prompt:
+            call = find_shown_call(prompt, target.transcript, live.cwd or "")
+            return True if call != shown.call else None
+    except (PromptRefusedError, OSError):
+        return True if shown.prompt.question not in screen.text else None
+    return True
+
+
+def _client_of(target: PromptTarget) -> LiveSession | None:
+    clients = [
+        live
+        for live in read_session_registry(target.folder).clients
+        if live.session_id == target.session_id
+    ]
+    if len(clients) > 1:
+        raise PromptRefusedError(f"it is open in {len(clients)} clients: answer it there")
+    return clients[0] if clients else None
+
+
+def _waiting_client(target: PromptTarget) -> LiveSession:
+    live = _client_of(target)
+    if live is None:
+        raise PromptRefusedError("no client has it open")
+    if live.status != "waiting":
+        raise PromptRefusedError(f"it waits for nothing now: it is {live.status}")
+    if live.waiting_for != PERMISSION_WORDS:
+        what = live.waiting_for or "something that it does not name"
+        raise PromptRefusedError(f"it waits for {what}, not for a permission: answer it there")
+    return live
+
+
+def _input_text(value: object) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

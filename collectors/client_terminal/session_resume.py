@@ -1,0 +1,127 @@
+"""Resume a session in its folder: as a command to copy, in a new tmux window, or right here."""
+
+import os
+import shlex
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import msgspec
+
+from ...core.compaction.compaction_target import resume_command
+from ...core.host import client_environment, find_program
+from ...core.model.session import Session
+from ...core.transcript.sanitize import sanitize_path
+from ..claude_code.registry import read_session_registry
+from ..client_compact.client_run import CLIENT_PROGRAM, explicit_config_dir
+from ..plugin.compact_requests import is_session_id
+from ..session_target import resume_folder
+from .tmux_panes import PaneError, escape_argument, own_pane, run_tmux
+
+if TYPE_CHECKING:
+    from ..claude_code.discover import ClaudeFolder
+
+CONFIG_VARIABLE: Final = "CLAUDE_CONFIG_DIR"
+_ADDRESS: Final = "#{session_name}:#{window_index}.#{pane_index}"
+
+
+class ResumePlace(StrEnum):
+    WINDOW = "window"
+    SPLIT = "split"
+
+
+class ResumeFailure(StrEnum):
+    LIVE = "live"  # a client has it open
+    NOTHING = "nothing"  # there is nothing to resume
+    FAILED = "failed"
+
+
+class NotResumedError(Exception):
+    """The session cannot be resumed; the message says why and what to do."""
+
+    def __init__(self, failure: ResumeFailure, message: str) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class ResumePlan(msgspec.Struct, frozen=True):
+    session_id: str
+    folder: str
+    config_dir: Path | None  # None for the client's default
+
+    @property
+    def command(self) -> str:
+        """Return the command for a shell."""
+        command = resume_command(self.session_id)
+        if self.config_dir is not None:
+            command = f"{CONFIG_VARIABLE}={shlex.quote(str(self.config_dir))} {command}"
+        return f"cd {shlex.quote(self.folder)} && {command}"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Return the client's command line; raises NotResumedError if there is no client."""
+        program = find_program(CLIENT_PROGRAM)
+        if program is None:
+            why = f"there is no `{CLIENT_PROGRAM}` on the PATH"
+            raise NotResumedError(ResumeFailure.FAILED, why)
+        return program, "--resume", self.session_id
+
+
+def plan_resume(folder: "ClaudeFolder", session: Session) -> ResumePlan:
+    """Check that a session can be resumed now; raises NotResumedError."""
+    clients = read_session_registry(folder).clients
+    for live in clients:
+        if live.session_id == session.session_id:
+            why = f"it is open in process {live.pid}: go to its terminal"
+            raise NotResumedError(ResumeFailure.LIVE, why)
+    if session.live:
+        why = "a client wrote to it just now: wait until it has ended"
+        raise NotResumedError(ResumeFailure.LIVE, why)
+    if not session.path or not is_session_id(session.session_id):
+        why = "it has no transcript that the client resumes"
+        raise NotResumedError(ResumeFailure.NOTHING, why)
+    where = resume_folder(session)
+    if where is None or not Path(where).is_absolute():
+        why = "the folder in which it began is not known: run `claude --resume` there"
+        raise NotResumedError(ResumeFailure.FAILED, why)
+    if not Path(where).is_dir():
+        why = f"its folder {sanitize_path(where)} no longer exists: the client resumes only there"
+        raise NotResumedError(ResumeFailure.FAILED, why)
+    return ResumePlan(session.session_id, where, explicit_config_dir(folder.root))
+
+
+def resume_in_tmux(
+    plan: ResumePlan, place: ResumePlace, environ: Mapping[str, str] = os.environ
+) -> str:
+    """Open the client in a new window, or beside this pane; return the new pane's address.
+
+    Raises NotResumedError.
+    """
+    own = own_pane(environ)
+    if own is None:
+        why = f"ctxtop does not run in tmux: run {plan.command}"
+        raise NotResumedError(ResumeFailure.NOTHING, why)
+    action = ("new-window",) if place is ResumePlace.WINDOW else ("split-window", "-h")
+    variables = () if plan.config_dir is None else ("-e", f"{CONFIG_VARIABLE}={plan.config_dir}")
+    words = (*action, "-t", _target(own.session_id(), own.pane_id, place), *variables)
+    arguments = map(escape_argument, (*words, "-P", "-F", _ADDRESS, *plan.words))
+    try:
+        # tmux takes the folder of its command. `-c FOLDER` would expand `#(command)` in its name.
+        return run_tmux(own.socket, [*arguments], plan.folder).strip()
+    except PaneError as error:
+        raise NotResumedError(ResumeFailure.FAILED, str(error)) from error
+
+
+def _target(session: str, pane: str, place: ResumePlace) -> str:
+    return f"{session}:" if place is ResumePlace.WINDOW else pane
+
+
+def resume_here(plan: ResumePlan) -> NoReturn:
+    """Replace this process by the client; raises NotResumedError, OSError."""
+    words = plan.words
+    environment = client_environment(os.environ)
+    if plan.config_dir is not None:
+        environment[CONFIG_VARIABLE] = str(plan.config_dir)
+    os.chdir(plan.folder)
+    os.execve(words[0], words, environment)  # noqa: S606 -- no shell

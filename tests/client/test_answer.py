@@ -1,0 +1,264 @@
+"""A permission prompt of the real client is answered from outside, or refused."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.client_terminal.pending_calls import read_pending_calls
+from ctxtop.collectors.client_terminal.permission_prompt import PromptRefusedError
+from ctxtop.collectors.client_terminal.prompt_answer import (
+    Answer,
+    PromptTarget,
+    ProvedPrompt,
+    answer_prompt,
+    prove_prompt,
+)
+from ctxtop.collectors.places import Places
+from ctxtop.core.measure.waiting import WaitingKind
+from ctxtop.core.policy.policy import PolicyOrigin
+from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
+from ctxtop.tui.screens.terminal_dialogs import AnswerScreen
+from ctxtop.tui.text.waiting_text import waiting_text
+from msgspec.structs import replace
+
+from ..tui.support import Clock, Stage, opened
+
+if TYPE_CHECKING:
+    from .lab import Lab
+    from .screen import Screen
+
+pytestmark = pytest.mark.usefixtures("terminal")
+
+MAKE = "Run. [[bash:mkdir -p build && touch build/made&&&usage:21000]] [[say:done]]"
+SOON_S = 15.0
+YES_ROW = "❯ 1. Yes"
+
+
+def tool(name: str, **given: object) -> str:
+    return f"Run. [[tool:{name}|{json.dumps(given)}]] [[say:done]]"
+
+
+def open_asking(lab: Lab, prompt: str, *args: str) -> Screen:
+    """Open a client that asks for every permission, and let it wait for one."""
+    lab.write_settings({"permissions": {}})
+    screen = lab.interactive(*args)
+    ask(screen, prompt)
+    return screen
+
+
+def ask(screen: Screen, prompt: str) -> None:
+    screen.type(prompt)
+    screen.until_status("waiting")
+    screen.until(lambda: "❯ 1. " in screen.text(), "the dialog")
+
+
+def target_of(lab: Lab, screen: Screen) -> PromptTarget:
+    folder = ClaudeFolder(lab.config.resolve())
+    name = f"projects/*/{screen.session_id}.jsonl"
+    screen.until(lambda: any(lab.config.glob(name)), "the transcript")
+    (path,) = lab.config.glob(name)
+    return PromptTarget(screen.session_id, path, folder, BUILT_IN_POLICY)
+
+
+def proved(target: PromptTarget, but: ProvedPrompt | None = None) -> ProvedPrompt:
+    """Wait for a prompt that is proved: the transcript comes a moment later than the dialog.
+
+    `but` was answered: another one is waited for.
+    """
+    end = time.monotonic() + SOON_S
+    while True:
+        try:
+            shown = prove_prompt(target)
+            if but is None or shown.call != but.call:
+                return shown
+        except PromptRefusedError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.1)
+
+
+def refusal(target: PromptTarget) -> str:
+    with pytest.raises(PromptRefusedError) as error:
+        prove_prompt(target)
+    return str(error.value)
+
+
+def answer_refusal(target: PromptTarget, shown: ProvedPrompt) -> str:
+    with pytest.raises(PromptRefusedError) as error:
+        answer_prompt(target, shown, Answer.YES)
+    return str(error.value)
+
+
+def resize(screen: Screen, columns: int, rows: int) -> None:
+    screen._tmux("resize-window", "-t", "lab", "-x", str(columns), "-y", str(rows))
+
+
+def test_yes_runs_the_command_once_and_never_forever(lab: Lab) -> None:
+    screen = open_asking(lab, MAKE)
+    target = target_of(lab, screen)
+    shown = proved(target)
+    assert shown.call.tool == "Bash"
+    assert dict(shown.request)["command"] == "mkdir -p build && touch build/made"
+    session = lab.ctxtop().sessions[screen.session_id]
+    assert waiting_text(session) == "Bash: mkdir -p build && touch build/made"
+    answer_prompt(target, shown, Answer.YES)
+    screen.settle()
+    assert (lab.project / "build" / "made").exists()
+    assert lab.ctxtop().sessions[screen.session_id].waiting_for is None
+    # It is asked again: nothing was allowed for longer than this.
+    ask(screen, MAKE.replace("made", "other"))
+    assert dict(proved(target).request)["command"] == "mkdir -p build && touch build/other"
+    assert not list(lab.project.glob(".claude/settings*"))
+
+
+def test_the_dashboard_shows_the_command_and_answers(lab: Lab) -> None:
+    screen = open_asking(lab, MAKE)
+    assert proved(target_of(lab, screen))
+    asyncio.run(answer_in_dashboard(lab))
+
+
+async def answer_in_dashboard(lab: Lab) -> None:
+    places = Places(lab.config.resolve(), lab.store, is_explicit=True)
+    async with opened(Stage(places, Clock())) as it:
+        await it.until(lambda: "1 waits for you" in it.status)
+        await it.press("w", "a")
+        await it.until(lambda: isinstance(it.app.screen, AnswerScreen))
+        assert "mkdir -p build && touch build/made" in it.words
+        assert not (lab.project / "build").exists()
+        await it.press("y")
+        await it.until((lab.project / "build" / "made").exists)
+
+
+def test_no_does_not_run_it(lab: Lab) -> None:
+    screen = open_asking(lab, MAKE)
+    target = target_of(lab, screen)
+    answer_prompt(target, proved(target), Answer.NO)
+    screen.until_status("idle")
+    assert not (lab.project / "build").exists()
+    assert "what should Claude do instead" in screen.text().replace("What", "what")
+
+
+def test_the_next_prompt_is_another_question(lab: Lab) -> None:
+    screen = open_asking(lab, "Run. [[bash:mkdir one&&&bash:mkdir two]] [[say:done]]")
+    target = target_of(lab, screen)
+    first = proved(target)
+    answer_prompt(target, first, Answer.YES)
+    second = proved(target, but=first)
+    assert "changed since it was shown" in answer_refusal(target, first)
+    assert (lab.project / "one").exists()
+    assert not (lab.project / "two").exists()
+    answer_prompt(target, second, Answer.NO)
+    screen.until_status("idle")
+    assert not (lab.project / "two").exists()
+
+
+def test_files_and_pages_are_shown_whole(lab: Lab) -> None:
+    (lab.project / "old.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
+    path = lab.project / "old.txt"
+    create = tool("Write", file_path=f"{lab.project}/new.txt", content="a\n  b\n")
+    screen = open_asking(lab, create)
+    target = target_of(lab, screen)
+    answer_prompt(target, proved(target), Answer.YES)
+    screen.settle()
+    assert (lab.project / "new.txt").exists()
+    ask(screen, f"Run. [[read:{path}]] [[edit:{path}|two|TWO]] [[say:done]]")
+    shown = proved(target)
+    assert (shown.call.tool, shown.call.text("new_string")) == ("Edit", "TWO")
+    answer_prompt(target, shown, Answer.YES)
+    screen.settle()
+    assert path.read_text(encoding="utf-8") == "one\nTWO\nthree\n"
+    ask(screen, tool("WebFetch", url="http://127.0.0.1:1/x", prompt="what is it"))
+    assert dict(proved(target).request)["url"] == "http://127.0.0.1:1/x"
+    screen.press("Escape")
+
+
+def test_a_call_of_an_agent_is_found_in_its_own_transcript(lab: Lab) -> None:
+    script = "Do <<bash:mkdir fromagent>> <<say:ok>>"
+    screen = open_asking(lab, f"Run. [[agent:general-purpose|{script}]] [[say:done]]")
+    target = target_of(lab, screen)
+    shown = proved(target)
+    assert (shown.prompt.agent, shown.call.text("command")) == (
+        "general-purpose",
+        "mkdir fromagent",
+    )
+    answer_prompt(target, shown, Answer.YES)
+    screen.until((lab.project / "fromagent").exists, "the folder")
+
+
+def test_a_pane_that_takes_no_keys_or_shows_something_else_is_refused(lab: Lab) -> None:
+    screen = open_asking(lab, MAKE)
+    target = target_of(lab, screen)
+    shown = proved(target)
+    screen._tmux("copy-mode", "-t", "lab")
+    assert "copy mode" in answer_refusal(target, shown)
+    screen._tmux("send-keys", "-t", "lab", "-X", "cancel")
+    screen._tmux("set-option", "-w", "-t", "lab", "synchronize-panes", "on")
+    assert "synchronize" in answer_refusal(target, shown)
+    screen._tmux("set-option", "-w", "-t", "lab", "synchronize-panes", "off")
+    screen.press("Tab")
+    assert "types an answer" in answer_refusal(target, shown)
+    screen.press("Escape")
+    off = resolve_policy(
+        [RawValue("terminal.answer", False, PolicyOrigin.USER_FILE, "policy.toml")]
+    )
+    assert "terminal.answer is off" in refusal(replace(target, policy=off))
+    assert not (lab.project / "build").exists()
+
+
+def test_a_prompt_that_does_not_fit_its_pane_is_refused(lab: Lab) -> None:
+    words = " ".join(f"word{number}" for number in range(60))
+    screen = open_asking(lab, f"Run. [[bash:mkdir {words}]] [[say:done]]")
+    target = target_of(lab, screen)
+    resize(screen, 60, 12)
+    screen.until(lambda: "more lines" in screen.text(), "the cut prompt")
+    assert "cut off" in refusal(target)
+    resize(screen, 60, 40)
+    screen.until(lambda: "more lines" not in screen.text(), "the whole prompt")
+    assert proved(target).call.text("command") == f"mkdir {words}"
+    screen.press("Escape")
+
+
+def test_another_call_in_the_transcript_is_refused(lab: Lab) -> None:
+    screen = open_asking(lab, MAKE)
+    target = target_of(lab, screen)
+    assert proved(target)
+    text = target.transcript.read_text(encoding="utf-8")
+    other = lab.root / "other.jsonl"
+    other.write_text(text.replace("touch build/made", "touch build/mode"), encoding="utf-8")
+    assert "something else" in refusal(replace(target, transcript=other))
+    screen.press("Escape")
+
+
+def test_a_question_is_named_and_not_answered(lab: Lab) -> None:
+    options = [{"label": "Postgres", "description": "big"}, {"label": "SQLite", "description": "x"}]
+    question = {"question": "Which database?", "header": "DB", "multiSelect": False}
+    screen = open_asking(lab, tool("AskUserQuestion", questions=[question | {"options": options}]))
+    target = target_of(lab, screen)
+    screen.until(lambda: bool(read_pending_calls(target.transcript)), "the call")
+    session = lab.ctxtop().sessions[screen.session_id]
+    assert waiting_text(session) == "asks: Which database?"
+    assert session.waiting_for is not None
+    assert session.waiting_for.kind is WaitingKind.QUESTION
+    assert "answer it there" in refusal(target)
+    screen.press("Escape")
+    screen.until_status("idle")
+    assert "waits for nothing" in refusal(target)
+
+
+def test_a_pane_that_shows_the_same_screen_is_not_the_client_s(lab: Lab) -> None:
+    screen = open_asking(lab, MAKE)
+    target = target_of(lab, screen)
+    shown = proved(target)
+    # Another pane, whose screen shows the very same prompt.
+    copy = lab.root / "screen.txt"
+    copy.write_text(screen.text(), encoding="utf-8")
+    screen._tmux("split-window", "-t", "lab", f"cat {copy}; sleep 600")
+    assert proved(target).pane == shown.pane
+    assert YES_ROW in screen._tmux("capture-pane", "-p", "-t", shown.pane.pane_id)
+    assert Path(shown.pane.socket).name == "tmux.sock"

@@ -1,0 +1,83 @@
+"""The dialogs about a session's terminal: answer its permission prompt, or resume it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual.binding import BindingType
+from textual.content import Content
+
+from ...collectors.client_terminal.prompt_answer import Answer
+from ...collectors.client_terminal.session_resume import ResumePlace
+from ...core.transcript.sanitize import one_line, sanitize_text
+from ..keymap import bind_hidden
+from .dialogs import ChoiceScreen, DialogChoice
+
+if TYPE_CHECKING:
+    from ...collectors.client_terminal.prompt_answer import ProvedPrompt
+    from ...collectors.client_terminal.session_resume import ResumePlan
+
+
+MAIN_INPUTS: Final = ("command", "url", "file_path")  # what a call does, before how it is described
+
+
+class AnswerScreen(ChoiceScreen):
+    """Shows all that a call asks for; returns an `Answer`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        bind_hidden("y", f"choose('{Answer.YES}')", "Yes", "answer Yes, this once", "answer_yes"),
+        bind_hidden("n", f"choose('{Answer.NO}')", "No", "answer No", "answer_no"),
+    ]
+
+    def __init__(self, title: str, shown: ProvedPrompt) -> None:
+        choices = (DialogChoice(Answer.YES, "y Yes, once"), DialogChoice(Answer.NO, "n No"))
+        super().__init__(one_line(f"Answer “{title}”"), request_content(shown), choices)
+
+
+def request_content(shown: ProvedPrompt) -> Content:
+    """Show the call in full, then what the client says of it, and its question."""
+    return Content("\n").join(_request_lines(shown))
+
+
+def _request_lines(shown: ProvedPrompt) -> Iterator[Content]:
+    prompt = shown.prompt
+    agent = f" · from the {prompt.agent} agent" if prompt.agent else ""
+    yield Content.styled(one_line(f"{shown.call.tool}{agent}"), "bold $accent")
+    ordered = sorted(shown.request, key=lambda each: each[0] not in MAIN_INPUTS)
+    for name, text in ordered:
+        yield Content("")
+        if name not in MAIN_INPUTS:
+            yield Content.styled(one_line(name), "$quiet")
+        style = "bold $foreground" if name in MAIN_INPUTS else "$foreground"
+        yield Content.styled(sanitize_text(text).expandtabs(4), style)
+    if prompt.notes:
+        yield Content("")
+        yield Content.styled(sanitize_text(prompt.notes), "$level-warning")
+    yield Content("")
+    yield Content.styled(one_line(prompt.question), "$foreground")
+
+
+COPY: Final = "copy"
+
+
+class ResumeScreen(ChoiceScreen):
+    """Returns COPY or a `ResumePlace`."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        bind_hidden("y", f"choose('{COPY}')", "Copy", "copy the command", "copy"),
+        bind_hidden(
+            "w", f"choose('{ResumePlace.WINDOW}')", "Window", "in a new tmux window", "new_window"
+        ),
+        bind_hidden(
+            "s", f"choose('{ResumePlace.SPLIT}')", "Split", "in a pane beside this", "split"
+        ),
+    ]
+
+    def __init__(self, title: str, plan: ResumePlan, *, in_tmux: bool) -> None:
+        choices = [DialogChoice(COPY, "y Copy")]
+        if in_tmux:
+            choices += [DialogChoice(ResumePlace.WINDOW, "w New window")]
+            choices += [DialogChoice(ResumePlace.SPLIT, "s Split")]
+        command = Content.styled(one_line(plan.command), "bold $accent")
+        super().__init__(one_line(f"Resume “{title}”"), command, choices)
