@@ -11,6 +11,7 @@ from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version
 from ..measure.waiting import WaitingFor
 from ..store.queries.query_rows import SessionRow, UsageRow
+from ..transcript.titles import first_telling, recorded_title
 from .context import EXACT_OUTPUT_VERSION, Context, StoredTokenCounts
 
 ACTIVE_MS: Final = 120_000
@@ -72,6 +73,8 @@ class Session(msgspec.Struct, frozen=True):
     cost: SessionCost | None = None  # None if no answer has a price
     usage: UsageRow | None = None  # with its agents'; None if it has no answers
     project_root: str | None = None  # where it began: its policy is read from there
+    git_branch: str | None = None  # at the last prompt
+    last_prompt: str | None = None
     recent_contexts: tuple[int, ...] = ()  # tokens, oldest first; includes what compactions left
 
     @property
@@ -99,7 +102,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
     return Session(
         session_id=row.session_id,
         title=session_title(row),
-        project=project_name(row.cwd, row.project),
+        project=session_project(row),
         cwd=row.cwd,
         model=seen.model,
         client_version=row.client_version,
@@ -119,6 +122,8 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         path=row.path,
         forked_from=row.forked_from,
         project_root=row.project_root,
+        git_branch=row.git_branch,
+        last_prompt=row.last_prompt,
     )
 
 
@@ -183,13 +188,38 @@ def _window_report(row: SessionRow, model: str | None) -> ReportedWindow | None:
 
 
 def session_title(row: SessionRow) -> str:
-    """Choose a session's title: the person's, the client's, or the first prompt.
+    """Choose a session's title: the person's, the client's, or what its first prompt is about.
 
-    The last prompt comes last: it is any prompt, not the task (claude-code-formats 2.9).
+    What says nothing is skipped, but a name that was given is better than none. The last prompt
+    comes last: it is any prompt, not the task (claude-code-formats 2.9).
     """
-    titles = (row.live_name, row.custom_title, row.ai_title, row.summary_title)
+    names = (row.live_name, row.custom_title, row.ai_title, row.summary_title)
+    prompts = (row.prompt_title, row.first_prompt, row.last_prompt)
+    title = first_telling((*map(recorded_title, names), *prompts))
     fallback = f"{'session' if row.path else 'new session'} {row.session_id[:8]}"
-    return next(filter(None, (*titles, row.first_prompt, row.last_prompt)), fallback)
+    return title or next(filter(None, names), fallback)
+
+
+_WORKTREE_FOLDERS: Final = frozenset({"worktrees", ".worktrees"})
+
+
+def session_project(row: SessionRow) -> str:
+    """Name a session's project so that worktrees and folders of one project differ.
+
+    `shop`, `shop/frontend` below the folder where it began, and `shop/fix-login` for the worktree
+    `shop/.claude/worktrees/fix-login`.
+    """
+    if not row.cwd:
+        return project_name(row.project_root, row.project)
+    parts = row.cwd.replace("\\", "/").rstrip("/").split("/")
+    for place in range(len(parts) - 2, 0, -1):
+        if parts[place] in _WORKTREE_FOLDERS:
+            owner = parts[place - 2] if parts[place - 1] == ".claude" else parts[place - 1]
+            return f"{owner}/{'/'.join(parts[place + 1 :])}" if owner else parts[-1]
+    root = (row.project_root or "").replace("\\", "/").rstrip("/").split("/")
+    if len(root) > 1 and len(parts) > len(root) and parts[: len(root)] == root:
+        return "/".join(parts[len(root) - 1 :])
+    return project_name(row.cwd, row.project)
 
 
 def project_name(cwd: str | None, slug: str) -> str:

@@ -64,10 +64,12 @@ _STEP_UPSERT: Final = (
     + _UPDATE_FROM_LATER_LINE.format(more="")
 )
 
-_KEEP_FIRST: Final = ("opened_at", "forked_from", "first_prompt", "launched_in", "prompt")
+_KEEP_FIRST: Final = (
+    *("opened_at", "forked_from", "first_prompt", "prompt_title", "launched_in", "prompt"),
+)
 _KEEP_NEWEST: Final = (
     *("cwd", "client_version", "custom_title", "ai_title", "summary_title", "last_prompt"),
-    *("model", "model_offset", "cost_usd", "cost_offset", "leaf_uuid"),
+    *("git_branch", "model", "model_offset", "cost_usd", "cost_offset", "leaf_uuid"),
 )
 
 _SESSION_CONFLICT: Final = (

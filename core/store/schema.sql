@@ -92,6 +92,8 @@ CREATE TABLE session (
     summary_title TEXT,
     first_prompt TEXT,
     last_prompt TEXT,
+    prompt_title TEXT, -- What the first prompt that says something is about.
+    git_branch TEXT, -- At the last prompt.
     model TEXT, -- The model that was asked for, before the first answer too.
     model_offset INTEGER, -- Of the line that named the model.
     turn TEXT, -- Whose turn it is by the newest message (TurnState).

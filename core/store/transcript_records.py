@@ -327,6 +327,8 @@ class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
     summary_title: str | None = None
     first_prompt: str | None = None
     last_prompt: str | None = None
+    prompt_title: str | None = None  # what the first prompt that says something is about
+    git_branch: str | None = None  # at the last prompt
     model: str | None = None  # the model that was asked for, known before the first answer
     model_offset: int | None = None  # of the line that named it
     turn: TurnState | None = None  # by the newest message of the main chain

@@ -191,6 +191,7 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
     parent_uuid: str | None = None
     is_sidechain: bool | None = None
     cwd: str | None = None
+    git_branch: str | None = None
     session_id: str | None = None
     version: str | None = None
     type: str | None = None

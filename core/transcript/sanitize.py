@@ -8,6 +8,7 @@ from typing import Any, Final
 
 # Limits in characters.
 MAX_TITLE_CHARS: Final = 200  # no row shows more, and a prompt can hold a whole file
+MAX_LONG_TITLE_CHARS: Final = 1_000  # of what a session is called by; a sentence has about 100
 MAX_TEXT_CHARS: Final = 200_000  # 25 times the longest agent's result that was measured
 MAX_PATH_CHARS: Final = 4096  # Linux allows no longer path
 MAX_ID_CHARS: Final = 128  # a uuid has 36, a tool call's id about 30
@@ -24,6 +25,11 @@ def sanitize_text(text: str) -> str:
 def sanitize_title(text: str) -> str:
     """Make one line of at most MAX_TITLE_CHARS."""
     return _cached_title(text) if len(text) <= MAX_TITLE_CHARS else _to_title(text)
+
+
+def sanitize_long_title(text: str) -> str:
+    """Make one line of at most MAX_LONG_TITLE_CHARS, for titles and prompts of sessions."""
+    return _to_title(text, MAX_LONG_TITLE_CHARS)
 
 
 def sanitize_path(text: str) -> str:
@@ -77,8 +83,8 @@ def _cached_title(text: str) -> str:
     return _to_title(text)
 
 
-def _to_title(text: str) -> str:
-    return _truncate(" ".join(_strip(text[: 4 * MAX_TITLE_CHARS]).split()), MAX_TITLE_CHARS)
+def _to_title(text: str, limit: int = MAX_TITLE_CHARS) -> str:
+    return _truncate(" ".join(_strip(text[: 4 * limit]).split()), limit)
 
 
 def _truncate(title: str, limit: int) -> str:

@@ -31,7 +31,8 @@ KEYS = {
     " trigger_ratio trigger_armed turns_left minutes_left next_threshold compactions"
     " last_compaction_at agents agents_noncompliant"
     " input_tokens cache_creation_tokens cache_read_tokens output_tokens started_at"
-    " last_activity_at transcript_path forked_from doing waiting_for trail_tokens"
+    " last_activity_at transcript_path git_branch last_prompt forked_from doing waiting_for"
+    " trail_tokens"
     " cache_state cache_expires_at cache_estimated cost_usd cost_source cost_estimated cost_partial"
     " counter_tokens hook_tokens report_tokens contradictions",
     "agents": "agent_id session_id parent_agent_id agent_type description model status"

@@ -135,6 +135,7 @@ def _session_record(session: Session, projects: str, now_ms: int) -> Record:
         **{name: getattr(session.usage, name, 0) for name in _USED_TOKENS},
         **record_of(session, "started_at last_activity_at"),
         "transcript_path": projects + session.path if session.path else None,
+        **record_of(session, "git_branch last_prompt"),
         "forked_from": session.forked_from,
         "doing": session.activity
         and record_of(session.activity, "kind what detail")

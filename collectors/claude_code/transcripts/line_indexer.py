@@ -24,7 +24,8 @@ from ....core.transcript.line_decoder import (
 )
 from ....core.transcript.line_types import LineGlance, MessageGlance
 from ....core.transcript.raw_lines import LINE_PADDING
-from ....core.transcript.sanitize import sanitize_title
+from ....core.transcript.sanitize import sanitize_long_title, sanitize_title
+from ....core.transcript.titles import command_prompt, prompt_title
 from ..tail import LineBlock
 from . import agent_results, client_output, turn_tracking
 from .api_requests import REQUEST_TYPE, read_request_line, read_request_part
@@ -80,10 +81,23 @@ def _index_prompt(
     if builder.is_agent and blocks:
         builder.session.setdefault("prompt", agent_results.prompt_key(join_texts(blocks)))
     if typed and (not line.origin or line.origin.kind in {None, "human"}):
-        prompt = sanitize_title(strip_pasted_text(typed[0]))
-        if prompt and "first_prompt" not in builder.session:
-            builder.session["first_prompt"] = prompt
+        text = strip_pasted_text(typed[0])
+        if prompt := sanitize_long_title(text):
+            builder.session.setdefault("first_prompt", prompt)
+            _add_prompt(builder, line, text, prompt)
+    elif command := command_prompt(texts[0] if texts else ""):
+        _add_prompt(builder, line, command, sanitize_long_title(command))
 
+
+def _add_prompt(builder: FactBuilder, line: TranscriptLine, text: str, prompt: str) -> None:
+    builder.session["last_prompt"] = prompt
+    if line.git_branch and line.git_branch != DETACHED_HEAD:
+        builder.session["git_branch"] = line.git_branch
+    if "prompt_title" not in builder.session and (title := prompt_title(text)):
+        builder.session["prompt_title"] = title
+
+
+DETACHED_HEAD: Final = "HEAD"  # the client's name of the branch where none is checked out
 
 _SYSTEM_READERS: Final[dict[str, Callable[[int, TranscriptLine], msgspec.Struct | None]]] = {
     COMPACT_BOUNDARY: client_output.read_boundary,
@@ -131,9 +145,9 @@ def _index_title(builder: FactBuilder, offset: int, line: TranscriptLine) -> Non
         "summary_title": None if line.leaf_uuid else line.summary,
     }
     for name, value in titles.items():
-        if value and (title := sanitize_title(value)):
+        if value and (title := sanitize_long_title(value)):
             builder.session[name] = title
-    if line.leaf_uuid and line.summary and (title := sanitize_title(line.summary)):
+    if line.leaf_uuid and line.summary and (title := sanitize_long_title(line.summary)):
         builder.leaf_titles[sanitize_title(line.leaf_uuid)] = title
 
 

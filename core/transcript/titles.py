@@ -1,0 +1,184 @@
+"""What a session is called: the telling part of a prompt, and the choice among several titles."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from .sanitize import MAX_LONG_TITLE_CHARS, one_line
+
+MAX_READ_CHARS: Final = 20_000  # of a prompt: what it is about is said at its beginning
+MIN_LETTERS: Final = 2  # fewer say nothing
+
+_SMALL_TALK_TEXT: Final = (
+    "a again and claude continue do done exit fine from go goes going great hello help here "
+    "hey hi hmm i is it just keep let lets me next no nope now ok okay on perfect please pls "
+    "plz proceed quit resume resumed retry run same session start stop sure test thank thanks "
+    "that the there this to try up well what where we were work working y yeah yep yes you "
+    "off left ahead carry one more bye clear commit push"
+)
+_SMALL_TALK: Final = frozenset(_SMALL_TALK_TEXT.split())
+"""A prompt of only such words says nothing about the task: `ok`, `resume please`, `go on`."""
+
+_COMMAND: Final = re.compile(
+    r"<command-name>\s*/?([\w:-]{1,80})\s*</command-name>"
+    r"(?:.{0,500}?<command-args>(.*?)</command-args>)?",
+    re.DOTALL,
+)
+_CLIENT_COMMANDS_TEXT: Final = (
+    "add-dir agents bashes bug clear compact config context cost doctor effort exit export "
+    "fast feedback fork help hooks ide init install-github-app keybindings login logout mcp "
+    "memory model output-style permissions plan plugin plugins privacy-settings quit "
+    "release-notes reload-plugins rename resume rewind sandbox settings skills stats status "
+    "statusline tasks terminal-setup theme todos upgrade usage vim"
+)
+_CLIENT_COMMANDS: Final = frozenset(_CLIENT_COMMANDS_TEXT.split())
+"""Commands of the client itself: their names say nothing about the task."""
+
+_PLAN_INTRO: Final = re.compile(
+    r"\s*(?:please\s+)?implement (?:the following|this) plan\s*[:.]?\s*", re.IGNORECASE
+)
+_PLAN_PREFIX: Final = re.compile(
+    r"(?:(?:implementation )?plan)\s*[:\u2013\u2014-]\s+", re.IGNORECASE
+)
+_HEADING: Final = re.compile(r"(?:^|\n)[ \t]{0,3}#{1,6}[ \t]+([^\n]+)")
+_HEADING_MARK: Final = re.compile(r"#{1,6}\s+")
+_NEXT_HEADING: Final = re.compile(r"\s+#{1,6}\s.*", re.DOTALL)  # where a prompt is one line
+
+_WRAPPERS: Final = re.compile(
+    r"<(system-reminder|local-command-stdout|local-command-caveat|bash-stdout|bash-stderr"
+    r"|ide_opened_file|ide_selection)>.*?(?:</\1>|\Z)"
+    r"|\[(?:Image|Pasted text) #\d+[^\]\n]{0,80}\]|\[Request interrupted[^\]\n]{0,80}\]",
+    re.DOTALL,
+)
+_FENCED: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_LOG_LINE: Final = re.compile(
+    r"\s*(?:at \S.*[(:]\S*:\d+|Traceback \(most recent|File \"[^\"]+\", line \d+"
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|\[(?:ERROR|WARN|WARNING|INFO|DEBUG)\]"
+    r"|(?:ERROR|WARN|INFO|DEBUG|FATAL|npm ERR!)[ :]|Uncaught \w|\w*(?:Error|Exception): "
+    r"|[$>%] \S|[|+=*~_-]{4,}\s*$|[{}\[\]();,\s]+$|\S+\.(?:js|ts|py|go|java|rb):\d+)"
+)
+_MARKUP: Final = re.compile(r"\*\*|`|(?<!\w)__(?=\w)|(?<=\w)__(?!\w)")
+_BULLET: Final = re.compile(r"\s*(?:[-*+\u2022]|\d{1,2}[.)])\s+")
+_TRACKER_URL: Final = re.compile(
+    r"https?://\S+?/(?:issues|pull|pulls|merge_requests|-/issues)/(\d+)\S*"
+)
+_LEADING_URLS: Final = re.compile(r"(?:https?://\S+\s+)+")
+_SENTENCE_END: Final = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)[.!?](?=\s)")
+_WORD: Final = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
+
+
+def is_telling(text: str) -> bool:
+    """Return whether a text says what a session is about: `9`, `ok` and `resume please` do not."""
+    words = _WORD.findall(text.casefold())
+    if sum(map(len, words)) < MIN_LETTERS:
+        return False
+    return any(word.replace("'", "") not in _SMALL_TALK for word in words)
+
+
+def first_telling(candidates: Iterable[str | None]) -> str:
+    """Choose the first telling text; empty if there is none."""
+    return next((each for each in candidates if each and is_telling(each)), "")
+
+
+def prompt_title(prompt: str) -> str:
+    """Return what a prompt is about; empty if it does not say.
+
+    That is the heading of a plan, else the first telling sentence without wrappers, pasted logs
+    and code.
+    """
+    text = _unwrap(prompt[:MAX_READ_CHARS])
+    plan = _PLAN_INTRO.match(text)
+    if plan or text.lstrip().startswith("#"):
+        title = _plan_heading(text[plan.end() :] if plan else text)
+        if is_telling(title):
+            return title
+    for sentence in _sentences(text[plan.end() :] if plan else text):
+        if is_telling(sentence):
+            return _tidy(sentence)
+    return ""
+
+
+def recorded_title(title: str | None) -> str:
+    """Tidy a title that the client or a person gave: it may be a plan's beginning, in one line."""
+    if not title:
+        return ""
+    plan = _PLAN_INTRO.match(title)
+    if plan or _HEADING_MARK.match(title):
+        return _plan_heading(title[plan.end() :] if plan else title) or title
+    return title
+
+
+def command_prompt(text: str) -> str:
+    """Return what was typed behind a slash command, or the command if it is the user's own."""
+    command = _COMMAND.search(text)
+    if command is None:
+        return ""
+    name, arguments = command[1], (command[2] or "").strip()
+    if name in _CLIENT_COMMANDS:
+        # What follows /plan is a prompt; other commands of the client take options.
+        return arguments if name == "plan" else ""
+    return f"/{name} {arguments}".strip()
+
+
+def _unwrap(text: str) -> str:
+    if "<command-name>" in text:
+        return command_prompt(text)
+    return _WRAPPERS.sub(" ", text) if "<" in text or "[" in text else text
+
+
+def _plan_heading(text: str) -> str:
+    found = _HEADING.search(text)
+    if found is None:
+        return ""
+    return _tidy(_PLAN_PREFIX.sub("", _NEXT_HEADING.sub("", found[1]).strip(), count=1))
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Yield the sentences outside code and logs; one that ends in a colon has the next with it."""
+    pending = ""
+    for block in _blocks(_FENCED.sub("\n\n", text)):
+        for sentence in _split_block(block):
+            whole = f"{pending} {sentence}".strip()
+            if whole.endswith(":"):
+                pending = whole
+                continue
+            pending = ""
+            yield whole
+    if pending:
+        yield pending
+
+
+def _blocks(text: str) -> Iterator[str]:
+    """Join wrapped lines; an empty line, a heading, a list item or a log's line ends a block."""
+    block: list[str] = []
+    for line in text.splitlines():
+        is_start = bool(_BULLET.match(line) or _HEADING_MARK.match(line))
+        is_end = not line.strip() or bool(_LOG_LINE.match(line))
+        if (is_start or is_end) and block:
+            yield " ".join(block)
+            block = []
+        if not is_end:
+            block.append(_HEADING_MARK.sub("", _BULLET.sub("", line, count=1), count=1).strip())
+    if block:
+        yield " ".join(block)
+
+
+def _split_block(block: str) -> Iterator[str]:
+    start = 0
+    for end in _SENTENCE_END.finditer(block):
+        yield block[start : end.end()].strip()
+        start = end.end()
+    if block[start:].strip():
+        yield block[start:].strip()
+
+
+def _tidy(sentence: str) -> str:
+    """Write links to issues as their numbers, and leave out marks of Markdown."""
+    text = _MARKUP.sub("", sentence)
+    text = _TRACKER_URL.sub(r"#\1", text)
+    links = _LEADING_URLS.match(text)
+    if links and is_telling(text[links.end() :]):
+        text = text[links.end() :]
+    text = one_line(text)[:MAX_LONG_TITLE_CHARS].rstrip()
+    is_whole = text.endswith(".") and not text.endswith("..")
+    return text.rstrip(".:").rstrip() if is_whole or text.endswith(":") else text
