@@ -130,6 +130,22 @@ def values_beginning_with(values: Iterable[str], prefixes: Sequence[str]) -> tup
     return tuple(value for value in values if value.startswith(tuple(prefixes)))
 
 
+_KEY: Final = re.compile(r"[a-z]{2,}:")
+_NO_FILTER_VALUES: Final = ("/", "\\")  # begin what follows the colon of a link or a path
+
+
+def unknown_key_error(word: FilterWord, keys: Iterable[str]) -> str:
+    """Return the error message for a word whose key is not one of `keys`; empty if it has none.
+
+    A phrase in quotes, a link, a path and a time have a colon, but no key.
+    """
+    if word.is_quoted or not _KEY.fullmatch(word.key) or word.value.startswith(_NO_FILTER_VALUES):
+        return ""
+    *most, last = keys
+    said = f"{', '.join(most)} or {last}" if most else last
+    return f'unknown filter "{one_line(word.key)[:MAX_QUOTED_CHARS]}". Use {said}'
+
+
 Fields = Mapping[str, str]  # the texts of an entry, case-folded, by key
 
 

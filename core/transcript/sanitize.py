@@ -29,6 +29,8 @@ def sanitize_title(text: str) -> str:
 
 def sanitize_long_title(text: str) -> str:
     """Make one line of at most MAX_LONG_TITLE_CHARS, for titles and prompts of sessions."""
+    if len(text) <= MAX_TITLE_CHARS:
+        return _cached_title(text)
     return _to_title(text, MAX_LONG_TITLE_CHARS)
 
 

@@ -6,7 +6,8 @@ from typing import Final
 
 from .sanitize import MAX_LONG_TITLE_CHARS, one_line
 
-MAX_READ_CHARS: Final = 20_000  # of a prompt: what it is about is said at its beginning
+MAX_READ_CHARS: Final = 8_000  # of a prompt: what it is about is said at its beginning
+MAX_BLOCK_LINES: Final = 20  # that are joined: no sentence is longer
 MIN_LETTERS: Final = 2  # fewer say nothing
 
 _SMALL_TALK_TEXT: Final = (
@@ -130,7 +131,7 @@ def _plan_heading(text: str) -> str:
     found = _HEADING.search(text)
     if found is None:
         return ""
-    return _tidy(_PLAN_PREFIX.sub("", _NEXT_HEADING.sub("", found[1]).strip(), count=1))
+    return _tidy(_without_start(_NEXT_HEADING.sub("", found[1]).strip(), _PLAN_PREFIX))
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -154,13 +155,18 @@ def _blocks(text: str) -> Iterator[str]:
     for line in text.splitlines():
         is_start = bool(_BULLET.match(line) or _HEADING_MARK.match(line))
         is_end = not line.strip() or bool(_LOG_LINE.match(line))
-        if (is_start or is_end) and block:
+        if block and (is_start or is_end or len(block) == MAX_BLOCK_LINES):
             yield " ".join(block)
             block = []
         if not is_end:
-            block.append(_HEADING_MARK.sub("", _BULLET.sub("", line, count=1), count=1).strip())
+            block.append(_without_start(_without_start(line, _BULLET), _HEADING_MARK).strip())
     if block:
         yield " ".join(block)
+
+
+def _without_start(text: str, start: re.Pattern[str]) -> str:
+    found = start.match(text)
+    return text[found.end() :] if found else text
 
 
 def _split_block(block: str) -> Iterator[str]:

@@ -15,10 +15,16 @@ from pathlib import Path
 from typing import Final
 
 from ctxtop.core.model.session import Session
-from ctxtop.tui.screens.fleet.session_table import SessionTableLayout, lay_out_columns, session_line
+from ctxtop.tui.screens.fleet.session_table import (
+    SessionLine,
+    SessionTableLayout,
+    lay_out_columns,
+    measure_needs,
+    session_line,
+)
 
 WIDTHS: Final = (80, 120, 200)  # columns of the terminal
-FRAME_CELLS: Final = 4  # of the pane: its border and padding
+FRAME_CELLS: Final = 5  # of the pane: its border, padding and scroll bar
 ENOUGH_CELLS: Final = 40  # a title that is cut at its end tells sessions apart from here on
 ELLIPSIS: Final = "…"
 
@@ -56,14 +62,14 @@ def shown_title(session: Session, layout: SessionTableLayout, now_ms: int) -> st
     start = 0
     for column in layout.columns:
         if column.name == "title":
-            line = session_line(session, layout, now_ms)
+            line = session_line(SessionLine(session, now_ms), layout)
             return line.plain[start : start + column.cells].rstrip()
         start += column.cells + 1
     return ""
 
 
 def measure(sessions: Sequence[Session], width: int, now_ms: int) -> TitleFigures:
-    layout = lay_out_columns(width - FRAME_CELLS)
+    layout = lay_out_columns(width - FRAME_CELLS, measure_needs(sessions))
     cells = next(column.cells for column in layout.columns if column.name == "title")
     shown = [(each.title, shown_title(each, layout, now_ms)) for each in sessions]
     cut = [text for title, text in shown if text != title]

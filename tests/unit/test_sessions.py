@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 from ctxtop.core.measure.evidence import NO_EVIDENCE, Evidence
 from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.model.attention import attention_order
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.model.session import (
     ACTIVE_MS,
@@ -20,7 +22,6 @@ from ctxtop.core.model.session import (
     session_title,
 )
 from ctxtop.core.store.queries.evidence_queries import EvidenceRows, WindowRow
-from ctxtop.core.store.readers.fleet_reader import attention_order
 
 from ..rows import session_row
 from ..transcripts import MODEL, SESSION
@@ -145,11 +146,11 @@ def test_a_model_that_was_chosen_after_the_last_answer_is_the_next_ones() -> Non
 
 def test_who_needs_a_person_comes_first() -> None:
     waiting = session(session_id="w", live_status="waiting")
-    full = session(session_id="f", live_status="busy", answer_tokens=190_000)
+    full = session(session_id="f", live_status="busy", last_at=NOW, answer_tokens=190_000)
     fresh = session(session_id="e", live_status="busy", answer_tokens=1_000)
     ended = session(session_id="o", answer_tokens=199_000)
 
-    ordered = sorted([ended, fresh, full, waiting], key=attention_order)
+    ordered = sorted([ended, fresh, full, waiting], key=partial(attention_order, now_ms=NOW))
 
     assert [made.session_id for made in ordered] == ["w", "f", "e", "o"]
 

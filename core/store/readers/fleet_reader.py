@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from sqlite3 import Connection
 from typing import Final
 
@@ -21,6 +21,7 @@ from ...measure.forecast import (
 from ...measure.levels import warning_urgency
 from ...measure.waiting import find_waiting
 from ...model.agent import Agent, AgentStatus, make_agent
+from ...model.attention import attention_order
 from ...model.session import ACTIVE_MS, Session, SessionStatus, context_evidence, make_session
 from ...policy.resolve import DEFAULT_POLICIES, Policies
 from ..queries import activity_queries, agent_queries, context_queries, session_queries
@@ -42,7 +43,9 @@ def read_sessions(
 ) -> list[Session]:
     """Read every session, or only those named, in `attention_order`."""
     batches = stream_sessions(db, now_ms, only, policies)
-    return sorted((each for batch in batches for each in batch), key=attention_order)
+    return sorted(
+        (each for batch in batches for each in batch), key=partial(attention_order, now_ms=now_ms)
+    )
 
 
 def stream_sessions(
@@ -153,16 +156,6 @@ def read_sessions_without_forecast(
     return [make_session(row, evidence, now_ms) for row in session_queries.sessions(db, only)]
 
 
-def attention_order(session: Session) -> tuple[object, ...]:
-    """Sort key: sessions that wait for a person, then live, then the fullest, then the newest."""
-    return (
-        session.status is not SessionStatus.WAITING,
-        not session.live,
-        -session.fill_ratio,
-        *newest_session_order(session),
-    )
-
-
 def newest_session_order(session: Session) -> tuple[object, ...]:
     """Sort key: newest activity first."""
     return (-(session.last_activity_at or 0), session.session_id)
@@ -258,7 +251,9 @@ class FleetReader:
             self._read(self._reader, sorted(stale), now_ms)
         self._read_next_batch(self._reader, now_ms)
         if self._in_order is None:
-            self._in_order = tuple(sorted(self._sessions.values(), key=attention_order))
+            self._in_order = tuple(
+                sorted(self._sessions.values(), key=partial(attention_order, now_ms=now_ms))
+            )
         return self._in_order
 
     def _restart(self) -> None:

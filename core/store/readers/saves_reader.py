@@ -86,10 +86,13 @@ class SavesMonitor:
         return self._report.next_change_ms is None or now_ms < self._report.next_change_ms
 
     def new_problems(self) -> list[Problem]:
-        """Return saves that are lost unless somebody acts, once each; not those that are old."""
+        """Return saves that are lost unless somebody acts, once each; not those that are old.
+
+        Without an installation of claude-memory nobody waits for its saves.
+        """
         lost = {
             found.project: _problem(found)
-            for found in self._report.projects
+            for found in (self._report.projects if self._report.plugins else ())
             if found.status.state in _LOST_SAVE_FIXES and found.is_fresh
         }
         new = [problem for key, problem in lost.items() if self._reported.get(key) != problem]
