@@ -16,6 +16,7 @@ from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.filter import LineFilter
 from textual.screen import Screen
+from textual.widgets import Static
 
 from . import messages, ui_state
 from .background_queries import WorkerThread
@@ -77,6 +78,7 @@ class OpeningScreen(Screen[None]):
         line = StatusLine(id="status")
         line.set_reactive(StatusLine.status, FleetStatus(source=self._source, scan="opening"))
         yield line
+        yield Static("reading transcripts …", markup=False)
 
     def on_key(self, event: events.Key) -> None:
         """Hold a key that nothing here can act on yet."""

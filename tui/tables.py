@@ -31,6 +31,7 @@ class Column(Generic[Item, Shown]):
     priority: int = 0  # columns of the highest priority are left out first, those of 0 never
     cells: int = 0  # width on a screen; a printed table measures it
     name: str = ""  # for layouts that treat it specially
+    tooltip: str = ""  # what the header stands for
 
 
 TextColumn = Column[Item, Cell | str]  # a column of a printed table

@@ -27,6 +27,9 @@ _COLOURS: Final = {
     "level-warning": ("#e9a04d", "#8a4200", "#f1e545", "#f8d53e"),
     "level-high": ("#fc671e", "#6f1c1d", "#fbac04", "#ffa838"),
     "level-emergency": ("#f8778e", "#b01c57", "#f7774a", "#f7b1ba"),
+    "waiting": ("#ff8cff", "#a300a3", "#63d8c0", "#8ee8ff"),
+    "broken": ("#a98bff", "#5a33d6", "#bb84e0", "#b7b7fe"),
+    "bar-trigger": ("#f4f6ff", "#101218", "#ffffff", "#ffffff"),
     "bar-track": ("#2b3045", "#dcdcd5", "#303030", "#444444"),
     "bar-mark": ("#626c99", "#85878f", "#7a7a7a", "#bbbbbb"),
     "quiet": ("#8f98bb", "#5a6072", "#a2a2a2", "#cfcfcf"),
@@ -36,11 +39,10 @@ _COLOURS: Final = {
     "block-cursor-text-style": ("bold", "bold", "bold", "bold underline"),
     "block-cursor-blurred-background": ("#1c2030", "#e9ecf3", "#242424", "#262626"),
     "footer-key-foreground": ("#7dcfff", "#2e5fb8", "#56b4e9", "#00ffff"),
-}  # in each theme; the first nine are Textual's, the others variables of style sheets
+}  # in each theme, each with one meaning; the first nine are Textual's, the others of style sheets
 
 _SAME_AS: Final = {
     "surface": "background",
-    "bar-trigger": "level-warning",
     "block-cursor-blurred-foreground": "foreground",
     "footer-background": "background",
 }
@@ -64,6 +66,8 @@ _FALLBACK_COLOURS: Final = {
     "level-warning": "warning",
     "level-high": "error",
     "level-emergency": "error",
+    "waiting": "accent",
+    "broken": "secondary",
     "bar-track": "panel",
     "bar-mark": "foreground-darken-3",
     "bar-trigger": "foreground",

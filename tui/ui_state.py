@@ -30,6 +30,7 @@ class UiState(msgspec.Struct, frozen=True):
     theme: str = ""
     order: str = ""
     grouped: bool = False
+    ended_folded: bool | None = None  # None until somebody folded or unfolded the ended sessions
     pins: tuple[str, ...] = ()  # sessions that stay on top, the newest last
     welcomed: bool = False  # the first-run screen was seen
 

@@ -123,7 +123,8 @@ class Opened:
 
     async def mark(self, title: str) -> None:
         """Go down to a session with the keys."""
-        place = next(n for n, one in enumerate(self.titles()) if one.startswith(title))
+        ids = {one.session_id for one in self.app.fleet.shown if one.title.startswith(title)}
+        place = next(n for n, key in enumerate(self.rows()) if key in ids)
         await self.press("g", *["j"] * place)
         await self.settle()
 

@@ -25,8 +25,9 @@ def plainly(stage: Stage) -> Stage:
 
 
 def check(it: Opened) -> None:
-    """Every cell is ASCII, but for the letters that a transcript's own words have."""
+    """Every cell is ASCII, but for what a transcript's own words have."""
     said = {sign for one in it.stage.sessions for sign in one.title}
+    said |= {sign for one in it.app.fleet.shown for sign in one.last_prompt or ""}
     odd = {sign for line in it.lines for sign in line if not sign.isascii()} - said
     assert odd == set()
 

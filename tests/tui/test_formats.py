@@ -13,7 +13,10 @@ from ctxtop.tui.text.formats import (
     half_cell_bar,
     model_name,
     percent,
+    shorten,
+    shorten_end,
     shorten_middle,
+    shorten_path,
     tokens,
 )
 from ctxtop.tui.widgets.header_footer import FleetStatus, left_text
@@ -170,6 +173,35 @@ def test_the_middle_goes_and_both_ends_stay() -> None:
     assert shorten_middle("修复支付网关", 8) == "修复…关"
     assert fit_left("ab", 4) == "ab  "
     assert fit_right("ab", 4) == "  ab"
+
+
+@pytest.mark.parametrize(
+    ("text", "cells", "shown"),
+    [
+        ("Ship the wishlist: API", 12, "Ship the wi…"),
+        ("Ship the wishlist: API", 22, "Ship the wishlist: API"),
+        ("修复支付网关", 8, "修复支…"),
+        ("abc", 0, ""),
+        # A path keeps its file name, and whole folders before it.
+        ("src/app/screens/rows.py", 16, "…/rows.py"),
+        ("src/app/screens/rows.py", 18, "…/screens/rows.py"),
+        ("C:\\src\\app\\rows.py", 12, "…\\rows.py"),
+        ("shop/fix-the-login-page", 10, "fix-the-l…"),
+        ("/home/dev/a/", 6, "…/a/"),
+        # What only has a slash in it is prose.
+        ("read and/or write it", 10, "read and/…"),
+    ],
+)
+def test_prose_is_cut_at_its_end_and_a_path_keeps_its_file(
+    text: str, cells: int, shown: str
+) -> None:
+    assert shorten(text, cells) == shown
+
+
+@given(st.text(max_size=60), st.integers(0, 30))
+def test_a_cut_never_takes_more_than_its_cells(text: str, cells: int) -> None:
+    for cut in (shorten, shorten_end, shorten_path, shorten_middle):
+        assert cell_len(cut(text, cells)) <= cells
 
 
 @pytest.mark.parametrize(

@@ -18,14 +18,15 @@ from ctxtop.tui.screens.agents.agent_tree import (
 )
 from ctxtop.tui.screens.fleet.session_list import ProjectHeading, SessionOrder
 from ctxtop.tui.screens.fleet.session_table import (
-    MAX_BAR_CELLS,
-    MIN_TITLE_CELLS,
     PINNED_SIGN,
     SELECTED_SIGN,
+    SessionLine,
     lay_out_columns,
+    measure_needs,
     project_line,
     session_line,
 )
+from ctxtop.tui.screens.fleet.table_layout import MAX_BAR_CELLS, MIN_TITLE_CELLS
 from ctxtop.tui.text.formats import percent
 from ctxtop.tui.text.gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
 from ctxtop.tui.text.summary_text import summary_beginning, summary_lines
@@ -37,7 +38,7 @@ from .support import NOW_MS
 WIDTHS = range(20, 241)
 NARROWEST = 40
 """Cells; a pane this wide holds the sign, a title, the state, the bar and its number."""
-FIT_FOR_ALL_THAT_STAYS = 55
+FIT_FOR_ALL_THAT_STAYS = 57
 
 FULL = session(
     title="汉" * 50,
@@ -52,6 +53,8 @@ FULL = session(
     cache=PromptCache(NOW_MS + 60_000),
     outlook=Outlook(Forecast(Interval(3, 4, 2, 4), None), None),
     recent_contexts=(1_000, 90_000, 172_000),
+    git_branch="tax-v2",
+    last_prompt="run them again",
 )
 
 
@@ -123,9 +126,45 @@ def test_columns_only_come_when_there_is_more_room() -> None:
     names = [[column.name for column in lay_out_columns(width).columns] for width in WIDTHS]
     counts = [len(each) for each in names]
     assert counts == sorted(counts)
-    assert counts[-1] == 15
+    assert counts[-1] == 14
     # Those that are there stay in their order.
     assert all([one for one in names[-1] if one in some] == some for some in names)
+
+
+@pytest.mark.parametrize(("columns", "title"), [(80, 24), (120, 40), (200, 80)])
+@pytest.mark.parametrize("state", [0, 15, 28])
+def test_the_title_gets_the_room(columns: int, title: int, state: int) -> None:
+    frame = 5
+    layout = lay_out_columns(columns - frame, {"doing": state})
+    cells = {column.name: column.cells for column in layout.columns}
+    assert cells["title"] >= title
+    assert cells["doing"] >= min(state, 19)
+
+
+def test_what_no_session_has_gets_no_column() -> None:
+    nothing = measure_needs([session()])
+    names = {column.name for column in lay_out_columns(235, nothing).columns}
+    assert not names & {"project", "branch", "agents", "compactions", "prompt"}
+    some = measure_needs([FULL, session(project="other")])
+    names = {column.name for column in lay_out_columns(235, some).columns}
+    assert names >= {"project", "branch", "agents", "compactions", "prompt"}
+
+
+def test_a_session_that_has_ended_is_dim_whatever_its_fill() -> None:
+    full = session(context=context(199_000), agents=1)
+    for width in (75, 115, 235):
+        line = session_line(SessionLine(full, NOW_MS), lay_out_columns(width))
+        colours = {
+            str(span.style) for span in line.spans if line.plain[span.start : span.end].strip()
+        }
+        assert colours <= {"$quiet", "$background on $bar-mark", "$bar-mark"}
+
+
+def test_every_column_has_a_tooltip() -> None:
+    layout = lay_out_columns(300)
+    assert all(column.tooltip for column in layout.columns)
+    assert layout.tooltip_at(0) == layout.columns[0].tooltip
+    assert layout.tooltip_at(5_000) is None
 
 
 @pytest.mark.parametrize(
@@ -133,9 +172,11 @@ def test_columns_only_come_when_there_is_more_room() -> None:
     [
         (55, {"sign", "title", "doing", "gauge"}),
         (75, {"sign", "title", "doing", "gauge", "until"}),
-        (115, {"cost", "trail", "agents", "compactions", "until"}),
-        (155, {"project", "model", "cache"}),
-        (195, {"fill", "trigger", "level"}),
+        (95, {"branch"}),
+        (115, {"branch", "cost", "agents", "until"}),
+        (155, {"model", "cache"}),
+        (195, {"model", "cache", "branch", "prompt"}),
+        (235, {"project", "compactions"}),
     ],
 )
 def test_what_matters_most_is_there_at_each_width(width: int, names: set[str]) -> None:
@@ -143,22 +184,27 @@ def test_what_matters_most_is_there_at_each_width(width: int, names: set[str]) -
 
 
 def test_the_head_names_the_marks_of_the_bars_above_them() -> None:
-    head = lay_out_columns(235).header(DEFAULT_PLACED_THRESHOLDS).plain
-    line = session_line(session(), lay_out_columns(235), NOW_MS).plain
+    head = lay_out_columns(240).session_header(DEFAULT_PLACED_THRESHOLDS).plain
+    line = session_line(SessionLine(session(), NOW_MS), lay_out_columns(240)).plain
+    assert line[head.index("70") + 1] == line[head.index("80")] == "┊"
+    assert "▏auto" in head
+    narrow = lay_out_columns(115).session_header(DEFAULT_PLACED_THRESHOLDS).plain
+    assert "context 80" in narrow
+    wide = lay_out_columns(400)
+    head = wide.session_header(DEFAULT_PLACED_THRESHOLDS).plain
+    line = session_line(SessionLine(session(), NOW_MS), wide).plain
     assert line[head.index("70")] == line[head.index("80")] == "┊"
-    assert "▏trigger" in head
-    assert "70/80" in lay_out_columns(115).header(DEFAULT_PLACED_THRESHOLDS).plain
-    assert "70" not in lay_out_columns(115).header(()).plain
+    assert "70" not in lay_out_columns(115).session_header(()).plain
 
 
 def test_the_head_shows_what_it_sorts_by_and_a_click_finds_it() -> None:
     layout = lay_out_columns(195)
-    head = layout.header(DEFAULT_PLACED_THRESHOLDS, SessionOrder.COSTLIEST)
+    head = layout.session_header(DEFAULT_PLACED_THRESHOLDS, SessionOrder.COSTLIEST)
     sorted_by = [span for span in head.spans if str(span.style) == "bold $foreground"]
-    assert [head.plain[span.start : span.end].strip() for span in sorted_by] == ["cost"]
+    assert [head.plain[span.start : span.end].strip() for span in sorted_by] == ["cost ▾"]
     assert layout.order_at(head.plain.index("cost")) is SessionOrder.COSTLIEST
     assert layout.order_at(head.plain.index("context")) is SessionOrder.FULLEST
-    assert layout.order_at(head.plain.index("turns left")) is SessionOrder.SOONEST
+    assert layout.order_at(head.plain.index("left")) is SessionOrder.SOONEST
     assert layout.order_at(0) is SessionOrder.ATTENTION
     assert layout.order_at(5_000) is None
 
@@ -166,21 +212,25 @@ def test_the_head_shows_what_it_sorts_by_and_a_click_finds_it() -> None:
 def test_a_row_has_the_layout_s_width_and_its_numbers_whole() -> None:
     for width in WIDTHS:
         layout = lay_out_columns(width)
-        line = session_line(FULL, layout, NOW_MS)
+        line = session_line(SessionLine(FULL, NOW_MS), layout)
         assert (
-            line.cell_length == layout.width == layout.header(DEFAULT_PLACED_THRESHOLDS).cell_length
+            line.cell_length
+            == layout.width
+            == layout.session_header(DEFAULT_PLACED_THRESHOLDS).cell_length
         )
         names = {column.name for column in layout.columns}
         for name, words in (
             ("gauge", " 86 %"),
             ("fill", "172 k of 200 k"),
             ("agents", "123 ✗4"),
-            ("compactions", "↻12"),
+            ("compactions", " 12 "),
             ("doing", " 2 min"),
+            ("branch", "tax-v2"),
+            ("prompt", "run them again"),
             ("level", "high"),
-            ("cost", "≈ $1.20"),
+            ("cost", "≈$1.20"),
             ("cache", "≈warm"),
-            ("until", "2–4"),
+            ("until", "≈ 3 turns"),
         ):
             assert (words in line.plain) == (name in names), (width, name)
 
@@ -189,23 +239,28 @@ def test_a_refused_prompt_says_so_across_the_bar_and_how_it_is_helped() -> None:
     refused = session(status=SessionStatus.TOO_LONG, too_long=PromptTooLong(210_000, 200_000))
     for width in WIDTHS:
         layout = lay_out_columns(width)
-        line = session_line(refused, layout, NOW_MS)
+        line = session_line(SessionLine(refused, NOW_MS), layout)
         assert line.cell_length == layout.width
         assert "too long: 210,000 of 200,000" in line.plain or "too long, 105 %" in line.plain
-    assert "— r recovers" in session_line(refused, lay_out_columns(115), NOW_MS).plain
+    assert (
+        "too long, 105 % — r "
+        in session_line(SessionLine(refused, NOW_MS), lay_out_columns(115)).plain
+    )
 
 
 def test_a_refused_prompt_without_numbers() -> None:
     refused = session(status=SessionStatus.TOO_LONG, too_long=PromptTooLong(None, None))
-    assert "too long" in session_line(refused, lay_out_columns(120), NOW_MS).plain
+    assert "too long" in session_line(SessionLine(refused, NOW_MS), lay_out_columns(120)).plain
 
 
 def test_what_is_marked_and_what_is_pinned_has_a_sign_beside_its_state() -> None:
     waits = session(status=SessionStatus.WAITING, live=True)
     layout = lay_out_columns(80)
-    assert session_line(waits, layout, NOW_MS).plain[:2] == "▲ "
-    assert session_line(waits, layout, NOW_MS, pinned=True).plain[:2] == f"▲{PINNED_SIGN}"
-    both = session_line(waits, layout, NOW_MS, selected=True, pinned=True)
+    assert session_line(SessionLine(waits, NOW_MS), layout).plain[:2] == "▲ "
+    assert (
+        session_line(SessionLine(waits, NOW_MS, pinned=True), layout).plain[:2] == f"▲{PINNED_SIGN}"
+    )
+    both = session_line(SessionLine(waits, NOW_MS, selected=True, pinned=True), layout)
     assert both.plain[:2] == f"▲{SELECTED_SIGN}"
     assert both.cell_length == layout.width
 
@@ -225,8 +280,9 @@ def test_a_heading_has_the_row_s_width_and_tells_of_its_sessions(width: int, nam
 
 
 def test_every_status_has_a_sign_of_its_own_beside_its_colour() -> None:
+    layout = lay_out_columns(80)
     signs = {
-        status: session_line(session(status=status), lay_out_columns(80), NOW_MS).plain[0]
+        status: session_line(SessionLine(session(status=status), NOW_MS), layout).plain[0]
         for status in SessionStatus
     }
     assert signs[SessionStatus.WAITING] == "▲"

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from ctxtop.core.measure.activity import PromptCache, SessionCost
 from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
+from ctxtop.core.model.attention import attention_order
 from ctxtop.core.model.session import PromptTooLong, SessionStatus
-from ctxtop.core.store.readers.fleet_reader import attention_order
-from ctxtop.tui.screens.fleet.session_list import (
+from ctxtop.tui.screens.fleet.session_filter import (
     FILTER_KEYS,
     LEVEL_NAMES,
+    complete_filter,
+    completion_choices,
+    parse_filter,
+)
+from ctxtop.tui.screens.fleet.session_list import (
+    FOLD_ENDED_FROM,
+    EndedHeading,
     ProjectHeading,
     SessionArrangement,
     SessionOrder,
     arrange_sessions,
-    complete_filter,
-    completion_choices,
-    parse_filter,
 )
 
 from .makers import context, session
@@ -53,6 +59,7 @@ SESSIONS = [
     session(
         session_id="4",
         title="waits",
+        git_branch="tax-v2",
         status=SessionStatus.WAITING,
         live=True,
         context=context(1_000),
@@ -61,7 +68,7 @@ SESSIONS = [
     ),
 ]
 
-SESSIONS.sort(key=attention_order)
+SESSIONS.sort(key=partial(attention_order, now_ms=NOW_MS))
 
 
 def shown(how: SessionArrangement) -> str:
@@ -101,7 +108,10 @@ def shown(how: SessionArrangement) -> str:
         ("title:again", "3"),
         ("live:", "24"),
         ("!live:", "13"),
+        ("noncompliant:", "3"),
         ("broke:", "3"),
+        ("branch:tax", "4"),
+        ("tax-v2", "4"),
         ("agents:", "3"),
         ("agent:✗", "3"),
         ("agents:x", "3"),
@@ -121,7 +131,7 @@ def shown(how: SessionArrangement) -> str:
         (">=150k", "23"),
         (">0.1m", "23"),
         ("<1000", ""),
-        ("again: v2", "3"),
+        ('"again: v2"', "3"),
         ("10:30", ""),
         ("again:", "1234"),
         ("!", "1234"),
@@ -147,7 +157,10 @@ def test_words_choose_sessions(words: str, found: str) -> None:
         ("level:hgih", "level:hgih is not valid. Use notice"),
         ("is:", "is: waiting working"),
         ("is:happy", "is:happy is not valid. Use waiting"),
-        ("colour:", "colour: is not valid. Use agents:, broke:, is:, level:"),
+        ("colour:", 'unknown filter "colour:". Use level:, is:, model:'),
+        ("lvel:high", 'unknown filter "lvel:". Use level:, is:, model:'),
+        ('"lvel:high"', ""),
+        ("c:\\\\x", ""),
         (">many", ">many is not valid. Use >80%, <50% or >150k"),
         ("live:yes", "live:yes is not valid. Use live:"),
         ("agents:4", "agents:4 is not valid. Use agents: or agents:✗"),
@@ -166,7 +179,7 @@ def test_what_is_wrong_is_said_in_one_line(words: str, told: str) -> None:
 def test_a_prompt_that_is_too_long_is_found() -> None:
     stuck = session(status=SessionStatus.TOO_LONG, too_long=PromptTooLong(None, None))
     found = arrange_sessions(
-        sorted([*SESSIONS, stuck], key=attention_order),
+        sorted([*SESSIONS, stuck], key=partial(attention_order, now_ms=NOW_MS)),
         SessionArrangement().with_filter("is:long"),
         NOW_MS,
     )
@@ -239,6 +252,44 @@ def test_a_heading_tells_of_its_sessions() -> None:
     assert (atlas.live, atlas.waiting, atlas.cost) == (1, 0, None)
 
 
+def arranged(how: SessionArrangement, ended: int = FOLD_ENDED_FROM) -> list[object]:
+    sessions = [*SESSIONS[:2], *(session(session_id=f"e{n}") for n in range(ended))]
+    return list(arrange_sessions(sessions, how, NOW_MS).entries)
+
+
+def test_sessions_that_have_ended_fold_if_they_are_many() -> None:
+    *awake, heading = arranged(SessionArrangement())
+    assert awake == SESSIONS[:2]
+    assert isinstance(heading, EndedHeading)
+    assert (heading.folded, len(heading.sessions)) == (True, FOLD_ENDED_FROM)
+    # A few stay in sight, and so do all once somebody unfolded them.
+    assert len(arranged(SessionArrangement(), 3)) == 2 + 1 + 3
+    unfolded = arranged(SessionArrangement(ended_folded=False))
+    assert len(unfolded) == 2 + 1 + FOLD_ENDED_FROM
+    assert len(arranged(SessionArrangement(ended_folded=True), 3)) == 3
+
+
+def test_what_is_asked_for_is_never_folded() -> None:
+    for how in (
+        SessionArrangement(order=SessionOrder.NEWEST),
+        SessionArrangement(grouped=True),
+        SessionArrangement().with_filter("checkout"),
+    ):
+        assert not any(isinstance(each, EndedHeading) for each in arranged(how))
+    pinned = arranged(SessionArrangement(pins=("e3",)))
+    assert getattr(pinned[0], "session_id", None) == "e3"
+    only_ended = arrange_sessions([session()] * 99, SessionArrangement(), NOW_MS)
+    assert len(only_ended.entries) == 99
+
+
+def test_words_of_a_filter_are_known_to_be_highlighted() -> None:
+    assert parse_filter("Check -draft level:high title:fix >80% live: x:1").words == (
+        "check",
+        "fix",
+        "x:1",
+    )
+
+
 CHOICES = completion_choices(SESSIONS)
 
 
@@ -269,4 +320,4 @@ def test_the_last_word_is_completed(typed: str, offered: str | None) -> None:
 def test_every_key_that_is_offered_is_understood() -> None:
     for key in FILTER_KEYS:
         said = parse_filter(key).error
-        assert not said.startswith(f"{key} is not valid. Use agents:, broke:")
+        assert not said.startswith("unknown filter")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.measure.activity import Activity, ActivityKind, PromptCache, SessionCost
-from ctxtop.core.measure.forecast import Forecast, Interval
+from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.tui.text.session_text import (
     cache_texts,
@@ -12,11 +12,11 @@ from ctxtop.tui.text.session_text import (
     doing_age,
     doing_text,
     history_sparkline,
-    turns_left_texts,
+    turns_left_text,
 )
 from rich.cells import cell_len
 
-from .makers import session
+from .makers import context, session
 from .support import NOW_MS
 
 TOOL = Activity(ActivityKind.TOOL, "Bash", "npm test -- --run", NOW_MS - 12_000)
@@ -28,10 +28,10 @@ THINKS = Activity(ActivityKind.MODEL, "", since=NOW_MS - 3_000)
     ("doing", "cells", "words"),
     [
         (TOOL, 30, "Bash npm test -- --run"),
-        (TOOL, 14, "Bash npm …-run"),
+        (TOOL, 14, "Bash npm test…"),
         (TOOL, 8, "Bash"),
         (ASKS, 40, "waits: permission Bash: rm -rf build"),
-        (ASKS, 24, "waits: permission Bas…ld"),
+        (ASKS, 24, "waits: permission Bash:…"),
         (ASKS, 17, "waits: permission"),
         (ASKS, 14, "waits for you"),
         (ASKS, 7, "waits"),
@@ -44,6 +44,24 @@ def test_what_it_does_in_the_room_that_there_is(
     doing: Activity | None, cells: int, words: str
 ) -> None:
     assert doing_text(session(live=True, status=SessionStatus.BUSY, activity=doing), cells) == words
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("/home/dev/shop/src/a.py", "Read src/a.py"),
+        ("/home/dev/shop2/src/a.py", "Read /home/dev/shop2/src/a.py"),
+        ("C:\\shop\\a.py", "Read a.py"),
+    ],
+)
+def test_a_path_is_relative_to_the_project(path: str, shown: str) -> None:
+    reads = session(
+        live=True,
+        project_root="/home/dev/shop",
+        cwd="C:\\shop",
+        activity=Activity(ActivityKind.TOOL, "Read", path),
+    )
+    assert doing_text(reads, 60) == shown
 
 
 def test_what_it_does_never_takes_more_than_its_cells() -> None:
@@ -63,19 +81,23 @@ def test_for_how_long_it_does_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "armed", "words"),
+    ("low", "typical", "words"),
     [
-        (12, 12, True, "≈ 12 turns"),
-        (2, 4, True, "≈ 2–4 turns"),
-        (1, 1, True, "≈ 1 turn"),
-        (2, 4, False, "≈ 2–4 turns to full"),
-        (123, 456, True, "≈ 120–460 turns"),
+        (0, 0, "< 1 turn"),
+        (1, 1, "≈ 1 turn"),
+        (2, 3.4, "≈ 3 turns"),
+        (9, 12, "≈ 12 turns"),
+        (12, 12, "10+ turns"),
+        (42, 90, "40+ turns"),
+        (123, 456, "90+ turns"),
     ],
 )
-def test_the_forecast_in_words(low: int, high: int, armed: bool, words: str) -> None:
-    ahead = Forecast(Interval(low, high, low, high), None)
-    assert turns_left_texts(ahead, is_trigger=armed)[0] == words
-    assert turns_left_texts(None, is_trigger=armed) == ()
+def test_the_turns_left_have_one_form(low: int, typical: float, words: str) -> None:
+    ahead = Outlook(Forecast(Interval(typical, typical, low, 500), None), None)
+    assert turns_left_text(session(live=True, outlook=ahead)) == words
+    # A session that has ended has no turns left, whatever its forecast was.
+    assert turns_left_text(session(live=False, outlook=ahead)) == ""
+    assert turns_left_text(session(live=True)) == ""
 
 
 @pytest.mark.parametrize(
@@ -103,13 +125,21 @@ def test_the_cache_in_words() -> None:
     assert cache_texts(session(), NOW_MS) == ()
 
 
-def test_the_trail_ends_with_the_newest_and_stands_on_zero() -> None:
-    assert history_sparkline((10, 20, 40, 80), 8) == "▁▂▄█"
-    assert history_sparkline((10, 20, 40, 80), 2) == "▁█"
-    assert history_sparkline((80, 80, 1), 8) == "██▁"
-    # Growth by a hundredth is no climb.
-    assert history_sparkline((1000, 1005, 1010), 8) == "▁▁▁"
-    assert history_sparkline((80, 80), 8) == "▁▁"
-    assert (
-        history_sparkline((), 8) == history_sparkline((0, 0), 8) == history_sparkline((5,), 0) == ""
-    )
+def test_the_history_is_drawn_as_the_bar_is_from_0_to_the_window() -> None:
+    def drawn(*contexts: int, cells: int = 8) -> str:
+        return history_sparkline(
+            session(recent_contexts=contexts, context=context(contexts[-1])), cells
+        )
+
+    assert drawn(10_000, 60_000, 110_000, 190_000) == "▁▃▅█"
+    assert drawn(10_000, 60_000, 110_000, 190_000, cells=2) == "▅█"
+    # Growth by a hundredth is no climb, and a small context is low.
+    assert drawn(20_000, 20_200, 20_400) == "▁▁▁"
+    # Two show no course.
+    assert drawn(80_000, 90_000) == ""
+    assert drawn(1, 2, 3, cells=0) == ""
+
+
+def test_the_history_ends_where_the_bar_is() -> None:
+    grown = session(recent_contexts=(10_000, 20_000), context=context(190_000))
+    assert history_sparkline(grown, 8) == "▁▁█"

@@ -21,6 +21,7 @@ GROUNDS: Final = (
 )
 WORDS: Final = (
     *(f"level-{level}" for level in LEVELS),
+    *("waiting", "broken"),
     *("foreground", "quiet", "accent", "primary", "secondary", "success", "warning", "error"),
 )
 DRAWN: Final = ("bar-mark", "bar-trigger")
@@ -111,6 +112,12 @@ def seen(color: Color, vision: str) -> Triple:
     return oklab((red, green, blue))
 
 
+def apart(theme: Theme, one: str, other: str, vision: str) -> float:
+    """Return the distance of two colours in OKLab."""
+    colours = (seen(colour(theme, name), vision) for name in (one, other))
+    return float(sum((a - b) ** 2 for a, b in zip(*colours, strict=True)) ** 0.5)
+
+
 def named(theme: Theme) -> str:
     return theme.name
 
@@ -139,20 +146,26 @@ def test_what_is_drawn_stands_out(theme: Theme) -> None:
 def test_no_two_levels_look_alike(theme: Theme, vision: str) -> None:
     least = APART_SAFE if theme is COLOUR_BLIND_SAFE else APART
     alike = {
-        (one, other): round(apart, 3)
+        (one, other): round(distance, 3)
         for one, other in combinations(LEVELS, 2)
-        if (
-            apart := sum(
-                (a - b) ** 2
-                for a, b in zip(
-                    seen(colour(theme, f"level-{one}"), vision),
-                    seen(colour(theme, f"level-{other}"), vision),
-                    strict=True,
-                )
-            )
-            ** 0.5
-        )
-        < least
+        if (distance := apart(theme, f"level-{one}", f"level-{other}", vision)) < least
+    }
+    assert alike == {}
+
+
+MEANINGS: Final = ("level-warning", "waiting", "broken", "bar-trigger", "level-emergency")
+"""What must be told apart without reading: a warning, a session that waits, a broken rule, the
+auto-compact mark, and what failed."""
+
+
+@pytest.mark.parametrize("vision", VISIONS)
+@pytest.mark.parametrize("theme", THEMES, ids=named)
+def test_one_colour_has_one_meaning(theme: Theme, vision: str) -> None:
+    least = APART_SAFE if theme is COLOUR_BLIND_SAFE else APART
+    alike = {
+        pair: round(distance, 3)
+        for pair in combinations(MEANINGS, 2)
+        if (distance := apart(theme, *pair, vision)) < least
     }
     assert alike == {}
 

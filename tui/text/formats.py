@@ -179,6 +179,22 @@ def turns_left(forecast: Forecast | None) -> str:
     return f"≈{low}" if low == high else f"≈{low}–{high}"
 
 
+MANY_TURNS: Final = 10  # from which a forecast is only given as a lower bound
+MAX_TURNS: Final = 90  # a larger bound says no more
+
+
+def turns_to_go(forecast: Forecast) -> str:
+    """Write the turns left in one way: `≈ 2 turns`, or `40+ turns` where there are many."""
+    turns = forecast.turns.p50
+    low = int(forecast.turns.low)
+    if turns < 1:
+        return "< 1 turn"
+    if low >= MANY_TURNS:
+        return f"{min(low // MANY_TURNS * MANY_TURNS, MAX_TURNS)}+ turns"
+    number = int(turns + 0.5)
+    return f"≈ {number} turn" if number == 1 else f"≈ {number} turns"
+
+
 def _two_digits(turns: float) -> int:
     """Round to two digits: a forecast is no more exact."""
     step = 1
@@ -212,32 +228,72 @@ _MAX_CHARS_PER_CELL: Final = 8
 
 def fit_left(text: str, cells: int) -> str:
     """Cut or fill a text to exactly `cells` cells, at its left edge."""
-    cut = shorten_middle(text, cells)
+    cut = shorten(text, cells)
     return cut + " " * (cells - cell_len(cut))
 
 
 def fit_right(text: str, cells: int) -> str:
     """Cut or fill a text to exactly `cells` cells, at its right edge."""
-    cut = shorten_middle(text, cells)
+    cut = shorten(text, cells)
     return " " * (cells - cell_len(cut)) + cut
 
 
-def shorten_middle(text: str, cells: int) -> str:
-    """Shorten a text to `cells` cells by taking out its middle; wide characters stay whole."""
-    if not text.isprintable():
-        # Most texts are; a file's name or path was not sanitized yet.
-        text = one_line(text)
-    # At an end it would join the text beside it, and take its cell.
-    text = text.strip(_JOINER)
-    if len(text) <= cells and text.isascii():
+def shorten(text: str, cells: int) -> str:
+    """Shorten prose at its end, and a path at its beginning: its file name says most."""
+    text = _drawable(text)
+    if _fits(text, cells):
         return text
-    if len(text) <= _MAX_CHARS_PER_CELL * max(1, cells) and cell_len(text) <= cells:
+    return shorten_path(text, cells) if _PATH.fullmatch(text) else shorten_end(text, cells)
+
+
+_PATH: Final = re.compile(r"(?:[~.:\w@+-]*[/\\])+[^\s/\\]*")
+
+
+def shorten_end(text: str, cells: int) -> str:
+    """Shorten a text to `cells` cells at its end; wide characters stay whole."""
+    text = _drawable(text)
+    if _fits(text, cells):
+        return text
+    return f"{_first_cells(text, cells - 1).rstrip(_JOINER)}…" if cells > 0 else ""
+
+
+def shorten_path(path: str, cells: int) -> str:
+    """Shorten a path at its beginning, to its last whole folders; a long name at its end."""
+    text = _drawable(path)
+    if _fits(text, cells):
+        return text
+    name = re.split(r"[/\\](?=[^/\\])", text)[-1]
+    if cell_len(name) + len("…/") > cells:
+        return shorten_end(name, cells)
+    end = _last_cells(text, cells - 1).lstrip(_JOINER)
+    folder = re.search(r"[/\\]", end)
+    return f"…{end[folder.start() :] if folder else end}"
+
+
+def shorten_middle(text: str, cells: int) -> str:
+    """Shorten an id to `cells` cells by taking out its middle; wide characters stay whole."""
+    text = _drawable(text)
+    if _fits(text, cells):
         return text
     if cells < 1:
         return ""
     head = cells // 2
     tail = cells - 1 - head
     return f"{_first_cells(text, head).rstrip(_JOINER)}…{_last_cells(text, tail).lstrip(_JOINER)}"
+
+
+def _drawable(text: str) -> str:
+    if not text.isprintable():
+        # Most texts are; a file's name or path was not sanitized yet.
+        text = one_line(text)
+    # At an end it would join the text beside it, and take its cell.
+    return text.strip(_JOINER)
+
+
+def _fits(text: str, cells: int) -> bool:
+    if text.isascii():
+        return len(text) <= cells
+    return len(text) <= _MAX_CHARS_PER_CELL * max(1, cells) and cell_len(text) <= cells
 
 
 def _first_cells(text: str, cells: int) -> str:

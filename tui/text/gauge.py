@@ -25,6 +25,8 @@ EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _HALF_CELL_EIGHTHS: Final = 4  # from which a cell with a mark counts as filled
 _ROUNDING_ERROR: Final = 1e-9  # 0.7 of 30 cells is 20.999…: a mark is in the cell that fills first
 
+QUIET_BAR_STYLE: Final = "$bar-mark"
+
 LEVEL_STYLES: Final = {
     None: "$level-calm",
     Level.NOTICE: "$level-notice",
@@ -42,7 +44,15 @@ def gauge(context: Context, cells: int) -> Content:
     style = LEVEL_STYLES[context.level]
     number = fit_right(used_percent(context), PERCENT_CELLS)
     number_style = "$quiet" if context.ratio is None else style
-    return Content.assemble(*_gauge_bar(context, cells, style), (number, number_style))
+    bar = _gauge_bar(context, cells, style, trigger_style="$bar-trigger")
+    return Content.assemble(*bar, (number, number_style))
+
+
+def quiet_gauge(context: Context, cells: int) -> Content:
+    """Draw the bar of a session that has ended: dim, whatever its fill."""
+    number = fit_right(used_percent(context), PERCENT_CELLS)
+    bar = _gauge_bar(context, cells, QUIET_BAR_STYLE, trigger_style=QUIET_BAR_STYLE)
+    return Content.assemble(*bar, (number, "$quiet"))
 
 
 def mark_cells(lines: Iterable[PlacedThreshold], cells: int) -> dict[int, PlacedThreshold]:
@@ -54,9 +64,11 @@ def mark_cells(lines: Iterable[PlacedThreshold], cells: int) -> dict[int, Placed
     }
 
 
-def _gauge_bar(context: Context, cells: int, style: str) -> list[tuple[str, str]]:
+def _gauge_bar(
+    context: Context, cells: int, style: str, trigger_style: str
+) -> list[tuple[str, str]]:
     full, rest = divmod(_eighths(context.ratio, cells), 8)
-    marks = _marks(context, cells)
+    marks = _marks(context, cells, trigger_style)
     cut = f"$background on {style.removeprefix('bold ')}"
     drawn: list[tuple[str, str]] = []
     start = 0
@@ -84,7 +96,7 @@ def _eighths(ratio: float | None, cells: int) -> int:
     return max(eighths, 1) if ratio and ratio > 0 else eighths
 
 
-def _marks(context: Context, cells: int) -> dict[int, tuple[str, str]]:
+def _marks(context: Context, cells: int, trigger_style: str) -> dict[int, tuple[str, str]]:
     marks: dict[int, tuple[str, str]] = {}
     for cell in mark_cells(context.thresholds, cells):
         marks[cell] = (LEVEL_MARK, "$bar-mark")
@@ -92,7 +104,7 @@ def _marks(context: Context, cells: int) -> dict[int, tuple[str, str]]:
     if trigger:
         # In the last cell at the latest: a trigger beyond the bar is not shown nowhere.
         place = min(int(cells * trigger / context.window.tokens + _ROUNDING_ERROR), cells - 1)
-        marks[place] = (TRIGGER_MARK, "$bar-trigger")
+        marks[place] = (TRIGGER_MARK, trigger_style)
     return marks
 
 

@@ -6,17 +6,18 @@ Several functions return the same text from long to short: a cell takes the long
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from ...core.measure.activity import Activity, ActivityKind, SessionCost
 from ...core.measure.composition import CompositionSource
-from ...core.measure.forecast import Forecast
 from ...core.model.session import Session, SessionStatus
-from .formats import age, duration, shorten_middle, sparkline, tokens, turns_left
+from .formats import age, duration, shorten, shorten_end, sparkline, tokens, turns_to_go
+from .waiting_text import waiting_text
 
 if TYPE_CHECKING:
     from ...core.measure.composition import CategoryShare, Composition
@@ -37,7 +38,7 @@ _STATUS_TEXTS: Final = {
 def longest_fitting(choices: Sequence[str], cells: int) -> str:
     """Choose the first text that fits; if none does, the last one is cut."""
     fitting = next((each for each in choices if cell_len(each) <= cells), "")
-    return fitting or (shorten_middle(choices[-1], cells) if choices else "")
+    return fitting or (shorten_end(choices[-1], cells) if choices else "")
 
 
 def doing_text(session: Session, cells: int) -> str:
@@ -48,8 +49,37 @@ def doing_text(session: Session, cells: int) -> str:
     if activity.kind is ActivityKind.MODEL:
         return longest_fitting(("thinking", "thinks"), cells)
     if activity.kind is ActivityKind.PERSON:
-        return _waiting_text(activity, cells)
-    return _with_detail(activity, cells)
+        text = waits_text(session)
+        return shorten_end(text, cells) if waiting_text(session) else _waiting_text(activity, cells)
+    detail = relative_path(activity.detail, session.project_root, session.cwd)
+    return _with_detail(replace(activity, detail=detail), cells)
+
+
+def relative_path(path: str, *folders: str | None) -> str:
+    """Write a path relative to the first of the folders that it is in."""
+    for folder in folders:
+        if (
+            folder
+            and path.startswith(folder)
+            and path[len(folder) : len(folder) + 1] in {"/", "\\"}
+        ):
+            return path[len(folder) + 1 :]
+    return path
+
+
+def waits_text(session: Session) -> str:
+    """Write that a session waits for a person, and for what if it is known; empty if it does not."""
+    if session.live and (text := waiting_text(session)):
+        return text if text.startswith("asks: ") else f"waits: {text}"
+    return "waits for you" if session.status is SessionStatus.WAITING else ""
+
+
+def session_facts(session: Session) -> Iterator[tuple[str, str]]:
+    """Yield what the line under the list says besides the title, with the style of each."""
+    yield waits_text(session), "bold $waiting"
+    yield session.project, "$quiet"
+    yield session.git_branch or "", "$quiet"
+    yield f"“{session.last_prompt}”" if session.last_prompt else "", "$foreground"
 
 
 MIN_REQUEST_CELLS: Final = 10  # less of what the user is asked for says less than that they are
@@ -69,8 +99,8 @@ MIN_DETAIL_CELLS: Final = 6  # less of a command or a file is not understood
 def _with_detail(activity: Activity, cells: int) -> str:
     room = cells - cell_len(activity.what) - 1
     if activity.detail and room >= MIN_DETAIL_CELLS:
-        return f"{activity.what} {shorten_middle(activity.detail, room)}"
-    return shorten_middle(activity.what, cells)
+        return f"{activity.what} {shorten(activity.detail, room)}"
+    return shorten(activity.what, cells)
 
 
 def doing_age(session: Session, now_ms: int) -> str:
@@ -78,16 +108,13 @@ def doing_age(session: Session, now_ms: int) -> str:
     return age(session.last_activity_at if since is None else since, now_ms)
 
 
-def turns_left_texts(forecast: Forecast | None, *, is_trigger: bool) -> tuple[str, ...]:
-    """Format the turns left until auto-compact, or until the window is full; longest first."""
-    if forecast is None:
-        return ()
-    number = turns_left(forecast)
-    counted = number.replace("≈", "≈ ")
-    unit = "turn" if number == "≈1" else "turns"
-    if is_trigger:
-        return (f"{counted} {unit}", counted, number)
-    return (f"{counted} {unit} to full", f"{counted} to full", f"{number} full", number)
+def turns_left_text(session: Session) -> str:
+    """Write the turns left until auto-compact, or until the window is full; empty if unknown.
+
+    A session that has ended has none: its next turn may never come.
+    """
+    end = session.outlook.end if session.live else None
+    return turns_to_go(end) if end else ""
 
 
 def cache_texts(session: Session, now_ms: int) -> tuple[str, ...]:
@@ -109,22 +136,22 @@ def cost_texts(cost: SessionCost | None) -> tuple[str, ...]:
     sign, more = "≈" * cost.estimated, "+" * cost.partial
     whole = f"${cost.usd:,.0f}"
     exact = f"${cost.usd:,.2f}" if cost.usd < WHOLE_DOLLARS_FROM else whole
-    return (f"{sign} {exact}{more}".lstrip(), f"{sign}{whole}{more}")
+    return (f"{sign} {exact}{more}".lstrip(), f"{sign}{exact}{more}", f"{sign}{whole}{more}")
 
 
 WHOLE_DOLLARS_FROM: Final = 100  # US dollars from which cents are not shown
-MIN_RANGE_SHARE: Final = 0.25
-"""Of the largest context: growth by less does not fill a cell, else every tremor looks steep."""
+MIN_HISTORY: Final = 3  # contexts: fewer show no course
 
 
-def history_sparkline(history: Sequence[int], cells: int) -> str:
-    """Draw the newest contexts, starting at the smallest of them."""
-    shown = history[-cells:] if cells > 0 else ()
-    peak = max(shown, default=0)
-    if peak <= 0:
+def history_sparkline(session: Session, cells: int) -> str:
+    """Draw the newest contexts from 0 to the window, as the bar is; empty if they are too few."""
+    context = session.context
+    history = list(session.recent_contexts)
+    if context.tokens is not None and history[-1:] != [context.tokens]:
+        history.append(context.tokens)
+    if len(history) < MIN_HISTORY or cells < 1:
         return ""
-    low = min(shown)
-    return sparkline([each - low for each in shown], cells, max(peak - low, MIN_RANGE_SHARE * peak))
+    return sparkline(history[-cells:], cells, context.window.tokens)
 
 
 def read_context_composition(

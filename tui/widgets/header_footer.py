@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 SEPARATOR: Final = " › "
 MIN_CRUMB_CELLS: Final = 6  # a shorter crumb names nothing
 _WAITING: Final = "waiting"  # style metadata: the count of sessions that wait for a person
+_FILTER: Final = "filter"  # style metadata: the filter that finds what a count counts
 _PLACE: Final = "place"  # style metadata: the place of a crumb or tab, from 0
 
 
@@ -157,6 +158,9 @@ class KeyLine(Widget):
         self.tooltip = hovered.tooltip if hovered and hovered.tooltip else None
 
 
+WARNING_RATIO: Final = 0.80  # from which a live session is counted as a warning
+
+
 class FeedState(Enum):
     """Whether the screen follows what is written; shown as a word, not by colour alone."""
 
@@ -167,7 +171,7 @@ class FeedState(Enum):
 
 _FEED_STATE_STYLES: Final = {
     FeedState.LIVE: "$level-calm",
-    FeedState.PAUSED: "bold $level-warning",
+    FeedState.PAUSED: "bold $foreground",
     FeedState.STOPPED: "bold $level-emergency",
 }
 
@@ -187,7 +191,15 @@ class FleetStatus:
 
 
 class StatusLine(Widget):
+    @dataclass
+    class CountClicked(Message):
+        words: str  # the filter that finds what was counted; empty for all sessions
+
     status: reactive[FleetStatus] = reactive(FleetStatus())
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        is_count = _FILTER in event.style.meta
+        self.tooltip = "click to show these sessions" if is_count else None
 
     def render(self) -> Content:
         width = self.size.width
@@ -197,43 +209,53 @@ class StatusLine(Widget):
         return left + Content(" " * room) + right + " " if room >= 1 else left.truncate(width)
 
     async def on_click(self, event: events.Click) -> None:
-        """Go to a session that waits, if that is what was clicked."""
+        """Go to a session that waits, or ask for the sessions of another count."""
+        words = event.style.meta.get(_FILTER)
         if event.style.meta.get(_WAITING):
             await self.run_action("app.next_waiting")
+        elif isinstance(words, str):
+            self.post_message(self.CountClicked(words))
 
 
 def left_text(status: FleetStatus, room: int) -> Content:
     """Write the state and the counts that fit `room` cells, the most important ones first."""
-    parts = [
+    text = Content.assemble(
         (f" {status.source} ", "bold $accent"),
         (status.state.value, _FEED_STATE_STYLES[status.state]),
-    ]
-    used = sum(len(text) for text, _ in parts)
-    for text, style in _status_counts(status):
-        if text and used + len(text) + 3 <= room:
-            parts.append((f" · {text}", style))
-            used += len(text) + 3
-    return Content.assemble(*parts)
+    )
+    for count in _status_counts(status):
+        if text.cell_length + count.cell_length + 3 <= room and count:
+            text = text + Content.styled(" · ", "$quiet") + count
+    return text
 
 
-def _status_counts(status: FleetStatus) -> Iterator[tuple[str, str]]:
-    yield status.scan, "$level-notice"
-    yield "" if status.sessions is None else _count(status.sessions, "session"), "$foreground"
-    yield status.notes, "$level-notice"
-    yield f"{status.live} live" if status.live else "", "$foreground"
-    yield f"{status.working} working" if status.working else "", "$foreground"
+def _status_counts(status: FleetStatus) -> Iterator[Content]:
+    yield Content.styled(status.scan, "$accent")
+    if status.sessions is not None:
+        yield _link(_count(status.sessions, "session"), "$foreground", "")
+    yield Content.styled(status.notes, "$accent")
+    if status.live:
+        yield _link(f"{status.live} live", "$foreground", "live:")
+    if status.working:
+        yield _link(f"{status.working} working", "$foreground", "is:working")
     if status.lag_s is not None and not status.scan:
-        yield f"lag {max(0.0, status.lag_s):.1f} s", "$quiet"
+        yield Content.styled(f"lag {max(0.0, status.lag_s):.1f} s", "$quiet")
+
+
+def _link(text: str, style: str, words: str) -> Content:
+    """Write a count; a click on it asks for what it counts: the sessions that a filter finds."""
+    return Content.styled(text, style).stylize(Style.from_meta({_FILTER: words}))
 
 
 def _right_text(status: FleetStatus) -> Content:
     parts: list[Content] = []
     if status.waiting:
         verb = "waits" if status.waiting == 1 else "wait"
-        waiting = Content.styled(f"▲ {status.waiting} {verb} for you", "bold $level-warning")
+        waiting = Content.styled(f"▲ {status.waiting} {verb} for you", "bold $waiting")
         parts.append(waiting.stylize(Style.from_meta({_WAITING: True})))
     if status.warnings:
-        parts.append(Content.styled(_count(status.warnings, "warning"), "bold $level-high"))
+        words = f"live: >={WARNING_RATIO:.0%}"
+        parts.append(_link(_count(status.warnings, "warning"), "bold $level-warning", words))
     return Content("   ").join(parts)
 
 

@@ -370,6 +370,14 @@ class RowList(Vertical):
         """Mark the first row; for new rows while the user has not marked one."""
         self.rows.action_edge(0)
 
+    def head_tooltip(self, x: int) -> str | None:
+        """Return what the header says at a cell, in more words; None if there are none."""
+        return None
+
+    @on(events.MouseMove, ".head")
+    def _explain_header(self, event: events.MouseMove) -> None:
+        self.query_one(".head", Static).tooltip = self.head_tooltip(event.x)
+
     @on(Rows.Highlighted)
     def _post_highlighted(self) -> None:
         if self.key is not None:

@@ -116,7 +116,7 @@ MAX_LINES: Final = 2_000  # shown of one text; a compressed one has ten. `y` cop
 MAX_LINE_CHARS: Final = 4_000  # shown of one line: more fills several screens
 PLAIN_BAR: Final = "│"
 VIOLATION_BAR: Final = "▌"  # beside a line that breaks a rule: not by its colour alone
-_VIOLATION_STYLE: Final = "$level-warning"
+_VIOLATION_STYLE: Final = "$broken"
 
 
 def numbered_lines(text: str, findings: Iterable[ComplianceFinding], width: int) -> list[Content]:
@@ -256,7 +256,7 @@ def _verdict_lines(agent: Agent, width: int) -> Iterator[Content]:
     found = agent.compliance
     if found is None or not (_is_format_expected(found) or found.blocked):
         return
-    style = "$level-warning" if found.failed else "$foreground"
+    style = "$broken" if found.failed else "$foreground"
     verdict = f"{VERDICT_SIGNS[found.verdict].strip()} {VERDICT_NAMES[found.verdict]}".strip()
     line = Content.assemble(
         (verdict, f"bold {style}"), (f": {VERDICT_MEANINGS[found.verdict]}", "$quiet")
@@ -268,7 +268,7 @@ def _verdict_lines(agent: Agent, width: int) -> Iterator[Content]:
 
 def _verdict_facts(found: RunVerdict) -> Iterator[Fact]:
     if found.violations:
-        yield "broke", _violations_text(found.violations), "$level-warning"
+        yield "broke", _violations_text(found.violations), "$broken"
     if found.warnings:
         yield "besides", _violations_text(found.warnings), "$level-notice"
     if _is_format_expected(found):
@@ -412,7 +412,7 @@ def _session_facts(session: Session, agents: Sequence[Agent]) -> Iterator[Fact]:
     judged = [each for each in verdicts if each.verdict in PASSED_VERDICTS | FAILED_VERDICTS]
     if judged:
         failed = sum(each.failed for each in judged)
-        style = "$level-warning" if failed else "$foreground"
+        style = "$broken" if failed else "$foreground"
         yield "complied", f"{len(judged) - failed} of {len(judged)}", style
     results = [agent.result for agent in agents if agent.result is not None]
     if results:

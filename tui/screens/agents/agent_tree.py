@@ -160,7 +160,7 @@ def agent_line(branch: Branch, width: int, now_ms: int, columns: TreeColumns) ->
 def agent_sign(agent: Agent) -> tuple[str, str]:
     """Return the sign and the style of an agent: its status, or that it is noncompliant."""
     if agent.status is AgentStatus.COMPLETED and agent.compliance and agent.compliance.failed:
-        return "✗", "$level-warning"
+        return "✗", "$broken"
     return AGENT_SIGNS[agent.status]
 
 
@@ -186,7 +186,7 @@ def _name_cells(branch: Branch, columns: TreeColumns, room: int) -> list[tuple[s
     task = f" {agent.description}" if agent.description and rest >= MIN_TASK_CELLS else ""
     return [
         (formats.fit_left(agent.agent_type, names), "$foreground"),
-        (formats.fit_left(f" {verdict}", verdicts), "$level-warning" if failed else "$quiet"),
+        (formats.fit_left(f" {verdict}", verdicts), "$broken" if failed else "$quiet"),
         (formats.fit_left(task, rest), "$quiet"),
     ]
 

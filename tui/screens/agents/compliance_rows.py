@@ -55,7 +55,7 @@ def type_columns(width: int) -> list[text_lines.ScreenColumn[AgentTypeCompliance
 
 
 def _complied_cell(found: AgentTypeCompliance) -> Cell:
-    style = "$level-warning" if found.score.failed_count else "$foreground"
+    style = "$broken" if found.score.failed_count else "$foreground"
     return Cell(compliance_share_text(found.score), style)
 
 
@@ -92,7 +92,7 @@ _TYPE_COLUMNS: Final[Sequence[text_lines.ScreenColumn[AgentTypeCompliance]]] = (
     Column("≈tokens", _tokens_cell, right=True, cells=8, priority=6),
     Column(
         "too many",
-        lambda found: Cell(excess_text(found.cost), "$level-warning"),
+        lambda found: Cell(excess_text(found.cost), "$broken"),
         right=True,
         cells=9,
         priority=7,
@@ -153,10 +153,10 @@ def _type_facts(found: AgentTypeCompliance, least: int) -> Iterator[text_lines.F
     yield "expected", formats or "none: no compressed format was asked for"
     if found.drift is not None:
         drift = f"compliance.rules says {found.drift.value}, its definition does not"
-        yield "but", drift, "$level-warning"
+        yield "but", drift, "$broken"
     if not score.judged_count:
         return
-    style = "$level-warning" if score.failed_count else "$foreground"
+    style = "$broken" if score.failed_count else "$foreground"
     yield "complied", compliance_share_text(score), style
     if score.passed_share is None:
         yield "", f"shares need {least} results or more", "$quiet"
@@ -178,7 +178,7 @@ def _size_facts(found: AgentTypeCompliance) -> Iterator[text_lines.Fact]:
     yield "in all", f"≈{tokens(cost.result_tokens)} tokens"
     if cost.excess_tokens:
         excess = f"≈{tokens(cost.excess_tokens)} tokens were added by noncompliant results"
-        yield "too many", excess, "$level-warning"
+        yield "too many", excess, "$broken"
     if cost.retry_tokens:
         yield "blocks", f"{tokens(cost.retry_tokens)} tokens were used after a block"
 
@@ -191,7 +191,7 @@ def _verdict_bars(found: AgentTypeCompliance) -> Iterator[Content]:
     yield from text_lines.section_heading("Verdicts")
     for verdict, count in counts.items():
         if count:
-            style = "$level-warning" if VERDICT_SIGNS[verdict] == "✗" else "$accent"
+            style = "$broken" if VERDICT_SIGNS[verdict] == "✗" else "$accent"
             yield Content.assemble(
                 (f"  {VERDICT_NAMES[verdict]:<{text_lines.LABEL_CELLS}}", "$quiet"),
                 *_bar(max(1, round(BAR_CELLS * count / most)), style),
@@ -206,7 +206,7 @@ def _bar(cells: int, style: str) -> list[tuple[str, str]]:
 def _code_lines(codes: Mapping[str, int], width: int) -> Iterator[Content]:
     for label, count in codes.items():
         code = FindingCode(label.partition(":")[0])
-        style = "$level-warning" if code.is_violation else "$level-notice"
+        style = "$broken" if code.is_violation else "$level-notice"
         head = Content.assemble((f"{count:>5}  ", "$foreground"), (f"{label:<9}", style))
         text = Content.styled(code.sentence, "$quiet")
         yield from text_lines.hanging_lines(head, text, width)
@@ -219,7 +219,7 @@ def _day_line(day: ComplianceDay) -> Content:
         (f"  {(iso_time(day.at) or NOTHING)[:10]:<{text_lines.LABEL_CELLS}}", "$quiet"),
         *_bar(round(BAR_CELLS * passed / judged) if judged else 0, "$accent"),
         (f"  {passed} of {judged}", "$foreground"),
-        (f"  {excess} too many" if excess else "", "$level-warning"),
+        (f"  {excess} too many" if excess else "", "$broken"),
     )
 
 

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.style import Style
 from textual.timer import Timer
+from textual.widgets import Static
 
 from ....core.measure.levels import PlacedThreshold
 from ....core.model.agent import Agent
+from ....core.model.attention import attention
+from ....core.model.filter_language import split_filter
 from ....core.model.session import Session
 from ....core.store.queries.query_rows import SummaryRow
 from ....core.transcript.sanitize import one_line
 from ...text import session_text
-from ...text.formats import age, fit_left, fit_right, percent, shorten_middle, tokens
+from ...text.formats import age, fit_left, fit_right, percent, shorten_end, tokens
 from ...text.gauge import EIGHTHS, FULL_CELL
+from ...text.matches import highlight_matches, match_pattern
 from ...text.summary_text import summary_lines
 from ...widgets.row_list import LazyRow, Row, RowList
 from ..agents.agent_tree import agent_line, build_agent_tree, measure_tree, session_root_line
 from . import session_list, session_table
-from .session_list import ProjectHeading, SessionArrangement
-from .session_table import SessionTableLayout
+from .session_list import EndedHeading, ProjectHeading, SessionArrangement
+from .session_table import SessionLine, SessionTableLayout
 
 if TYPE_CHECKING:
     from ....core.measure.composition import CategoryShare, Composition, ContextItem
@@ -36,6 +42,7 @@ if TYPE_CHECKING:
 
 
 ROWS_PER_PAGE: Final = 1_000  # rows laid out at a time: each costs time at every change
+MEASURED_ROWS: Final = 200  # rows that decide how wide columns are: all that a screen can show
 MORE_KEY: Final = f"{session_list.HEADING_PREFIX}{session_list.HEADING_PREFIX}more"
 """The key of the row that shows the next page: no project's heading has it."""
 
@@ -45,11 +52,17 @@ class SessionPane(RowList):
         super().__init__(id="sessions", number="¹", name="Sessions")
         self._drawn: dict[str, LazyRow] = {}
         self._most = ROWS_PER_PAGE
+        self._needs: dict[str, int] = {}  # what the columns needed so far: none moves back
 
     @property
     def session(self) -> Session | None:
         """The session under the cursor; None on a heading."""
         return self.item if isinstance(self.item, Session) else None
+
+    @property
+    def ended(self) -> EndedHeading | None:
+        """The heading of the ended sessions, if it is under the cursor."""
+        return self.item if isinstance(self.item, EndedHeading) else None
 
     @property
     def project(self) -> str | None:
@@ -68,16 +81,25 @@ class SessionPane(RowList):
     ) -> None:
         """Show these entries; rows that look the same are reused."""
         page, width = entries[: self._most], self.row_width
-        layout = session_table.lay_out_columns(width)
-        sessions = (each for each in page if not isinstance(each, ProjectHeading))
-        self.show_header(layout.header(_common_thresholds(sessions), arrangement.order))
+        sessions = [each for each in page if isinstance(each, Session)]
+        for name, cells in session_table.measure_needs(sessions[:MEASURED_ROWS]).items():
+            self._needs[name] = max(cells, self._needs.get(name, 0))
+        layout = session_table.lay_out_columns(width, self._needs)
+        self.show_header(layout.session_header(_common_thresholds(sessions), arrangement.order))
+        matched = match_pattern(arrangement.filter.words)
         rows = []
         for entry in page:
-            if isinstance(entry, ProjectHeading):
-                write = partial(session_table.project_line, entry, width)
-                row = LazyRow(entry.key, (entry, width), write, item=entry)
+            if isinstance(entry, Session):
+                line = SessionLine(
+                    entry,
+                    now_ms,
+                    selected=entry.session_id in arrangement.selected,
+                    pinned=entry.session_id in arrangement.pins,
+                    matched=matched,
+                )
+                row = _session_row(line, layout)
             else:
-                row = _session_row(entry, layout, arrangement, now_ms)
+                row = _heading_row(entry, width)
             drawn = self._drawn.get(row.key)
             rows.append(drawn if drawn is not None and drawn.looks_like(row) else row)
         if (rest := len(entries) - self._most) > 0:
@@ -86,23 +108,34 @@ class SessionPane(RowList):
         self._drawn = {row.key: row for row in rows}
         self.show_rows(rows)
 
+    @property
+    def _layout(self) -> SessionTableLayout:
+        return session_table.lay_out_columns(self.row_width, self._needs)
+
     def order_at(self, x: int) -> session_list.SessionOrder | None:
-        return session_table.lay_out_columns(self.row_width).order_at(x)
+        return self._layout.order_at(x)
+
+    def head_tooltip(self, x: int) -> str | None:
+        return self._layout.tooltip_at(x)
 
 
-def _session_row(
-    session: Session, layout: SessionTableLayout, arrangement: SessionArrangement, now_ms: int
-) -> LazyRow:
-    key = session.session_id
-    selected, pinned = key in arrangement.selected, key in arrangement.pins
+def _session_row(line: SessionLine, layout: SessionTableLayout) -> LazyRow:
+    session, now_ms = line.session, line.now_ms
     # Everything that the line shows.
     age_text = session_text.doing_age(session, now_ms)
     cache = session_text.cache_texts(session, now_ms)
-    look = session, layout, selected, pinned, age_text, cache
-    write = partial(
-        session_table.session_line, session, layout, now_ms, selected=selected, pinned=pinned
-    )
-    return LazyRow(key, look, write, item=session)
+    flags = line.selected, line.pinned, line.matched, attention(session, now_ms)
+    look = session, layout, flags, age_text, cache
+    write = partial(session_table.session_line, line, layout)
+    return LazyRow(session.session_id, look, write, item=session)
+
+
+def _heading_row(heading: ProjectHeading | EndedHeading, width: int) -> LazyRow:
+    if isinstance(heading, ProjectHeading):
+        write = partial(session_table.project_line, heading, width)
+    else:
+        write = partial(session_table.ended_line, heading, width)
+    return LazyRow(heading.key, (heading, width), write, item=heading)
 
 
 def _common_thresholds(sessions: Iterable[Session]) -> tuple[PlacedThreshold, ...]:
@@ -138,7 +171,7 @@ class AgentPane(RowList):
             self.empty = NO_SESSION if session is None else "no agents in this session"
             self.show_rows([])
             return
-        title = shorten_middle(session.title, max(0, width - AGENT_TITLE_FRAME))
+        title = shorten_end(session.title, max(0, width - AGENT_TITLE_FRAME))
         self.set_titles(Content(f'² Agents of "{title}"'))
         branches = build_agent_tree(agents)
         columns = measure_tree(branches)
@@ -261,7 +294,7 @@ class ContextPane(RowList):
         self._drawn = look
         name = "it"
         if session:
-            name = f'"{shorten_middle(session.title, max(0, width - CONTEXT_TITLE_FRAME))}"'
+            name = f'"{shorten_end(session.title, max(0, width - CONTEXT_TITLE_FRAME))}"'
         self.set_titles(Content(f"⁴ Breakdown of {name}"))
         if isinstance(known, str):
             self.empty = known or ("reading its transcript …" if session else NO_SESSION)
@@ -274,8 +307,43 @@ def _session_state(session: Session) -> SessionState:
     return session.session_id, session.context.tokens, session.last_activity_at
 
 
+MIN_FACT_CELLS: Final = 8  # less of a project, a branch or a prompt says nothing
+
+
+def session_detail(session: Session, width: int) -> Content:
+    """Write the whole title, what is waited for, the project, the branch and the last prompt."""
+    parts = [(shorten_end(session.title, width), "bold $foreground")]
+    room = width - cell_len(parts[0][0])
+    for text, style in session_text.session_facts(session):
+        if text and room >= MIN_FACT_CELLS + 3:
+            shown = shorten_end(text, room - 3)
+            parts += [(" · ", "$quiet"), (shown, style)]
+            room -= 3 + cell_len(shown)
+    return Content.assemble(*parts)
+
+
+class SessionDetail(Static):
+    """The line under the list: what the row of the session under the cursor has no room for."""
+
+    def __init__(self) -> None:
+        super().__init__(id="detail", markup=False)
+        self._drawn: tuple[Session | None, int] = (None, 0)
+
+    def show(self, session: Session | None) -> None:
+        width = max(0, self.size.width - 2)  # its padding
+        if (session, width) != self._drawn:
+            self._drawn = (session, width)
+            self.update(session_detail(session, width) if session else "")
+
+
+PANE_NAMES: Final = {
+    "sessions": "Sessions",
+    "agents": "Agents",
+    "summaries": "Summaries",
+    "fills": "Breakdown",
+}
 PANE_NUMBERS: Final = {"sessions": "¹", "agents": "²", "summaries": "³", "fills": "⁴"}
-"""By the pane's id, which is its name too."""
+"""By the pane's id."""
 
 
 class LowerPanes(Horizontal):
@@ -300,13 +368,17 @@ class LowerPanes(Horizontal):
         pane.empty = f"no summary has the words “{search}”; Esc shows all" if search else NO_SUMMARY
         pane.set_titles(Content(f"³ Summaries /{search}" if search else "³ Summaries"))
         width = pane.row_width
-        pane.show_rows([_summary_row(row, titles, width, now_ms) for row in view.summaries])
+        matched = match_pattern(word.text for word in split_filter(search) if not word.is_negated)
+        pane.show_rows(
+            [_summary_row(row, titles, width, now_ms, matched) for row in view.summaries]
+        )
 
     def name_panes(self, *, narrow: bool, short: bool) -> None:
         """If panes share a place, list them all as tabs on the border, to click on."""
         tabs = Content("  ").join(
             Content.styled(
-                f"{number} {name}", Style.from_meta({"@click": f"screen.pane('{name}')"})
+                f"{number} {PANE_NAMES[name]}",
+                Style.from_meta({"@click": f"screen.pane('{name}')"}),
             )
             for name, number in PANE_NUMBERS.items()
             if short or name != "sessions"
@@ -315,9 +387,18 @@ class LowerPanes(Horizontal):
             pane.set_titles(subtitle=tabs if narrow or short else Content(""))
 
 
-def _summary_row(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms: int) -> LazyRow:
+def _summary_row(
+    row: SummaryRow,
+    titles: Mapping[str, str],
+    width: int,
+    now_ms: int,
+    matched: re.Pattern[str] | None,
+) -> LazyRow:
     # Everything that its lines show; the text of a stored summary never changes.
     title, age_text = titles.get(row.session_id), age(row.at, now_ms)
-    look = row.summary_id, row.estimated_tokens, title, age_text, width
-    write = partial(summary_lines, row, titles, width, now_ms)
+    look = row.summary_id, row.estimated_tokens, title, age_text, width, matched
+
+    def write() -> Content:
+        return highlight_matches(summary_lines(row, titles, width, now_ms), matched)
+
     return LazyRow(str(row.summary_id), look, write, SUMMARY_ROW_LINES, row)

@@ -23,13 +23,26 @@ from ...keymap import bind, bind_hidden
 from ...messages import FleetView, ViewRequest
 from ...text.session_text import read_context_composition
 from ...widgets.controls import FilterBar
-from ...widgets.header_footer import FeedState, FleetStatus, KeyLine, ProblemLine, StatusLine
+from ...widgets.header_footer import (
+    WARNING_RATIO,
+    FeedState,
+    FleetStatus,
+    KeyLine,
+    ProblemLine,
+    StatusLine,
+)
 from ...widgets.row_list import RowList, Rows
 from ..page import Page, ZoomableScreen
 from ..terminal_actions import TERMINAL, terminal_keys
-from . import fleet_panes, session_list
-from .fleet_panes import ContextPane, LowerPanes, SessionPane
-from .session_list import ArrangedSessions, ProjectHeading, SessionArrangement, SessionOrder
+from . import fleet_panes, session_filter, session_list
+from .fleet_panes import ContextPane, LowerPanes, SessionDetail, SessionPane
+from .session_list import (
+    ArrangedSessions,
+    EndedHeading,
+    ProjectHeading,
+    SessionArrangement,
+    SessionOrder,
+)
 
 if TYPE_CHECKING:
     from ....collectors.claude_code.collector_thread import ScanProgress
@@ -37,8 +50,6 @@ if TYPE_CHECKING:
     from ....core.model.problem import Problem
     from ...dashboard import Dashboard
 
-
-WARNING_RATIO: Final = 0.80  # from which a live session is counted as a warning
 
 AGE_REFRESH_S: Final = (
     10.0  # how often ages are drawn again: nothing moves unless something happens
@@ -117,6 +128,7 @@ class FleetScreen(ZoomableScreen):
         yield StatusLine(id="status")
         yield ProblemLine()
         yield SessionPane()
+        yield SessionDetail()
         yield LowerPanes()
         yield FilterBar()
         yield KeyLine()
@@ -126,7 +138,9 @@ class FleetScreen(ZoomableScreen):
         self.add_class("-lower-agents")
         state = self.app.ui_state
         order = SessionOrder.from_word(state.order)
-        arrangement = SessionArrangement(order=order, grouped=state.grouped, pins=state.pins)
+        arrangement = SessionArrangement(
+            order=order, grouped=state.grouped, ended_folded=state.ended_folded, pins=state.pins
+        )
         self.set_reactive(FleetScreen.arrangement, arrangement)
         self.set_interval(AGE_REFRESH_S, self._refresh_ages)
         self._sessions.rows.focus()
@@ -174,6 +188,8 @@ class FleetScreen(ZoomableScreen):
         files, total = progress.files_read, progress.files_total
         share = progress.bytes_read / progress.bytes_total if progress.bytes_total else 0.0
         self._scan = "" if files >= total else f"reading {files} of {total} files, {share:.0%}"
+        if self.is_attached and not (self._view and self._view.scanned):
+            self._sessions.empty = self._scan or READING
         self._draw_status()
 
     def show_problem(self, problem: Problem) -> None:
@@ -207,6 +223,7 @@ class FleetScreen(ZoomableScreen):
         look = (view, self.arrangement, self.search, self._ages_at, self.classes, widths)
         if (*look, self.marked) != self._drawn:
             self._draw_sessions(view)
+            self.query_one(SessionDetail).show(self._sessions.session)
             lower = self.query_one(LowerPanes)
             lower.show_session(self._sessions.session, view, self._ages_at)
             if not self._drawn or view.sessions is not self._titles_of:
@@ -234,17 +251,21 @@ class FleetScreen(ZoomableScreen):
         pane.empty = self._empty_text(view)
         pane.show(self._arranged.entries, arrangement, self._ages_at)
         pane.set_titles(subtitle=Content(f"sort: {arrangement.order.value} ▾"))
-        if marked and self.marked != marked.session_id:
+        is_moved = marked is not None and self.marked != marked.session_id
+        if marked and is_moved and any(each.session_id == marked.session_id for each in self.shown):
             # If the filter still shows it, it is under a folded heading now.
-            for session in self.shown:
-                if session.session_id == marked.session_id:
-                    pane.highlight(f"{session_list.HEADING_PREFIX}{session.project}")
+            pane.highlight(self._heading_key(marked))
+
+    def _heading_key(self, session: Session) -> str:
+        if self.arrangement.grouped:
+            return f"{session_list.HEADING_PREFIX}{session.project}"
+        return session_list.ENDED_KEY
 
     def _empty_text(self, view: FleetView) -> str:
         if self.arrangement.filter_text:
             return f"no session matches “{self.arrangement.filter_text}”; Esc shows all"
         if not view.scanned:
-            return READING
+            return self._scan or READING
         return (
             f"No sessions yet in {one_line(str(self.app.places.config_dir))}.\n"
             "Start `claude` in a project and it appears here, or try `ctxtop demo`."
@@ -278,8 +299,10 @@ class FleetScreen(ZoomableScreen):
     def watch_arrangement(self, before: SessionArrangement, now: SessionArrangement) -> None:
         """Draw the new arrangement, and save what is restored at the next start."""
         self.draw()
-        if (before.order, before.grouped, before.pins) != (now.order, now.grouped, now.pins):
-            self.app.update_ui_state(order=now.order.value, grouped=now.grouped, pins=now.pins)
+        if before.order is not now.order:
+            self._sessions.highlight_first()
+        if before.remembered != now.remembered:
+            self.app.update_ui_state(**now.remembered)
 
     def action_sort(self) -> None:
         self.arrangement = replace(self.arrangement, order=self.arrangement.order.next)
@@ -298,8 +321,16 @@ class FleetScreen(ZoomableScreen):
 
     def action_fold(self, folded: bool) -> None:  # noqa: FBT001 -- an action's argument
         project = self._sessions.project
-        if self._pane == "sessions" and self.arrangement.grouped and project is not None:
+        if self._pane == "sessions" and not self.arrangement.grouped:
+            self._fold_ended(folded)
+        elif self._pane == "sessions" and self.arrangement.grouped and project is not None:
             self.arrangement = self.arrangement.with_folded(project, folded=folded)
+
+    def _fold_ended(self, folded: bool) -> None:  # noqa: FBT001 -- an action's argument
+        session = self._sessions.session
+        has_ended = session is not None and session in self._arranged.ended
+        if self._sessions.ended is not None or has_ended:
+            self.arrangement = replace(self.arrangement, ended_folded=folded)
 
     def action_pick(self) -> None:
         if self.marked:
@@ -397,6 +428,7 @@ class FleetScreen(ZoomableScreen):
 
     @on(RowList.Highlighted, "#sessions")
     def _show_marked_session(self) -> None:
+        self.query_one(SessionDetail).show(self._sessions.session)
         self.query_one(ContextPane).show(self._sessions.session)
         self._request_view()
 
@@ -412,6 +444,8 @@ class FleetScreen(ZoomableScreen):
         elif isinstance(item, ProjectHeading):
             folded = item.project not in self.arrangement.folded
             self.arrangement = self.arrangement.with_folded(item.project, folded=folded)
+        elif isinstance(item, EndedHeading):
+            self.arrangement = replace(self.arrangement, ended_folded=not item.folded)
         elif isinstance(item, SummaryRow):
             self.app.open_summary(item, self._titles.get(item.session_id, item.session_id[:8]))
         elif isinstance(item, Agent):
@@ -454,12 +488,20 @@ class FleetScreen(ZoomableScreen):
         if self._pane == "summaries":
             bar.open(self.search, "search all summaries")
             return
-        choices = session_list.completion_choices(self._view.sessions if self._view else ())
+        choices = session_filter.completion_choices(self._view.sessions if self._view else ())
         bar.open(
             self.arrangement.filter_text,
-            "words -not level:high+ model:opus project:shop is:waiting broke: >80%",
-            partial(session_list.complete_filter, choices=choices),
+            "words -not level:high+ model:opus project:shop is:waiting noncompliant: >80%",
+            partial(session_filter.complete_filter, choices=choices),
         )
+
+    @on(StatusLine.CountClicked)
+    def _show_counted(self, event: StatusLine.CountClicked) -> None:
+        self.action_pane("sessions")
+        bar = self.query_one(FilterBar)
+        bar.set_words(event.words)
+        bar.display = bool(event.words)
+        self._set_words(event.words)
 
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:
@@ -496,7 +538,7 @@ def _with_counts(status: FleetStatus, view: FleetView) -> FleetStatus:
         status,
         sessions=len(sessions),
         live=len(live),
-        working=sum(each.status in session_list.AT_WORK for each in live),
+        working=sum(each.status in session_filter.AT_WORK for each in live),
         waiting=sum(each.status is SessionStatus.WAITING for each in live),
         lag_s=view.lag_s,
         scan=scan,

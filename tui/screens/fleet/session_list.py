@@ -1,228 +1,19 @@
-"""Which sessions the fleet lists: the filter, the order, and the project headings.
-
-checkout -draft "two words"        in title, project, model, id, level, state; - or ! negates
-level:high  level:warning+         at this level; at this level or a more urgent one
-model:opus  project:shop  title:x  in that field
-live:  broke:  agents:             is live; has noncompliant agents; has agents
-is:waiting  is:pinned              in that state
->80%  <50%  >150k                  share of the window, or tokens in context
-"""
+"""Which sessions the fleet lists, in which order, and under which headings."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Final
 
 from ....core.measure.activity import SessionCost
-from ....core.measure.levels import Level
-from ....core.model.filter_language import invalid_word, split_filter
+from ....core.model.attention import Attention, attention
 from ....core.model.session import Session, SessionStatus
-from ...text.formats import model_name
 from ...ui_state import CycleEnum
-
-AT_WORK: Final = frozenset({SessionStatus.BUSY, SessionStatus.ACTIVE})
-
-_SIZE: Final = re.compile(r"([<>]=?)(\d+(?:\.\d+)?)(%|k|m)?")
-_SCALES: Final = {"": 1, "k": 1_000, "m": 1_000_000}
-_KEY: Final = re.compile(r"[a-z]{2,}:")
-
-
-@dataclass(frozen=True, slots=True)
-class FilterContext:
-    """What a filter asks beside a session's own fields."""
-
-    now_ms: int = 0
-    pins: frozenset[str] = frozenset()
-    selected: frozenset[str] = frozenset()
-
-
-SessionTest = Callable[[Session, FilterContext], bool]  # of one word
-
-
-@dataclass(frozen=True, slots=True)
-class SessionFilter:
-    tests: tuple[SessionTest, ...] = ()
-    error: str = ""  # about the first invalid word; invalid words are left out
-
-    def matches(self, session: Session, context: FilterContext) -> bool:
-        return all(test(session, context) for test in self.tests)
-
-
-class _FilterError(Exception):
-    def __init__(self, key: str, value: str, choices: Iterable[str]) -> None:
-        # While the value is still to be typed, the choices are listed instead of an error.
-        listed = f"{key} {' '.join(choices)}"
-        super().__init__(invalid_word(f"{key}{value}", choices) if value else listed)
-
-
-def parse_filter(words: str) -> SessionFilter:
-    tests: list[SessionTest] = []
-    error = ""
-    for word in split_filter(words.casefold()):
-        try:
-            test = _parse_word(word.key, word.value)
-        except _FilterError as wrong:
-            error = error or str(wrong)
-            continue
-        tests.append(_negate(test) if word.is_negated else test)
-    return SessionFilter(tuple(tests), error)
-
-
-def _negate(test: SessionTest) -> SessionTest:
-    return lambda session, context: not test(session, context)
-
-
-def _parse_word(key: str, value: str) -> SessionTest:
-    if not key:
-        return _parse_size(value) if value[:1] in "<>" else _in_any_text(value)
-    if key in FLAG_TESTS and not value:
-        return FLAG_TESTS[key]
-    if key in _VALUE_TESTS:
-        return _VALUE_TESTS[key](value)
-    if key in FLAG_TESTS:
-        raise _FilterError(key, value, (key,))
-    if _KEY.fullmatch(key) and not value:
-        raise _FilterError("", key, sorted(FILTER_KEYS))
-    # A title may contain a colon.
-    return _in_any_text(key + value)
-
-
-def _parse_size(word: str) -> SessionTest:
-    match = _SIZE.fullmatch(word)
-    if match is None:
-        raise _FilterError("", word, (">80%", "<50%", ">150k"))
-    sign, unit = match[1], match[3] or ""
-    bound = float(match[2]) / 100 if unit == "%" else float(match[2]) * _SCALES[unit]
-
-    def test(session: Session, _: FilterContext) -> bool:
-        size = session.context.ratio if unit == "%" else session.context.tokens
-        if size is None:
-            return False
-        return sign.endswith("=") if size == bound else (size > bound) == sign.startswith(">")
-
-    return test
-
-
-def _contains(text: Callable[[Session], str]) -> Callable[[str], SessionTest]:
-    return lambda word: lambda session, _: word in text(session).casefold()
-
-
-def _all_text(session: Session) -> str:
-    level = session.context.level
-    parts = (
-        session.title,
-        session.project,
-        session.model or "",
-        session.session_id,
-        session.status.value,
-        "live" if session.live else "",
-        level.value if level else "",
-    )
-    return " ".join(parts)
-
-
-_in_any_text: Final = _contains(_all_text)
-
-
-def _at_level(word: str) -> SessionTest:
-    name, is_open = word.removesuffix("+"), word.endswith("+")
-    if name not in LEVEL_NAMES:
-        raise _FilterError("level:", name, (*LEVEL_NAMES, "high+"))
-    rising = list(Level)
-    bound = rising.index(Level(name))
-
-    def test(session: Session, _: FilterContext) -> bool:
-        level = session.context.level
-        if level is None:
-            return False
-        if is_open:
-            return rising.index(level) >= bound
-        return name in {level.value, level.severity.value}
-
-    return test
-
-
-def _in_state(word: str) -> SessionTest:
-    if word not in STATE_TESTS:
-        raise _FilterError("is:", word, STATE_TESTS)
-    return STATE_TESTS[word]
-
-
-def _with_agents(word: str) -> SessionTest:
-    if word in {"✗", "x", "broke"}:
-        return FLAG_TESTS["broke:"]
-    if word:
-        raise _FilterError("agents:", word, ("agents:", "agents:✗"))
-    return lambda session, _: session.agents > 0
-
-
-FLAG_TESTS: Final[dict[str, SessionTest]] = {
-    "live:": lambda session, _: session.live,
-    "broke:": lambda session, _: bool(session.agents_noncompliant),
-}  # keys without a value
-
-STATE_TESTS: Final[dict[str, SessionTest]] = {
-    "waiting": lambda session, _: session.status is SessionStatus.WAITING,
-    "working": lambda session, _: session.status in AT_WORK,
-    "idle": lambda session, _: session.status is SessionStatus.IDLE,
-    "live": FLAG_TESTS["live:"],
-    "ended": lambda session, _: not session.live,
-    "long": lambda session, _: session.too_long is not None,
-    "warm": lambda session, context: session.cache.is_warm(context.now_ms) is True,
-    "cold": lambda session, context: session.cache.is_warm(context.now_ms) is False,
-    "pinned": lambda session, context: session.session_id in context.pins,
-    "marked": lambda session, context: session.session_id in context.selected,
-}  # values of `is:`
-
-LEVEL_NAMES: Final = tuple(level.value for level in Level)  # values of `level:`
-_VALUE_TESTS: Final[dict[str, Callable[[str], SessionTest]]] = {
-    "level:": _at_level,
-    "is:": _in_state,
-    "model:": _contains(lambda session: f"{session.model} {model_name(session.model)}"),
-    "project:": _contains(attrgetter("project")),
-    "title:": _contains(attrgetter("title")),
-    "agents:": _with_agents,
-    "agent:": _with_agents,
-}
-
-FILTER_KEYS: Final = (*(key for key in _VALUE_TESTS if key != "agent:"), *FLAG_TESTS)
-"""In the order in which they are suggested."""
-
-
-def completion_choices(sessions: Iterable[Session]) -> dict[str, tuple[str, ...]]:
-    """Return the values that can follow each key for these sessions."""
-    models, projects = set(), set()
-    for session in sessions:
-        models.add(model_name(session.model).partition(" ")[0].casefold())
-        projects.add(session.project.casefold())
-    return {
-        "level:": LEVEL_NAMES,
-        "is:": tuple(STATE_TESTS),
-        "model:": tuple(sorted(models)),
-        "project:": tuple(sorted(name for name in projects if " " not in name)),
-    }
-
-
-def complete_filter(words: str, choices: dict[str, tuple[str, ...]]) -> str | None:
-    """Complete the last word, None if nothing fits."""
-    start, space, last = words.rpartition(" ")
-    sign = last[:1] if last[:1] in {"-", "!"} else ""
-    typed = last[len(sign) :].casefold()
-    if not typed:
-        return None
-    key, colon, value = typed.partition(":")
-    known = choices.get(f"{key}:", ()) if colon else FILTER_KEYS
-    begun = value if colon else typed
-    match = next((each for each in known if each.startswith(begun) and each != begun), None)
-    if match is None or (colon and not value):
-        return None
-    # The typed text stays as it is, because the suggestion is drawn behind it.
-    return f"{start}{space}{last}{match[len(begun) :]}"
-
+from .session_filter import FilterContext, SessionFilter, parse_filter
 
 HEADING_PREFIX: Final = "/"  # begins a heading's key; a session's id, a file's name, never has it
 
@@ -230,7 +21,7 @@ HEADING_PREFIX: Final = "/"  # begins a heading's key; a session's id, a file's 
 class SessionOrder(CycleEnum):
     """How the sessions are sorted; `s` goes from one to the next."""
 
-    ATTENTION = "need"
+    ATTENTION = "attention"
     FULLEST = "fullest"
     SOONEST = "soonest full"
     NEWEST = "newest"
@@ -280,7 +71,23 @@ class ProjectHeading:
         )
 
 
-SessionListEntry = Session | ProjectHeading
+ENDED_KEY: Final = f"{HEADING_PREFIX}{HEADING_PREFIX}ended"
+FOLD_ENDED_FROM: Final = 25  # ended sessions that are folded unless they were unfolded
+
+
+@dataclass(frozen=True, slots=True)
+class EndedHeading:
+    """Stands above the sessions that have ended, in the order of attention."""
+
+    sessions: tuple[Session, ...]
+    folded: bool
+
+    @property
+    def key(self) -> str:
+        return ENDED_KEY
+
+
+SessionListEntry = Session | ProjectHeading | EndedHeading
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,12 +96,23 @@ class SessionArrangement:
     order: SessionOrder = SessionOrder.ATTENTION
     grouped: bool = False
     folded: frozenset[str] = frozenset()  # projects whose sessions are hidden
+    ended_folded: bool | None = None  # None until somebody folded or unfolded them
     pins: tuple[str, ...] = ()  # ids of sessions that stay on top, the newest last
     selected: frozenset[str] = frozenset()  # ids
     filter: SessionFilter = field(default=SessionFilter(), compare=False)  # of filter_text
 
     def with_filter(self, words: str) -> SessionArrangement:
         return replace(self, filter_text=words, filter=parse_filter(words))
+
+    @property
+    def remembered(self) -> dict[str, Any]:
+        """What is restored at the next start, by its name in `UiState`."""
+        return {
+            "order": self.order.value,
+            "grouped": self.grouped,
+            "ended_folded": self.ended_folded,
+            "pins": self.pins,
+        }
 
     def toggle_pinned(self, session_id: str) -> SessionArrangement:
         others = tuple(each for each in self.pins if each != session_id)
@@ -313,6 +131,12 @@ class ArrangedSessions:
     entries: tuple[SessionListEntry, ...]
     sessions: tuple[Session, ...]  # all that match, also under folded headings
 
+    @property
+    def ended(self) -> tuple[Session, ...]:
+        """The sessions under the heading of those that have ended, if there is one."""
+        headings = (each for each in self.entries if isinstance(each, EndedHeading))
+        return next((heading.sessions for heading in headings), ())
+
 
 def arrange_sessions(
     sessions: Iterable[Session], arrangement: SessionArrangement, now_ms: int
@@ -330,8 +154,29 @@ def arrange_sessions(
     if arrangement.pins:
         chosen.sort(key=lambda session: session.session_id not in context.pins)
     if not arrangement.grouped:
-        return ArrangedSessions(tuple(chosen), tuple(chosen))
+        entries: Sequence[SessionListEntry] = chosen
+        if arrangement.order is SessionOrder.ATTENTION and not arrangement.filter.tests:
+            entries = _fold_ended(chosen, arrangement, now_ms)
+        return ArrangedSessions(tuple(entries), tuple(chosen))
     return ArrangedSessions(tuple(_group(chosen, arrangement.folded)), tuple(chosen))
+
+
+def _fold_ended(
+    sessions: list[Session], arrangement: SessionArrangement, now_ms: int
+) -> list[SessionListEntry]:
+    """Put the sessions that have ended under a heading; those that are pinned stay on top."""
+    pins = arrangement.pins
+    pinned = sum(session.session_id in pins for session in sessions[: len(pins)])
+    # They are the last, because the sessions come in the order of attention.
+    start = bisect_left(
+        sessions, Attention.ENDED, lo=pinned, key=lambda each: attention(each, now_ms)
+    )
+    ended, folded = tuple(sessions[start:]), arrangement.ended_folded
+    is_folded = start > 0 and len(ended) >= FOLD_ENDED_FROM if folded is None else folded
+    if not ended or not (start or is_folded):
+        return list(sessions)
+    heading = EndedHeading(ended, is_folded)
+    return [*sessions[:start], heading, *(() if is_folded else ended)]
 
 
 def _group(sessions: list[Session], folded: frozenset[str]) -> Iterator[SessionListEntry]:

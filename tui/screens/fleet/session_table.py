@@ -1,146 +1,115 @@
-"""The fleet's table: which columns fit a width, and the lines of sessions and projects."""
+"""The fleet's table: its columns, and the lines of sessions and headings."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate, pairwise
 from typing import Final
 
 from textual.content import Content
 
 from ....core.measure.activity import ActivityKind
 from ....core.measure.levels import PlacedThreshold
+from ....core.model.attention import Attention, attention
 from ....core.model.session import Session, SessionStatus
-from ...tables import Cell, Column, fitting_columns, total_cells
+from ...tables import Cell, Column
 from ...text import formats, gauge, session_text
 from ...text.compliance_text import agent_count
-from ...text.formats import fit_left, fit_right, percent
+from ...text.formats import fit_left, percent
 from ...text.gauge import LEVEL_STYLES, PERCENT_CELLS
+from ...text.matches import matched_text
 from ...text.session_text import cache_texts, cost_texts, longest_fitting
-from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn, header_line, item_line
-from .session_list import AT_WORK, ProjectHeading, SessionOrder
-
-MAX_BAR_CELLS: Final = 40  # a longer bar is not read more exactly
-MIN_TITLE_CELLS: Final = 20  # a shorter title no longer tells one session from another
-MAX_TITLE_CELLS: Final = 56  # hardly any title is longer
-AGE_CELLS: Final = 6  # 59 min, with a space before it
-COLUMN_GAP: Final = " "
-
-ESSENTIAL_PRIORITY: Final = 3  # columns of a higher priority need room for a longer bar too
-COMFORTABLE_SPARE: Final = 14  # cells by which those are longer then
-
-_REFUSAL_COLUMNS: Final = frozenset({"gauge", "level", "fill", "trigger", "until", "trail"})
-"""Columns that a refused prompt's text replaces."""
-
-_GROWTH: Final = (
-    # Spare cells go to these columns, so many at a time, up to a length; then to the next group.
-    (("gauge", 3, 18 + PERCENT_CELLS), ("doing", 3, 22), ("title", 2, 26), ("until", 1, 14)),
-    (
-        ("title", 4, MAX_TITLE_CELLS),
-        ("gauge", 3, MAX_BAR_CELLS + PERCENT_CELLS),
-        ("doing", 2, 44),
-        ("until", 1, 20),
-        ("trail", 1, 24),
-        ("cache", 1, 12),
-    ),
+from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn, item_line
+from .session_filter import AT_WORK
+from .session_list import EndedHeading, ProjectHeading, SessionOrder
+from .table_layout import (
+    COLUMN_GAP,
+    MAX_BAR_CELLS,
+    MAX_STATE_CELLS,
+    MIN_TITLE_CELLS,
+    SORTED_SIGNS,
+    TALL_BAR_CELLS,
+    Growth,
+    Needs,
+    TableLayout,
+    lay_out,
 )
 
+AGE_CELLS: Final = 6  # 59 min, with a space before it
+MAX_NEED_CELLS: Final = 24  # a branch or a project that needs more is cut
 
-@dataclass(frozen=True, slots=True)
-class SessionTableLayout:
-    columns: tuple[ScreenColumn[SessionLine], ...]
+_REFUSAL_COLUMNS: Final = ("gauge", "level", "fill", "trigger", "until", "trail")
+"""Columns that a refused prompt's text replaces."""
 
-    @property
-    def width(self) -> int:
-        return total_cells(self.columns, len(COLUMN_GAP))
-
-    @property
-    def columns_when_refused(self) -> tuple[ScreenColumn[SessionLine], ...]:
-        """The columns with one wide cell of text in place of the gauge and all about it."""
-        replaced = [column for column in self.columns if column.name in _REFUSAL_COLUMNS]
-        cells = total_cells(replaced, len(COLUMN_GAP))
-        return tuple(
-            replace(column, cells=cells) if column.name == "gauge" else column
-            for column in self.columns
-            if column.name == "gauge" or column.name not in _REFUSAL_COLUMNS
-        )
-
-    def header(
-        self, thresholds: Iterable[PlacedThreshold] = (), order: SessionOrder | None = None
-    ) -> Content:
-        """Write the header; above the bars it has the percentages of `thresholds`."""
-        sort_column = next((name for name, each in _ORDERS.items() if each is order), "")
-        headers = []
-        for column in self.columns:
-            is_sorted = column.header and column.name == sort_column
-            style = "bold $foreground" if is_sorted else "$quiet"
-            if column.name == "gauge":
-                headers.append(_gauge_header(column, tuple(thresholds)).stylize(style))
-            else:
-                headers.append(header_line([column], style=style))
-        return Content(COLUMN_GAP).join(headers)
-
-    def order_at(self, x: int) -> SessionOrder | None:
-        """Return the order that a click on the header selects, None if there is none."""
-        ends = accumulate(column.cells + len(COLUMN_GAP) for column in self.columns)
-        names = (column.name for column, end in zip(self.columns, ends, strict=True) if x < end)
-        return _ORDERS.get(next(names, "")) if x >= 0 else None
+NEED_STEP: Final = 4  # cells: a column does not move with every letter of a state
 
 
-@lru_cache(maxsize=16)
-def lay_out_columns(width: int) -> SessionTableLayout:
-    """Choose columns for a width, and lengthen some of them by what is left over."""
-    columns = fitting_columns(_COLUMNS, width, _comfortable_width)
-    # If the columns that stay do not fit either, the title is shortened, never the bar.
-    spare = max(width - total_cells(columns, len(COLUMN_GAP)), -MIN_TITLE_CELLS)
-    cells = {column.name: column.cells for column in columns}
-    if spare < 0:
-        cells["title"] += spare
-    else:
-        _grow_columns(cells, spare)
-    return SessionTableLayout(
-        tuple(replace(column, cells=cells[column.name]) for column in columns)
+def measure_needs(sessions: Iterable[Session]) -> dict[str, int]:
+    """Count the cells that the columns of these sessions need; what nobody has needs none."""
+    shown = list(sessions)
+    states = [session_text.doing_text(each, MAX_STATE_CELLS) for each in shown]
+    projects = {each.project for each in shown}
+    return {
+        "doing": _step(max(map(len, states), default=0) + AGE_CELLS + 1),
+        "until": max((len(session_text.turns_left_text(each)) for each in shown), default=0),
+        "branch": _step(max((len(each.git_branch or "") for each in shown), default=0)),
+        "project": _step(max(map(len, projects))) if len(projects) > 1 else 0,
+        "agents": max((each.agents for each in shown), default=0),
+        "compactions": max((each.compactions for each in shown), default=0),
+        "prompt": max((len(each.last_prompt or "") for each in shown), default=0),
+    }
+
+
+def _step(cells: int) -> int:
+    return min(-(-cells // NEED_STEP) * NEED_STEP, MAX_STATE_CELLS)
+
+
+def _growth(needs: Needs) -> Growth:
+    wide = {name: min(needs.get(name, 99), MAX_NEED_CELLS) for name in ("branch", "project")}
+    tall, longest = (cells + PERCENT_CELLS for cells in (TALL_BAR_CELLS, MAX_BAR_CELLS))
+    return (
+        (("doing", needs.get("doing", MAX_STATE_CELLS)), ("gauge", tall)),
+        (("branch", wide["branch"]), ("project", wide["project"]), ("cache", 10)),
+        (("prompt", min(needs.get("prompt", 99), 60)), ("title", 90), ("model", 13)),
+        (("gauge", longest), ("until", 11), ("cost", 9), ("trail", 16)),
     )
 
 
-def _grow_columns(cells: dict[str, int], spare: int) -> None:
-    """Distribute spare cells over the columns that benefit most; the title gets the rest."""
-    for step in _GROWTH:
-        growing = [each for each in step if each[0] in cells]
-        while spare and growing:
-            for name, share, most in growing:
-                added = min(share, spare, most - cells[name])
-                cells[name] += added
-                spare -= added
-            growing = [each for each in growing if cells[each[0]] < each[2]]
-    cells["title"] += spare
+@dataclass(frozen=True, slots=True)
+class SessionTableLayout(TableLayout["SessionLine"]):
+    @property
+    def columns_when_refused(self) -> tuple[ScreenColumn[SessionLine], ...]:
+        """The columns with one wide cell of text in place of the gauge and all about it."""
+        return self.merge_columns(_REFUSAL_COLUMNS, "gauge")
+
+    def session_header(
+        self, thresholds: Iterable[PlacedThreshold] = (), order: SessionOrder | None = None
+    ) -> Content:
+        column = next((name for name, each in _ORDERS.items() if each is order), "")
+        return self.header(thresholds, column, SORTED_SIGNS[order is SessionOrder.NAME])
+
+    def order_at(self, x: int) -> SessionOrder | None:
+        """Return the order that a click on the header selects, None if there is none."""
+        column = self.column_at(x)
+        return _ORDERS.get(column.name) if column else None
+
+    def tooltip_at(self, x: int) -> str | None:
+        column = self.column_at(x)
+        return (column.tooltip or None) if column else None
 
 
-def _comfortable_width(columns: Sequence[ScreenColumn[SessionLine]]) -> int:
-    """Count the cells that make these columns worthwhile: a longer bar precedes more columns."""
-    many = any(column.priority > ESSENTIAL_PRIORITY for column in columns)
-    return total_cells(columns, len(COLUMN_GAP)) + (COMFORTABLE_SPARE if many else 0)
+def lay_out_columns(width: int, needs: Needs | None = None) -> SessionTableLayout:
+    """Choose columns for a width, by default for sessions that have something in every one."""
+    layout: SessionTableLayout = _lay_out_columns(width, tuple(sorted((needs or {}).items())))
+    return layout
 
 
-def _gauge_header(
-    column: ScreenColumn[SessionLine], thresholds: tuple[PlacedThreshold, ...]
-) -> Content:
-    """Write each mark's percentage above it, then the legend of the trigger's line."""
-    marks = sorted(gauge.mark_cells(thresholds, column.cells - PERCENT_CELLS).items())
-    names = [f"{threshold.at * 100:.0f}" for _, threshold in marks]
-    words = column.header
-    starts = [cell for cell, _ in marks]
-    if all(later - start > 2 for start, later in pairwise([len(words) - 2, *starts])):
-        for start, name in zip(starts, names, strict=True):
-            words = f"{words:<{start}}{name}"
-    elif marks:
-        words = f"{words:<{max(starts[0], len(words) + 1)}}{'/'.join(names)}"
-    legend = f" {gauge.TRIGGER_MARK}trigger"
-    if marks and len(words) + len(legend) <= column.cells:
-        words += legend
-    return Content(fit_left(words, column.cells))
+@lru_cache(maxsize=16)
+def _lay_out_columns(width: int, needs: tuple[tuple[str, int], ...]) -> SessionTableLayout:
+    wanted = {"doing": MAX_STATE_CELLS, **dict(needs)}
+    return SessionTableLayout(lay_out(_COLUMNS, width, wanted, _growth(wanted)).columns)
 
 
 SELECTED_SIGN: Final = "◆"
@@ -149,7 +118,7 @@ PINNED_SIGN: Final = "↑"
 SESSION_SIGNS: Final = {
     SessionStatus.BUSY: ("●", "$level-calm"),
     SessionStatus.ACTIVE: ("●", "$level-calm"),
-    SessionStatus.WAITING: ("▲", "bold $level-warning"),
+    SessionStatus.WAITING: ("▲", "bold $waiting"),
     SessionStatus.IDLE: ("○", "$foreground"),
     SessionStatus.TOO_LONG: ("✗", "bold $level-emergency"),
     SessionStatus.ENDED: (" ", "$quiet"),
@@ -161,27 +130,38 @@ SESSION_SIGNS: Final = {
 class SessionLine:
     session: Session
     now_ms: int
-    selected: bool
-    pinned: bool
+    selected: bool = False
+    pinned: bool = False
+    matched: re.Pattern[str] | None = None  # what a filter's words match
+
+    @property
+    def is_quiet(self) -> bool:
+        return attention(self.session, self.now_ms) is Attention.ENDED
+
+    def style(self, style: str = "$foreground") -> str:
+        """Return a style; a session that has ended is dim, whatever its fill."""
+        return "$quiet" if self.is_quiet else style
+
+    def text(self, text: str, style: str) -> Drawing:
+        """Draw a text with what the filter matched in it."""
+        return lambda cells: matched_text(text, cells, self.matched, self.style(style))
 
 
-def session_line(
-    session: Session,
-    layout: SessionTableLayout,
-    now_ms: int,
-    *,
-    selected: bool = False,
-    pinned: bool = False,
-) -> Content:
-    columns = layout.columns_when_refused if session.too_long else layout.columns
-    return item_line(columns, SessionLine(session, now_ms, selected, pinned), COLUMN_GAP)
+def session_line(line: SessionLine, layout: SessionTableLayout) -> Content:
+    columns = layout.columns_when_refused if line.session.too_long else layout.columns
+    return item_line(columns, line, COLUMN_GAP)
+
+
+def ended_line(heading: EndedHeading, width: int) -> Content:
+    text = f"{FOLD_SIGNS[heading.folded]} ended · {len(heading.sessions):,}"
+    return Content.styled(fit_left(text, width), "$quiet")
 
 
 def project_line(heading: ProjectHeading, width: int) -> Content:
     fullest, count = heading.fullest, len(heading.sessions)
     facts = [
         (f"{count} session{'' if count == 1 else 's'}", "$quiet"),
-        (f"▲ {heading.waiting} waiting" if heading.waiting else "", "bold $level-warning"),
+        (f"▲ {heading.waiting} waiting" if heading.waiting else "", "bold $waiting"),
         (f"{heading.live} live" if heading.live else "", "$quiet"),
         (f"fullest {percent(fullest.fill_ratio)}", LEVEL_STYLES[fullest.context.level]),
         (next(iter(cost_texts(heading.cost)), ""), "$quiet"),
@@ -202,14 +182,15 @@ def project_line(heading: ProjectHeading, width: int) -> Content:
 def _sign(line: SessionLine) -> Cell | Drawing:
     is_refused = line.session.too_long
     sign = SESSION_SIGNS[SessionStatus.TOO_LONG if is_refused else line.session.status]
+    sign = (sign[0], line.style(sign[1]))
     if not (line.selected or line.pinned):
         return Cell(*sign)
     flag = SELECTED_SIGN if line.selected else PINNED_SIGN
     return lambda _: Content.assemble(sign, (flag, "bold $accent"))
 
 
-def _title(line: SessionLine) -> Cell:
-    return Cell(line.session.title, "bold $foreground" if line.session.live else "$foreground")
+def _title(line: SessionLine) -> Drawing:
+    return line.text(line.session.title, "bold $foreground" if line.session.live else "$foreground")
 
 
 def _doing(line: SessionLine) -> Drawing:
@@ -219,13 +200,13 @@ def _doing(line: SessionLine) -> Drawing:
     is_asking = session.live and activity is not None and activity.kind is ActivityKind.PERSON
     style = "$foreground" if session.status in AT_WORK or activity else "$quiet"
     if session.status is SessionStatus.WAITING or is_asking:
-        style = "bold $level-warning"
+        style = "bold $waiting"
 
     def draw(cells: int) -> Content:
-        room = cells - AGE_CELLS - 1
-        took = fit_right(session_text.doing_age(session, line.now_ms), AGE_CELLS)
+        took = session_text.doing_age(session, line.now_ms)
+        room = max(0, cells - len(took) - 1)
         text = fit_left(session_text.doing_text(session, room), room)
-        return Content.assemble((text, style), " ", (took, "$quiet"))
+        return Content.assemble((text, line.style(style)), " ", (took, "$quiet"))
 
     return draw
 
@@ -233,13 +214,14 @@ def _doing(line: SessionLine) -> Drawing:
 def _gauge(line: SessionLine) -> Drawing:
     refused = line.session.too_long
     if refused is None:
-        return lambda cells: gauge.gauge(line.session.context, cells - PERCENT_CELLS)
+        draw = gauge.quiet_gauge if line.is_quiet else gauge.gauge
+        return lambda cells: draw(line.session.context, cells - PERCENT_CELLS)
     texts = ["too long — r recovers", "too long"]
     if refused.prompt_tokens and refused.limit_tokens:
         size = f"too long: {refused.prompt_tokens:,} of {refused.limit_tokens:,}"
         share = f"too long, {percent(refused.prompt_tokens / refused.limit_tokens)}"
-        texts = [f"{size} — r recovers", size, share, "too long"]
-    return _longest(texts, "bold $level-emergency")
+        texts = [f"{size} — r recovers", f"{share} — r", share, "too long"]
+    return _longest(texts, line.style("bold $level-emergency"))
 
 
 def _longest(texts: Sequence[str], style: str = "$foreground") -> Drawing:
@@ -249,7 +231,7 @@ def _longest(texts: Sequence[str], style: str = "$foreground") -> Drawing:
 def _fill(line: SessionLine) -> Cell:
     context = line.session.context
     style = "$quiet" if context.tokens is None else "$foreground"
-    return Cell(formats.tokens_of_window(context), style)
+    return Cell(formats.tokens_of_window(context), line.style(style))
 
 
 def _trigger(line: SessionLine) -> Cell:
@@ -259,82 +241,161 @@ def _trigger(line: SessionLine) -> Cell:
         return Cell("")
     if not context.trigger.tokens:
         return Cell("not armed", "$quiet")
-    return Cell(percent(context.trigger_ratio), "$foreground")
+    return Cell(percent(context.trigger_ratio), line.style())
 
 
-def _until(line: SessionLine) -> Cell | Drawing:
+def _until(line: SessionLine) -> Cell:
     """Return the turns left, blank for a session that has ended."""
-    session = line.session
-    trigger = session.context.trigger
-    end = session.outlook.end if session.live else None
-    texts = session_text.turns_left_texts(end, is_trigger=bool(trigger and trigger.tokens))
-    return _longest(texts) if texts else Cell(formats.NOTHING if session.live else "", "$quiet")
+    text = session_text.turns_left_text(line.session)
+    nothing = formats.NOTHING if line.session.live else ""
+    return Cell(text, "$foreground") if text else Cell(nothing, "$quiet")
 
 
 def _trail(line: SessionLine) -> Drawing:
-    contexts = line.session.recent_contexts
-    return lambda cells: Cell(
-        fit_right(session_text.history_sparkline(contexts, cells), cells), "$pane"
-    )
+    return lambda cells: Cell(session_text.history_sparkline(line.session, cells), "$quiet")
 
 
 def _level(line: SessionLine) -> Cell:
     level = line.session.context.level
-    return Cell(level.value if level else "", LEVEL_STYLES[level])
+    return Cell(level.value if level else "", line.style(LEVEL_STYLES[level]))
 
 
 def _agents(line: SessionLine) -> Cell:
     failed = line.session.agents_noncompliant
-    style = "$level-warning" if failed else "$foreground"
-    return Cell(agent_count(line.session.agents, failed), style)
+    return Cell(
+        agent_count(line.session.agents, failed), line.style("$broken" if failed else "$foreground")
+    )
 
 
 def _compactions(line: SessionLine) -> Cell:
     count = line.session.compactions
-    return Cell(f"↻{count}" if count else "", "$foreground")
+    return Cell(f"{count}" if count else "", line.style())
 
 
 def _cache(line: SessionLine) -> Drawing:
     session, now_ms = line.session, line.now_ms
-    is_warm = session.cache.is_warm(now_ms)
+    is_warm = session.live and session.cache.is_warm(now_ms)
     return _longest(cache_texts(session, now_ms), "$foreground" if is_warm else "$quiet")
 
 
+def _cost(line: SessionLine) -> Drawing:
+    return _longest(cost_texts(line.session.cost), line.style())
+
+
 _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
-    Column("", _sign, cells=2, name="sign"),
-    Column("session", _title, cells=MIN_TITLE_CELLS, name="title"),
+    Column("", _sign, cells=2, name="sign", tooltip="the state; click to sort by attention"),
+    Column("session", _title, cells=MIN_TITLE_CELLS, name="title", tooltip="the session's title"),
     Column(
         "project",
-        lambda line: Cell(line.session.project, "$quiet"),
-        cells=12,
-        priority=7,
+        lambda line: line.text(line.session.project, "$quiet"),
+        cells=10,
+        priority=8,
         name="project",
+        tooltip="the folder; of a worktree with its project",
+    ),
+    Column(
+        "branch",
+        lambda line: line.text(line.session.git_branch or "", "$quiet"),
+        cells=10,
+        priority=2,
+        name="branch",
+        tooltip="the git branch at the last prompt",
     ),
     Column(
         "model",
-        lambda line: Cell(formats.model_name(line.session.model), "$quiet"),
+        lambda line: line.text(formats.model_name(line.session.model), "$quiet"),
         cells=10,
-        priority=6,
+        priority=5,
         name="model",
+        tooltip="the model of the last answer",
     ),
-    Column("now", _doing, cells=14, name="doing"),
-    Column("context", _gauge, cells=gauge.MIN_GAUGE_CELLS + PERCENT_CELLS, name="gauge"),
-    Column("tokens", _fill, right=True, cells=15, priority=8, name="fill"),
-    Column("level", _level, cells=9, priority=10, name="level"),
-    Column("trigger", _trigger, right=True, cells=9, priority=9, name="trigger"),
-    Column("turns left", _until, right=True, cells=11, priority=1, name="until"),
-    Column("trail", _trail, cells=8, priority=3, name="trail"),
-    Column("agents", _agents, right=True, cells=6, priority=2, name="agents"),
-    Column("↻", _compactions, right=True, cells=3, priority=2, name="compactions"),
+    Column("state", _doing, cells=14, name="doing", tooltip="what it does or waits for, and since"),
+    Column(
+        "context",
+        _gauge,
+        cells=gauge.MIN_GAUGE_CELLS + PERCENT_CELLS,
+        name="gauge",
+        tooltip="share of the context window; ▏ is where Claude Code auto-compacts",
+    ),
+    Column(
+        "tokens",
+        _fill,
+        right=True,
+        cells=15,
+        priority=10,
+        name="fill",
+        tooltip="tokens in context, of the window",
+    ),
+    Column("level", _level, cells=10, priority=12, name="level", tooltip="how urgent the fill is"),
+    Column(
+        "trigger",
+        _trigger,
+        right=True,
+        cells=9,
+        priority=11,
+        name="trigger",
+        tooltip="share of what auto-compacts",
+    ),
+    Column(
+        "left",
+        _until,
+        right=True,
+        cells=9,
+        priority=1,
+        name="until",
+        tooltip="turns until Claude Code auto-compacts, or until the window is full",
+    ),
+    Column(
+        "history",
+        _trail,
+        cells=8,
+        priority=13,
+        name="trail",
+        tooltip="the context after the last turns, from 0 to the window",
+    ),
+    Column(
+        "agents",
+        _agents,
+        right=True,
+        cells=6,
+        priority=4,
+        name="agents",
+        tooltip="agents; ✗ results that are noncompliant",
+    ),
+    Column(
+        "compactions",
+        _compactions,
+        right=True,
+        cells=11,
+        priority=9,
+        name="compactions",
+        tooltip="compactions so far",
+    ),
     Column(
         "cost",
-        lambda line: _longest(cost_texts(line.session.cost)),
+        _cost,
         right=True,
-        cells=8,
-        priority=4,
+        cells=6,
+        priority=3,
         name="cost",
+        tooltip="US dollars at the API's prices",
     ),
-    Column("cache", _cache, cells=5, priority=5, name="cache"),
+    Column(
+        "cache",
+        _cache,
+        cells=5,
+        priority=6,
+        name="cache",
+        tooltip="whether the next prompt still hits the prompt cache",
+    ),
+    Column(
+        "last prompt",
+        lambda line: line.text(line.session.last_prompt or "", "$quiet"),
+        cells=16,
+        priority=7,
+        name="prompt",
+        tooltip="the last prompt",
+    ),
 )
 
 _ORDERS: Final = {

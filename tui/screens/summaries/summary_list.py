@@ -86,7 +86,7 @@ def summary_row_lines(
     name = summary_text.summary_name(row)
     start = ((mark, "bold $accent"), (f"{summary_text.KIND_SIGNS.get(row.kind, '?')} ", style))
     end = (
-        (f" {passed} ", "$level-warning" if passed == "✗" else "$level-calm"),
+        (f" {passed} ", "$broken" if passed == "✗" else "$level-calm"),
         (formats.fit_right(formats.time_of_day(row.at), _END_CELLS - 3), "$quiet"),
     )
     if width >= WIDE_CELLS:

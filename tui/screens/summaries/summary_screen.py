@@ -99,7 +99,7 @@ def summary_fact_lines(
         codes = ", ".join(violation.code.value for violation in found.violations)
         reason = codes or VERDICT_MEANINGS[found.verdict]
         line = f"{VERDICT_SIGNS[found.verdict]} {VERDICT_NAMES[found.verdict]}: {reason}"
-        color = "$level-warning" if found.failed else "$level-calm"
+        color = "$broken" if found.failed else "$level-calm"
         lines.append(Content.styled(shorten_middle(line, width), color))
     if known.plan is not None:
         plan = known.plan
