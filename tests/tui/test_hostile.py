@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from ctxtop.core.transcript.sanitize import MAX_LONG_TITLE_CHARS
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.screens.page import ReadingScreen
 from textual import events
@@ -232,7 +233,7 @@ async def test_a_title_of_a_megabyte_is_one_short_line(stage: Stage) -> None:
     async with opened(stage) as it:
         (row,) = it.rows().values()
         assert "A [/foo" in row
-        assert len(it.titles()[0]) <= 200
+        assert len(it.titles()[0]) <= MAX_LONG_TITLE_CHARS
         await it.press("enter")
         await it.reading()
         assert is_harmless(it)

@@ -29,7 +29,7 @@ async def test_the_mark_moves_with_the_keys_of_vi_and_less(demo: Stage) -> None:
         page = places[8]
         assert page is not None
         assert page > 2
-        assert places == [1, 2, 1, 2, 1, 18, 17, 0, page, 0, 18, 0]
+        assert places == [1, 2, 1, 2, 1, 19, 18, 0, page, 0, 19, 0]
 
 
 async def test_the_agents_follow_the_mark(demo: Stage) -> None:
@@ -111,9 +111,9 @@ async def test_a_long_text_scrolls_with_the_keys(demo: Stage) -> None:
 
 async def test_a_filter_works_while_it_is_typed_and_esc_clears_it(demo: Stage) -> None:
     async with opened(demo) as it:
-        await it.press("slash", *"check")
+        await it.press("slash", *"title:check")
         assert it.titles() == ["Fix the flaky checkout tests", "Move checkout to the new tax API"]
-        assert "2 match “check”" in it.status
+        assert "2 match “title:check”" in it.status
         await it.press("enter")
         assert it.pane("sessions").rows.has_focus
         assert it.app.fleet.query_one(FilterBar).display

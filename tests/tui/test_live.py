@@ -13,7 +13,7 @@ from ctxtop.collectors.demo import DemoFolder, DemoWriter
 from ctxtop.tui.feed import Feed
 from ctxtop.tui.messages import ViewChanged
 
-from .support import NOW, ROOMY, opened
+from .support import NOW, opened
 from .writing import agent_files, answer, append, boundary, launch, prompt, returned, session_file
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .support import Opened, Stage
 
 SOON_S = 5.0
+ROOMY = (240, 40)  # as wide as the column of tokens needs
 LARGE = "claude-opus-5-5"
 
 
@@ -112,7 +113,7 @@ async def test_a_compaction_lets_a_level_be_told_again(stage: Stage) -> None:
         append(path, answer(150_000, 1))
         await it.until(lambda: len(it.toasts) == 1, SOON_S)
         append(path, boundary(8_000, 2))
-        await it.until(lambda: "≈54 %" in it.words and "↻1" in it.words, SOON_S)
+        await it.until(lambda: "≈54 %" in it.words, SOON_S)
         await it.until(lambda: len(it.toasts) == 2, SOON_S)
         append(path, answer(151_000, 3))
         await it.until(lambda: len(it.toasts) == 3, SOON_S)

@@ -12,7 +12,9 @@ import pytest
 from ctxtop.collectors.demo import make_demo_saves
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies
 from ctxtop.core.saves.save_status import SaveState
+from ctxtop.core.store.config_records import MemoryPluginRecord
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import config_queries
 from ctxtop.core.store.readers.saves_reader import SavesMonitor
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.screens.memory_saves_screen import CRUMB, ProjectSaveScreen
@@ -163,7 +165,21 @@ async def test_it_follows_what_happens(stage: Stage, work: Path) -> None:
         assert "saved" in line(it, "docs")
 
 
-async def test_what_may_be_lost_is_told_once_and_until_it_is_over(stage: Stage, work: Path) -> None:
+async def test_nobody_without_claude_memory_is_told_of_its_saves(stage: Stage, work: Path) -> None:
+    async with opened(stage) as it:
+        stage.clock.ms = NOW_MS + 302_000
+        await it.press("M")
+        await it.until(lambda: "orphaned" in line(it, "docs"))
+        await it.press("escape")
+        await it.calm()
+        assert it.trouble == ""
+
+
+async def test_what_may_be_lost_is_told_once_and_until_it_is_over(
+    stage: Stage, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin = MemoryPluginRecord("/p", "claude-memory@x", "5.0.0", "", True, True, False)
+    monkeypatch.setattr(config_queries, "memory_plugins", lambda _: [plugin])
     async with opened(stage) as it:
         # What is older than a day is in the report alone.
         assert it.trouble == ""

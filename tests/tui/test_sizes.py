@@ -95,11 +95,11 @@ async def test_no_size_is_too_small_to_live(demo: Stage, size: tuple[int, int]) 
 
 async def test_80_by_24_has_one_lower_pane_which_2_and_3_turn(demo: Stage) -> None:
     async with opened(demo, (80, 24)) as it:
-        assert "² Agents" in it.words
-        assert "³ Summaries" not in it.words
+        assert "─ ² Agents ─" in it.words
+        assert "─ ³ Summaries ─" not in it.words
         await it.press("3")
-        assert "² Agents" not in it.words
-        assert "³ Summaries" in it.words
+        assert "─ ² Agents ─" not in it.words
+        assert "─ ³ Summaries ─" in it.words
         assert "¹ Sessions" in it.words
         await it.press("escape")
         assert it.pane("sessions").rows.has_focus
@@ -114,30 +114,32 @@ async def test_where_one_pane_fits_a_line_says_how_to_see_the_others(
 ) -> None:
     async with opened(demo, size) as it:
         assert "1 2 3 4 switch panes" in it.lines[0]
-        assert "¹ Sessions" in it.words
+        assert "─ ¹ Sessions ─" in it.words
         await it.press("2")
-        assert "² Agents" in it.words
-        assert "¹ Sessions" not in it.words
+        assert "─ ² Agents" in it.words
+        assert "─ ¹ Sessions ─" not in it.words
         await it.press("3")
-        assert "³ Summaries" in it.words
+        assert "─ ³ Summaries ─" in it.words
         await it.press("escape")
-        assert "¹ Sessions" in it.words
+        assert "─ ¹ Sessions ─" in it.words
         await it.resize((120, 40))
         await it.until(lambda: "19 sessions" in it.status)
 
 
 async def test_wide_screens_have_every_column(demo: Stage) -> None:
-    async with opened(demo, (160, 50)) as it:
+    async with opened(demo, (200, 60)) as it:
         head = it.lines[2]
         for word in (
             "session",
-            "project",
-            "now",
+            "branch",
+            "model",
+            "state",
             "context",
-            "turns left",
-            "trail",
+            "left",
             "agents",
             "cost",
+            "cache",
+            "last prompt",
         ):
             assert word in head
 
