@@ -8,7 +8,7 @@ import pytest
 from ctxtop.core.measure.activity import PromptCache, SessionCost
 from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
 from ctxtop.core.model.attention import attention_order
-from ctxtop.core.model.session import PromptTooLong, SessionStatus
+from ctxtop.core.model.session import PromptTooLong, Session, SessionStatus
 from ctxtop.tui.screens.fleet.session_filter import (
     FILTER_KEYS,
     LEVEL_NAMES,
@@ -229,10 +229,7 @@ def test_marks_come_and_go() -> None:
 
 def test_groups_come_in_the_order_of_their_first_sessions() -> None:
     arranged = arrange_sessions(SESSIONS, SessionArrangement(grouped=True), NOW_MS)
-    keys = [
-        each.key if isinstance(each, ProjectHeading) else each.session_id
-        for each in arranged.entries
-    ]
+    keys = [each.session_id if isinstance(each, Session) else each.key for each in arranged.entries]
     assert keys == ["/shop", "4", "3", "1", "/atlas", "2"]
     folded = arrange_sessions(
         SESSIONS, SessionArrangement(grouped=True).with_folded("shop", folded=True), NOW_MS

@@ -23,6 +23,7 @@ MIN_STATE_CELLS: Final = 12  # a state's shortest word, and its age
 MAX_STATE_CELLS: Final = 28  # what a session waits for, and its age
 MAX_BAR_CELLS: Final = 40  # a longer bar is not read more exactly
 LAST_PRIORITY: Final = 8  # columns of a higher one need room for a longer bar too
+NARROW_WIDTH: Final = 90  # of the table in cells; below it the title is worth more than branches
 TALL_BAR_CELLS: Final = 14  # from which both marks have their percentage above them
 SORTED_SIGNS: Final = {False: "▾", True: "▴"}  # after the header; True if ascending
 
@@ -97,10 +98,11 @@ def lay_out(
     """Choose columns for a width, and lengthen some of them by what is left over."""
     state = min(max(needs.get("doing", 0), MIN_STATE_CELLS), MAX_STATE_CELLS - 9)
     starts = {"title": title_cells(width), "doing": state}
+    most = LAST_PRIORITY * 2 if width >= NARROW_WIDTH else 1
     wanted = [
         replace(column, cells=starts.get(column.name, column.cells))
         for column in columns
-        if not column.priority or needs.get(column.name, 1)
+        if column.priority <= most and (not column.priority or needs.get(column.name, 1))
     ]
     shown = fitting_columns(wanted, width, _comfortable_width)
     cells = {column.name: column.cells for column in shown}
