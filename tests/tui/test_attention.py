@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.measure.activity import Activity, ActivityKind, PromptCache
+from ctxtop.core.measure.activity import PromptCache
 from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
+from ctxtop.core.measure.waiting import WaitingFor, WaitingKind
 from ctxtop.core.measure.window import ClaimSource, Trigger
 from ctxtop.core.model.attention import RECENT_MS, Attention, attention, attention_order
 from ctxtop.core.model.context import TokenCounts
@@ -59,13 +60,13 @@ WAITS = session(
     last_prompt="run them again",
     live=True,
     status=SessionStatus.WAITING,
-    activity=Activity(ActivityKind.PERSON, "Bash", "psql", NOW_MS),
+    waiting_for=WaitingFor(WaitingKind.PERMISSION, tool="Bash", text="psql"),
 )
 
 
 def test_the_line_under_the_list_has_the_whole_title_and_more_if_there_is_room() -> None:
     assert session_detail(WAITS, 120).plain == (
-        "Move checkout to the new tax API · waits: Bash psql · shop · tax-v2 · “run them again”"
+        "Move checkout to the new tax API · waits: Bash: psql · shop · tax-v2 · “run them again”"
     )
     assert session_detail(WAITS, 70).plain.endswith(" · shop · tax-v2")
     assert session_detail(WAITS, 20).plain == "Move checkout to th…"

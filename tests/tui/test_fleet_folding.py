@@ -59,7 +59,7 @@ async def test_a_click_on_a_count_shows_what_it_counts(demo: Stage) -> None:
 async def test_the_line_under_the_list_is_that_of_the_marked_row(demo: Stage) -> None:
     async with opened(demo, (160, 40)) as it:
         line = it.app.fleet.query_one(SessionDetail)
-        assert str(line.render()).startswith("Rotate the database password · waits: permission")
+        assert str(line.render()).startswith("Rotate the database password · waits: Bash: ")
         await it.press("j")
         assert str(line.render()).startswith("Fix the flaky checkout tests · shop · ")
 

@@ -68,7 +68,7 @@ def relative_path(path: str, *folders: str | None) -> str:
 
 
 def waits_text(session: Session) -> str:
-    """Write that a session waits for a person, and for what if it is known; empty if it does not."""
+    """Write that a session waits for a person, and for what; empty if it does not wait."""
     if session.live and (text := waiting_text(session)):
         return text if text.startswith("asks: ") else f"waits: {text}"
     return "waits for you" if session.status is SessionStatus.WAITING else ""
