@@ -60,7 +60,7 @@ WAITS = session(
     last_prompt="run them again",
     live=True,
     status=SessionStatus.WAITING,
-    waiting_for=WaitingFor(WaitingKind.PERMISSION, tool="Bash", text="psql"),
+    waiting_for=WaitingFor(WaitingKind.PERMISSION, "Bash", "psql", NOW_MS),
 )
 
 
