@@ -50,7 +50,10 @@ def doing_text(session: Session, cells: int) -> str:
         return longest_fitting(("thinking", "thinks"), cells)
     if activity.kind is ActivityKind.PERSON:
         text = waits_text(session)
-        return shorten_end(text, cells) if waiting_text(session) else _waiting_text(activity, cells)
+        is_said = cell_len(text) <= cells or cells >= len("waits: ") + MIN_REQUEST_CELLS
+        if waiting_text(session) and is_said:
+            return shorten_end(text, cells)
+        return _waiting_text(activity, cells)
     detail = relative_path(activity.detail, session.project_root, session.cwd)
     return _with_detail(replace(activity, detail=detail), cells)
 

@@ -369,9 +369,9 @@ def session_header(session: Session, past: TimelineTurn | None, width: int, now_
 def _header_facts(session: Session, now_ms: int) -> list[str]:
     end, trigger = session.outlook.end, session.context.trigger
     facts = []
-    if end:
+    if end and session.live:
         where = "compaction" if trigger and trigger.tokens else "the end"
-        facts.append(f"{formats.turns_left(end)} turns to {where}")
+        facts.append(f"{formats.turns_to_go(end)} to {where}")
     elif trigger and trigger.tokens:
         facts.append(f"compacts at {tokens(trigger.tokens)}")
     facts.append(doing_text(session, HEADER_DOING_CELLS))
