@@ -51,6 +51,8 @@ SHOTS: Final = (
     Shot("session", (120, 40), (*FULLEST, "enter")),
     Shot("session-80x24", (80, 24), (*FULLEST, "enter")),
     Shot("session-evidence", (120, 40), (*FULLEST, "enter", "5")),
+    Shot("conversation", (120, 40), (*LEADER, "v")),
+    Shot("search", (120, 40), ("F", *"wishlist page")),
     Shot("agents", (120, 40), ("j", "j", "j", "j", "A", "j", "j")),
     Shot("agents-types", (120, 34), ("A", "2", "a", "a")),
     Shot("agents-findings", (120, 34), ("A", "3", "a", "a")),
