@@ -82,7 +82,7 @@ def find_places(
     except RuntimeError as error:
         # pathlib raises it for a ~ without a home and for links in a circle.
         raise PlaceError(
-            f"{str(error).rstrip('.')}: name the places in full with --config-dir and --db"
+            f"{str(error).rstrip('.')}: use absolute paths for --config-dir and --db"
         ) from error
     if file.is_dir():
         raise PlaceError(f"{file} is a folder: give a file with --db")

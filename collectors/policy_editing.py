@@ -206,6 +206,6 @@ def _ensure_table(document: TomlTable, names: list[str]) -> TomlTable:
             table[name] = tomlkit.table()
         below = table[name]
         if not isinstance(below, MutableMapping):
-            raise NotSafeError(f"{name} is a value there, and no table: edit it by hand")
+            raise NotSafeError(f"{name} is a value there, not a table: edit it by hand")
         table = below
     return table

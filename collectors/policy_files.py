@@ -105,7 +105,7 @@ class TrustFile:
         from ..core.files.file_operations import file_lock, write_file_atomically  # hooks only read
 
         if self.path is None:
-            raise TrustFileError("this run has no place for what you trust")
+            raise TrustFileError("this run has no state folder for trusted projects")
         with file_lock(self.path.with_name(f"{self.path.name}.lock"), math.inf):
             self.refresh()
             if self.problem:
@@ -125,7 +125,7 @@ class TrustFile:
             _check_owner(status, self.path)
             if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise TrustFileError(
-                    f"{self.path}: others can write it: chmod 600 it, or remove it"
+                    f"{self.path}: others can write it: run chmod 600 on it, or remove it"
                 )
             if _file_stamp(status) == self._stamp:
                 return
@@ -135,7 +135,7 @@ class TrustFile:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise TrustFileError(f"{self.path}: is damaged ({error}): remove it") from error
         if content.form != TRUST_FILE_VERSION:
-            raise TrustFileError(f"{self.path}: is of another ctxtop: remove it")
+            raise TrustFileError(f"{self.path}: is from another version of ctxtop: remove it")
         self._stamp, self.projects = _file_stamp(status), content.projects
 
 
@@ -190,7 +190,7 @@ class _PolicyFile:
             # The notice names the place already.
             self._fail(
                 sanitize_title(str(error).rpartition(": ")[2]),
-                "it is not obeyed: remove it or own it",
+                "it is ignored: remove it, or make it yours",
             )
         except OSError as error:
             self._fail(f"cannot be read ({error.strerror or error})", "correct it or delete it")

@@ -122,7 +122,7 @@ class _Client(msgspec.Struct, frozen=True):
 
         session_id = self.session.session_id
         if not is_session_id(session_id):
-            why = f"{session_id} is no id that the client resumes"
+            why = f"{session_id} is not an id that the client can resume"
             raise session_access.NotCompactedError(session_access.CompactFailure.NOTHING, why)
         return ClientCompactTarget(
             session_id=session_id,
@@ -200,7 +200,7 @@ def claim_run(store: Path, session_id: str) -> None:
         with closing(Writer(store)) as writer:
             why = claim_client_run(writer.connection, session_id, time.time_ns() // 1_000_000)
     except (StoreError, sqlite3.Error) as error:
-        raise ClientRunError(f"it cannot be noted that the client is run: {error}") from error
+        raise ClientRunError(f"the run of the client cannot be recorded: {error}") from error
     if why is not None:
         raise ClientRunError(f"{why}: resume it yourself, or wait")
 

@@ -105,7 +105,7 @@ def launch(
 
 
 def tool_result(tool_use_id: str, words: str, result: object, **fields: Any) -> JsonLine:
-    """What a tool gave back."""
+    """What a tool returned."""
     block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": words}
     return user([block], toolUseResult=result, **fields)
 

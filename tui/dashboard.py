@@ -218,7 +218,7 @@ class SessionActions:
         def step_text(found: tuple[Recovery, ResumeResult | None]) -> str:
             chosen = found[0].choice.chosen
             step = chosen.step if chosen else "a step"
-            return f"mended by {step} in a fork; u undoes it"
+            return f"recovered with {step} in a fork; u undoes it"
 
         self._start(session, "being repaired", work, step_text, on_done)
 

@@ -154,7 +154,7 @@ class NavigationApp(TerminalApp):
     def fleet(self) -> FleetScreen:
         """The main screen; it is open before the feed posts anything."""
         if self._fleet is None:
-            raise RuntimeError("the fleet is not open yet")
+            raise RuntimeError("the sessions are not loaded yet")
         return self._fleet
 
     @property

@@ -148,7 +148,7 @@ def level_notification(title: str, found: ContextWarning) -> Notification:
 def test_notification(now_ms: int) -> Notification:
     """Create a notification to try the channels; `now_ms` (since 1970) makes its key unique."""
     return Notification(
-        NotificationKind.TEST, f"test {now_ms}", "a test", "this is how ctxtop notifies you"
+        NotificationKind.TEST, f"test {now_ms}", "a test", "this is a test notification"
     )
 
 
@@ -209,7 +209,7 @@ def _session_notifications(before: Session | None, now: Session) -> Iterator[Not
     more = failed - (before.agents_noncompliant or 0)
     if more > 0:
         count = "an agent" if more == 1 else f"{more} agents"
-        text = f"{count} did not compress the result"
+        text = f"{count} returned a noncompliant result"
         yield about(NotificationKind.AGENT, failed, "noncompliant result", text)
 
 

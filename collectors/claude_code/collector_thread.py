@@ -308,7 +308,7 @@ class Collector:
             self.listener.on_change(StoredChange(frozenset(batch.touched), lag))
         for paths, what, outcome in (
             (batch.rewritten, "was rewritten", "it was re-read from the start"),
-            (batch.gone, "is gone", "what it said is kept"),
+            (batch.gone, "is gone", "its data is kept"),
         ):
             if paths:
                 more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""

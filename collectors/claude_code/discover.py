@@ -170,9 +170,7 @@ def _add_to_listing(
         relative.encode()
     except UnicodeEncodeError:
         what = "has a name that is not UTF-8"
-        listing.problems.append(
-            Problem(printable_path(relative), what, "it is left alone; rename it")
-        )
+        listing.problems.append(Problem(printable_path(relative), what, "it is skipped; rename it"))
         return
     try:
         status = entry.stat(follow_symlinks=False)
@@ -184,7 +182,7 @@ def _add_to_listing(
         return
     if not stat.S_ISREG(status.st_mode):
         listing.problems.append(
-            Problem(relative, NOT_REGULAR_FILE, "it is left alone; remove it if it is yours")
+            Problem(relative, NOT_REGULAR_FILE, "it is skipped; remove it if it is yours")
         )
         return
     found = make_found_file(projects, relative, status)

@@ -50,15 +50,15 @@ _object_decoder: Final = msgspec.json.Decoder(dict[str, Any])
 def _decode_line(data: bytes) -> LogLine:
     line = _decode(data, _line_decoder)
     if line.v is not None and line.v != RECORD_VERSION:
-        raise BadRecordError(f"of another ctxtop (form {line.v})")
+        raise BadRecordError(f"from another version of ctxtop (format {line.v})")
     if line.garbage is not None:
-        raise BadRecordError(f"what the client gave is no JSON ({line.bytes or 0} bytes)")
+        raise BadRecordError(f"the client's input is not JSON ({line.bytes or 0} bytes)")
     return line
 
 
 def _decode_given(line: LogLine, decoder: msgspec.json.Decoder[DecodedT]) -> DecodedT:
     if line.v is None or line.given is UNSET:
-        raise BadRecordError("no record of ctxtop's")
+        raise BadRecordError("not a record of ctxtop")
     return _decode(line.given, decoder)
 
 

@@ -91,7 +91,7 @@ def read_composition(
         current = _current_tokens(db, file_id, session_id, agent_id)
     sent = visible_entries(entries)
     if not sent:
-        raise TranscriptUnavailableError(f"{who} says nothing yet: {path} holds no conversation")
+        raise TranscriptUnavailableError(f"{who} is empty: {path} has no conversation yet")
     model = newest_model(sent)
     once = CachedPartCounter(counter or read_estimator(db).for_model(model))
     context = _SplitConversation(
@@ -264,7 +264,7 @@ def read_line_text(db: sqlite3.Connection, projects: Path, session_id: str, numb
         line = next((line for line in iter_lines(path) if line[1] == number), None)
     entry = decode_entry(line[0], line[2], {}, number) if line else None
     if entry is None:
-        raise TranscriptUnavailableError(f"line {number} of {path} holds nothing that is sent")
+        raise TranscriptUnavailableError(f"line {number} of {path} contains nothing that is sent")
     text = "\n".join(_part_texts(entry.parts))
     return sanitize_text(text[:MAX_LINE_TEXT_CHARS])
 

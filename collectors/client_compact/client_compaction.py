@@ -158,7 +158,7 @@ def ask_to_compact(target: ClientCompactTarget, via: Via, instructions: str) -> 
         with user_lock(SESSION_LOCK_KIND, target.transcript.parent, target.session_id):
             return _ask_once(target, via, instructions)
     except LockHeldError:
-        why = "another ctxtop changes this session: wait for it"
+        why = "another ctxtop is changing this session: wait for it"
         raise NotCompactedError(CompactFailure.LIVE, why) from None
 
 
@@ -210,12 +210,12 @@ def _ask_by_best_way(target: ClientCompactTarget, via: Via, request: CompactRequ
         if boundary:
             return boundary
     if via is Via.PLUGIN:
-        why = "no module of ctxtop's answers in it: `ctxtop hooks status`, or --via tmux"
+        why = "ctxtop's plugin does not answer in it: `ctxtop hooks status`, or --via tmux"
         raise NotCompactedError(CompactFailure.UNSAFE, why)
     pane = tmux_panes.find_pane(live.pid)
     if pane is None:
         why = (
-            f"process {live.pid} has no module of ctxtop's and is in no tmux pane of yours:"
+            f"process {live.pid} has no ctxtop plugin and is in no tmux pane of yours:"
             " type /compact there"
         )
         raise NotCompactedError(CompactFailure.UNSAFE, why)
@@ -229,7 +229,7 @@ def _ask_closed(
     target: ClientCompactTarget, via: Via, request: CompactRequest, registry: SessionRegistry
 ) -> NewBoundary:
     if via in {Via.PLUGIN, Via.TMUX}:
-        raise NotCompactedError(CompactFailure.NOTHING, "no client has it open: leave --via out")
+        raise NotCompactedError(CompactFailure.NOTHING, "no client has it open: omit --via")
     watch = BoundaryWatch(target.transcript)
     quiet_s = time.time() - target.transcript.stat().st_mtime
     is_closed = registry.is_closed(target.session_id, last_version(target.transcript))
@@ -244,10 +244,10 @@ def _require_idle(live: LiveSession) -> None:
         raise NotCompactedError(CompactFailure.LIVE, "it is busy: wait until it is idle")
     if live.status == "waiting":
         what = f" ({live.waiting_for})" if live.waiting_for else ""
-        raise NotCompactedError(CompactFailure.UNSAFE, f"it waits for an answer of yours{what}")
+        raise NotCompactedError(CompactFailure.UNSAFE, f"it is waiting for your answer{what}")
     # Clients before 2.1.270 report no status, which is read as idle.
     if live.status != "idle" or live.updated_at is None:
-        why = "its state is not known: type /compact there yourself"
+        why = "its state is unknown: type /compact there yourself"
         raise NotCompactedError(CompactFailure.UNSAFE, why)
 
 

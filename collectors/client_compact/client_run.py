@@ -145,7 +145,9 @@ class ClientRun(msgspec.Struct, frozen=True):
         Only the transcript tells whether it worked: the caller interprets the output.
         """
         if not is_session_id(session_id):
-            raise ClientRunError(f"{sanitize_title(session_id)} is no id that the client resumes")
+            raise ClientRunError(
+                f"{sanitize_title(session_id)} is not an id that the client can resume"
+            )
         command = self.command(prompt, session_id)
         ended = self._run(command, timeout_s)
         is_unknown = (
@@ -156,7 +158,7 @@ class ClientRun(msgspec.Struct, frozen=True):
             command = self.command(prompt, session_id, ())
             ended = self._run(command, timeout_s)
         output = sanitize_title((ended.stderr or ended.stdout).decode("utf-8", "replace"))
-        output = output[:MAX_OUTPUT_CHARS] or f"it said nothing, code {ended.returncode}"
+        output = output[:MAX_OUTPUT_CHARS] or f"it printed nothing, exit code {ended.returncode}"
         return FinishedRun(command, sanitize_path(str(self.folder)), output)
 
     def _run(
@@ -190,7 +192,7 @@ def prepare_run(project_root: str | None, config_dir: Path | None) -> ClientRun:
         raise ClientRunError(f"there is no `{CLIENT_PROGRAM}` on the PATH")
     if project_root is None or not Path(project_root).is_absolute():
         raise FolderNotTrustedError(
-            "the folder in which it began is not known: resume it yourself with `claude --resume`"
+            "the folder where it began is unknown: resume it yourself with `claude --resume`"
         )
     folder = Path(os.path.realpath(project_root))
     if not folder.is_dir():

@@ -150,7 +150,7 @@ def _require_empty(box: PromptBox | None) -> None:
     elif box.is_busy:
         failure, why = CompactFailure.LIVE, "it is busy: wait until it is idle"
     elif box.text:
-        why = "its prompt is not empty: send it off or clear it"
+        why = "its prompt is not empty: send it or clear it"
     elif not box.has_cursor:
         why = "the cursor is not in its prompt"
     if why:

@@ -83,7 +83,7 @@ def plan_resume(folder: "ClaudeFolder", session: Session) -> ResumePlan:
         raise NotResumedError(ResumeFailure.NOTHING, why)
     where = resume_folder(session)
     if where is None or not Path(where).is_absolute():
-        why = "the folder in which it began is not known: run `claude --resume` there"
+        why = "the folder where it began is unknown: run `claude --resume` there"
         raise NotResumedError(ResumeFailure.FAILED, why)
     if not Path(where).is_dir():
         why = f"its folder {sanitize_path(where)} no longer exists: the client resumes only there"

@@ -202,7 +202,7 @@ def plan_install(
     Raises NotSafeError if it would not be safe, OSError if something cannot be read.
     """
     if options.as_plugin and location.scope is not SettingsScope.USER:
-        raise NotSafeError("a plugin is for all of a user's projects: give --as hooks here")
+        raise NotSafeError("a plugin applies to all of your projects: use --as hooks here")
     current = _CurrentInstall(location, config_dir, options.store)
     handlers = hook_handlers(options)
     try:
@@ -333,12 +333,12 @@ class _CurrentInstall:
         if not self.settings.is_strict:
             notes.append(
                 f"{path} has comments or trailing commas: Claude Code ignores the whole file"
-                " until they are out"
+                " until they are removed"
             )
         if self.settings.value.get("disableAllHooks") is True:
-            notes.append(f"{path} has disableAllHooks: no hook runs until it is out")
+            notes.append(f"{path} has disableAllHooks: no hook runs until it is removed")
         if self.scope is SettingsScope.PROJECT:
-            notes.append("the commands name this machine's files: --scope local is not shared")
+            notes.append("the commands contain paths of this machine: --scope local is not shared")
         if self.scope is not SettingsScope.USER and line and not self.settings.status_command:
             notes.append("in this project the status line of your own settings is not shown")
         return notes
@@ -361,7 +361,7 @@ def apply_install(plan: InstallPlan, store: Path) -> Path | None:
                 raise ChangedError(f"{plan.folder} was changed in the meantime: run it again")
             return _write(plan, store)
     except LockHeldError:
-        why = f"another ctxtop installs into {plan.folder}: run it again when that is done"
+        why = f"another ctxtop is installing into {plan.folder}: run it again when that is done"
         raise NotSafeError(why) from None
 
 

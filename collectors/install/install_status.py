@@ -105,13 +105,13 @@ def read_plugin(folder: Path, older: Iterable[str] = ()) -> dict[str, bytes] | N
     Raises NotSafeError if the folder is not ours, OSError if it cannot be read.
     """
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
-        raise NotSafeError(f"{folder} is no folder of ctxtop's: move it away")
+        raise NotSafeError(f"{folder} was not created by ctxtop: move it away")
     if not folder.exists():
         return None
     # Unlike rglob, walk accepts that another process removes the folder meanwhile.
     paths = (Path(at, name) for at, *names in os.walk(folder) for name in chain(*names))
     if any(path.is_symlink() for path in paths):
-        raise NotSafeError(f"{folder} holds a link: remove it")
+        raise NotSafeError(f"{folder} contains a link: remove it")
     names = {*_shipped_files(), MODULE_SETTINGS_FILE, *older}
     found: dict[str, bytes] = {}
     has_manifest = False
@@ -123,7 +123,7 @@ def read_plugin(folder: Path, older: Iterable[str] = ()) -> dict[str, bytes] | N
         # Another process has just written the manifest, which comes last.
     is_own = read_manifest(found).get("name") == PLUGIN_NAME
     if not is_own and (has_manifest or not _holds_only(folder, names)):
-        raise NotSafeError(f"{folder} holds another plugin than ctxtop's: move it away")
+        raise NotSafeError(f"{folder} contains another plugin: move it away")
     return found
 
 
@@ -238,7 +238,7 @@ def read_install_status(
     version = read_manifest(plugin).get("version") if plugin is not None else None
     if plugin is not None and version != __version__:
         problems.append(
-            f"the plugin is of ctxtop {version}, this is {__version__}: {REINSTALL_HINT}"
+            f"the plugin is from ctxtop {version}, this is {__version__}: {REINSTALL_HINT}"
         )
     return InstallStatus(
         hooks=tuple(hooks),
@@ -313,12 +313,12 @@ class _StatusReader:
             if not Path(file).exists():
                 return f"there is no {file} any more: {REINSTALL_HINT}"
         if Path(own.store) != self._store:
-            return f"it writes for the store {own.store}, this is {self._store}"
+            return f"it writes to the store {own.store}, this is {self._store}"
         if event:
             expected = hook_command(self._store, event, own.features)
         else:
             expected = statusline_command(self._store, own.wrapped)
-        return None if command == expected else f"it is of another ctxtop: {REINSTALL_HINT}"
+        return None if command == expected else f"it is from another ctxtop: {REINSTALL_HINT}"
 
 
 def _event_problems(hooks: Sequence[CommandStatus]) -> list[str]:

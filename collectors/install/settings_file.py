@@ -71,7 +71,9 @@ def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
     with open_regular(real) as file:
         data = file.read(MAX_SETTINGS_BYTES + 1)
     if len(data) > MAX_SETTINGS_BYTES:
-        raise NotSafeError(f"{path} is larger than {MAX_SETTINGS_BYTES >> 10} KiB: no settings are")
+        raise NotSafeError(
+            f"{path} is larger than {MAX_SETTINGS_BYTES >> 10} KiB: too large for settings"
+        )
     return SettingsFile(path, real, data, is_link, status)
 
 
@@ -132,11 +134,11 @@ def _check_file(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         problem = "is not a regular file: remove it"
     elif status.st_uid != os.geteuid():
-        problem = "belongs to another user: let them do it"
+        problem = "belongs to another user: only they can change it"
     elif not status.st_mode & stat.S_IWUSR:
         problem = "is read-only: chmod u+w it first"
     elif status.st_nlink > 1:
-        problem = "has a hard link: replace it by a file of its own"
+        problem = "has a hard link: replace it with a separate file"
     if problem:
         raise NotSafeError(f"{path} {problem}")
 
@@ -320,7 +322,7 @@ def with_status_line(text: str, make_command: Callable[[str | None], str]) -> st
         return json_edit.set_value(text, (STATUS_LINE_KEY,), line)
     line = as_object(settings.value[STATUS_LINE_KEY])
     if settings.status_command is None or line.get("type", "command") != "command":
-        raise NotSafeError("has a status line that is no command: leave it with --no-statusline")
+        raise NotSafeError("has a status line that is not a command: keep it with --no-statusline")
     own = settings.own_status_command
     command = make_command(own.wrapped if own else settings.status_command)
     if command == settings.status_command:
@@ -352,10 +354,10 @@ def _hooks(value: dict[str, Any]) -> list[HookEntry]:
 
 def _check_form(value: dict[str, Any], handlers: Mapping[str, HookHandler]) -> None:
     if not isinstance(value.get(HOOKS_KEY, {}), dict):
-        raise NotSafeError(f"has {HOOKS_KEY} that are no JSON object: correct them")
+        raise NotSafeError(f"has {HOOKS_KEY} that are not a JSON object: correct them")
     for event in handlers:
         if not isinstance(as_object(value.get(HOOKS_KEY)).get(event, []), list):
-            raise NotSafeError(f"has {HOOKS_KEY}.{event} that is no list: correct it")
+            raise NotSafeError(f"has {HOOKS_KEY}.{event} that is not a list: correct it")
 
 
 def _without_hook(text: str, path: json_edit.JsonPath, original: Mapping[str, Any]) -> str:

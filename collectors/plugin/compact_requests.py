@@ -61,7 +61,7 @@ def request_history_folder(store: str) -> str:
 def request_path(store: str, session_id: str, request: str, kind: str) -> str:
     """Name a request's file; raises ValueError for an invalid id."""
     if not (is_session_id(session_id) and _is_request_id(request)):
-        raise ValueError("no id of a session or a request")
+        raise ValueError("not an id of a session or a request")
     folder = request_folder if kind in {ASK, TAKEN} else request_history_folder
     return f"{folder(store)}/{session_id}.{request}.{kind}"
 
@@ -116,7 +116,7 @@ def check_request_folders(store: str) -> None:
     for folder in (log_folder(store), request_folder(store), request_history_folder(store)):
         status = os.lstat(folder)
         if not stat.S_ISDIR(status.st_mode):
-            raise UnsafeFolderError(0, "is a link or no folder: remove it", folder)
+            raise UnsafeFolderError(0, "is a link or not a folder: remove it", folder)
         if status.st_uid != os.geteuid():
             raise UnsafeFolderError(0, "belongs to another user: remove it", folder)
         if status.st_mode & 0o022 or (folder != log_folder(store) and status.st_mode & 0o077):

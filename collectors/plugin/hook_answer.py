@@ -119,7 +119,7 @@ def _run_feature(feature: str, call: HookCall, until: float) -> HookReply | None
     signal.setitimer(signal.ITIMER_REAL, max(_MIN_TIMER_S, until - time.monotonic()))
     try:
         if not feature.isidentifier():
-            raise ValueError(f"no feature: {feature!r}")
+            raise ValueError(f"unknown feature: {feature!r}")
         module: Any = import_module(f".answers.{feature}", __package__)
         reply: HookReply | None = module.answer(call)
     except Exception as error:  # noqa: BLE001 -- one feature's fault costs no other its answer

@@ -95,7 +95,7 @@ def take_request(store: str, session_id: str) -> dict[str, Any]:
     """Claim the oldest valid request; an invalid one is ended with its reason."""
     compact_requests.check_request_folders(store)
     if not compact_requests.is_session_id(session_id):
-        raise ValueError("no id of a session")
+        raise ValueError("not a session id")
     for ids in compact_requests.list_requests(store, compact_requests.ASK, session_id):
         taken = compact_requests.request_path(store, *ids, compact_requests.TAKEN)
         try:
@@ -116,7 +116,7 @@ def finish_request(store: str, outcome: dict[str, Any]) -> None:
     compact_requests.check_request_folders(store)
     session_id, request = str(outcome["session_id"]), str(outcome["request"])
     if outcome.get("state") not in END_STATES:
-        raise ValueError("no state of a request")
+        raise ValueError("not a state of a request")
     result = {
         "session_id": session_id,
         "request": request,
@@ -144,9 +144,9 @@ def _read_taken_request(path: str, ids: tuple[str, str]) -> tuple[str, str | Non
         return "", f"the request cannot be read: {error}"
     text, expires_at = asked.get("text"), asked.get("expires_at")
     if (asked.get("session_id"), asked.get("request")) != ids:
-        return "", "the request is another's"
+        return "", "the request belongs to another session"
     if not isinstance(text, str) or not isinstance(expires_at, int):
-        return "", "the request is none of ctxtop's"
+        return "", "the request was not made by ctxtop"
     if expires_at < compact_requests.now_ms():
         return "", "the request has expired"
     return text, compact_requests.instruction_problem(text)

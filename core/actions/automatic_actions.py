@@ -68,7 +68,7 @@ def _run_guarded(
     except OSError as error:
         return _file_failed(act, f"{error.filename or act.session.path}: {error.strerror or error}")
     except (StoreError, sqlite3.Error) as error:
-        return _failed(act, "store", str(error), "`ctxtop doctor` looks at the store")
+        return _failed(act, "store", str(error), "run `ctxtop doctor` to check the store")
 
 
 def _recover(act: AutomaticAction) -> ActionResult:
@@ -90,7 +90,7 @@ def _recover(act: AutomaticAction) -> ActionResult:
         resume = f"asked again ({how}); {resume}"
         run_note = _run_note(resumed.command, resumed.folder)
     return ActionResult(
-        outcome=f"mended by {chosen.step} in {receipt.new_session_id}{run_note}",
+        outcome=f"recovered with {chosen.step} in {receipt.new_session_id}{run_note}",
         notice=Problem(f"recovered {act.name} automatically", f"{chosen.step} in a fork", resume),
         receipt=receipt.receipt_id,
     )
@@ -151,12 +151,12 @@ def _compact_with_client(act: AutomaticAction) -> ActionResult:
         result = _ask_open(client) if act.situation.is_open else client.compact_closed()
     except NotCompactedError as error:
         fixes = {
-            session_access.CompactFailure.UNSAFE: "`ctxtop hooks install` lets it be asked",
+            session_access.CompactFailure.UNSAFE: "`ctxtop hooks install` makes it reachable",
             session_access.CompactFailure.UNTRUSTED: "nothing was started",
         }
         if error.failure in fixes:
             return _refused(act, Refusal(error.failure, str(error), fixes[error.failure]))
-        return _failed(act, error.failure, str(error), "it is tried again")
+        return _failed(act, error.failure, str(error), "ctxtop will retry")
     sizes = f"{result.pre_tokens} to {result.post_tokens} tokens"
     return ActionResult(
         outcome=f"the client compacted: {sizes}{_run_note(result.command, result.folder)}",
@@ -182,7 +182,7 @@ def _refused(act: AutomaticAction, refusal: Refusal) -> ActionResult:
 
 
 def _too_expensive(act: AutomaticAction, decision: AutomationDecision) -> ActionResult:
-    what_to_do = "it is done when the prompt cache is cold"
+    what_to_do = "it will be done when the prompt cache is cold"
     idle_ms = automation_rules.CACHE_LIFETIME_MS
     return _failed(act, decision.check, decision.why, what_to_do, idle_ms)
 
@@ -194,7 +194,7 @@ def _file_failed(act: AutomaticAction, why: str) -> ActionResult:
 def _failed(
     act: AutomaticAction, check: str, why: str, what_to_do: str, idle_ms: int | None = None
 ) -> ActionResult:
-    """Return a failure; with `idle_ms` it is tried again when nothing was written for so long."""
+    """Return a failure; with `idle_ms` ctxtop will retry when nothing was written for so long."""
     notice = Problem(act.name, f"not changed automatically: {why}", what_to_do)
     retry_at = 0 if idle_ms is None else (act.situation.last_written_at or 0) + idle_ms
     return ActionResult(outcome=f"{check}: {why}", notice=notice, check=check, retry_at=retry_at)

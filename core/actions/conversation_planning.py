@@ -67,7 +67,7 @@ def plan_conversation(
 _NOT_SMALLER: Final = Refusal(
     "nothing",
     "the summary and what the client announces again would be no smaller than what they replace",
-    "let the session grow, or name a smaller --budget",
+    "wait until the session has grown, or use a smaller --budget",
 )
 
 
@@ -192,7 +192,7 @@ def _model_options(
         summary_building.CHEAP_MODEL_ALIAS,
         summary_building.SESSION_MODEL_ALIAS,
     }:
-        raise NotPlannedError(f"--provider {name} needs --model NAME: no model of it is known")
+        raise NotPlannedError(f"--provider {name} needs --model NAME: it has no default model")
     return ModelSummaryOptions(
         provider=provider,
         session_id=access.session.session_id,

@@ -94,12 +94,12 @@ def _readable(context: PlanContext) -> Iterator[Path]:
 
 
 _FIXES: Final = {
-    errno.EACCES: "let your user write there and try again",
-    errno.EPERM: "let your user write there and try again",
+    errno.EACCES: "make it writable for your user and try again",
+    errno.EPERM: "make it writable for your user and try again",
     errno.EROFS: "make the file system writable and try again",
     errno.ENOSPC: "free some space and try again",
     errno.EDQUOT: "free some of your quota and try again",
-    errno.ENOENT: "look whether it was moved or removed",
+    errno.ENOENT: "check whether it was moved or deleted",
 }
 
 
@@ -155,9 +155,9 @@ def undo_receipt(
 def undo_obstacle(receipt: CompactionReceipt, state: Path) -> str | None:
     """Return why a receipt cannot be undone, if anything; its backup's content is not read."""
     if receipt.state is ReceiptState.UNDONE:
-        return "it is undone already"
+        return "it is already undone"
     if receipt.state is ReceiptState.OPEN:
-        return "it was interrupted: the next change of the session settles it"
+        return "it was interrupted: the next change of the session completes or reverts it"
     if not Path(receipt.target).is_file():
         return f"{receipt.target} is gone"
     backup = receipt_store.BackupStore(state).path(receipt.backup) if receipt.backup else None

@@ -89,7 +89,7 @@ def _require_plan(plan: CompactionPlan, mode: ApplyMode, target: CompactionTarge
         raise CompactionRefusedError(RefusalKind.UNSAFE, plan.refused)
     if not plan.operations:
         raise refusal_error(
-            RefusalKind.NOTHING, "empty", "the plan holds no operation", "choose a higher level"
+            RefusalKind.NOTHING, "empty", "the plan has no operations", "choose a higher level"
         )
     if plan.session_id != target.session_id:
         raise refusal_error(
@@ -210,7 +210,7 @@ def _back_up(plan: CompactionPlan, target: CompactionTarget) -> str:
 
 def _require_base(plan: CompactionPlan, sha256: str, size: int) -> None:
     if (sha256, size) != (plan.base_sha256, plan.base_bytes):
-        why = "the transcript is no longer what the plan was made for"
+        why = "the transcript has changed since the plan was made"
         raise refusal_error(RefusalKind.UNSAFE, "changed", why, PLAN_AGAIN)
 
 
@@ -231,7 +231,7 @@ def _write_verified(
         _require_verified(plan, target, temporary, _rewritten_lines(plan, target, transform))
         sha256, size = files.hash_file(temporary)
         if sha256 == plan.base_sha256:
-            raise _nothing_to_apply("the transcript is already what it makes of it")
+            raise _nothing_to_apply("the transcript already matches the plan")
     return temporary, WrittenVersion(sha256, size)
 
 
@@ -332,8 +332,8 @@ def _closed_receipt(receipt: CompactionReceipt) -> CompactionReceipt:
         raise refusal_error(
             RefusalKind.UNVERIFIED,
             "final",
-            f"{receipt.target} was changed as soon as it was written",
-            f"look at it; the copy of what it was is {receipt.backup}",
+            f"{receipt.target} was changed right after it was written",
+            f"check it; its previous content is in {receipt.backup}",
         )
     return replace(receipt, now=version, pending=None)
 

@@ -90,12 +90,12 @@ STALE_MS: Final = 24 * 3_600_000  # a session that nobody resumes for so long is
 
 def check_idle(state: AutomationInput) -> AutomationDecision:
     if state.is_run_active:
-        return _deny("running", "a run is under way")
+        return _deny("running", "a run is in progress")
     idle_status = SessionStatus.IDLE if state.is_open else SessionStatus.ENDED
     if state.status is not idle_status:
         return _deny("status", f"it is not {idle_status}: it is {state.status}")
     if state.idle_ms < IDLE_MS:
-        return _deny("idle", f"it was written less than {IDLE_MS // 1000} s ago")
+        return _deny("idle", f"it was written to less than {IDLE_MS // 1000} s ago")
     if state.idle_ms >= STALE_MS:
         return _deny("stale", f"it has been inactive for {STALE_MS // 3_600_000} hours")
     return _allow("idle", f"idle for {state.idle_ms // 1000} s")
@@ -117,13 +117,13 @@ def decide_recovery(
         return _deny("recovery.auto", "recovery.auto is not true")
     written = state.last_written_at
     if done_at is not None and written is not None and done_at >= written:
-        return _deny("mended", "it was tried since")
+        return _deny("mended", "it has been tried since")
     if state.is_open:
-        return _deny("open", "somebody has it open")
+        return _deny("open", "a client has it open")
     is_too_long = state.status is SessionStatus.TOO_LONG
     ended = msgspec.structs.replace(state, status=SessionStatus.ENDED) if is_too_long else state
     checks = (check_idle(ended), _check_pace(policy, state))
-    return _first_denial((_allow("open", "nobody has it open"), *checks))
+    return _first_denial((_allow("open", "no client has it open"), *checks))
 
 
 def automatic_target(policy: Policy, context: Context) -> int:
@@ -150,12 +150,12 @@ def check_break_even(requests: float | None, state: AutomationInput) -> Automati
     if ratio is not None and ratio >= URGENT_SHARE:
         return _allow("price", "it is urgent")
     if requests is None:
-        return _deny("price", "it would pay never")
+        return _deny("price", "it would never break even")
     if state.idle_ms >= CACHE_LIFETIME_MS:
         return _allow("price", "the prompt cache is cold")
     if requests > MAX_BREAK_EVEN_REQUESTS:
-        return _deny("price", f"it would pay only after {requests:.0f} requests")
-    return _allow("price", f"it pays after {requests:.0f} requests")
+        return _deny("price", f"it would break even only after {requests:.0f} requests")
+    return _allow("price", f"it breaks even after {requests:.0f} requests")
 
 
 OUTPUT_PRICE: Final = 5.0  # of a token, in tokens of uncached input (compaction.md 1.6)
@@ -197,13 +197,13 @@ def _check_fill(policy: Policy, context: Context) -> AutomationDecision:
         return _deny("small", f"{context.tokens:,} tokens are fewer than {least:,}")
     thresholds = _compacting_thresholds(policy, context)
     if not thresholds:
-        return _deny("threshold", "no threshold of the policy asks for it")
+        return _deny("threshold", "no threshold triggers it")
     if not any(each.is_reached(context.ratio) for each in thresholds):
         lowest = min(each.at for each in thresholds)
         return _deny("threshold", f"{context.ratio:.0%} of its window is below {lowest:.0%}")
     window = context.window
     if window.source is ClaimSource.ASSUMED or policy.effective_window(window) is None:
-        return _deny("window", "its window is not known")
+        return _deny("window", "its window is unknown")
     return _allow("threshold", f"{context.ratio:.0%} of its window is in use")
 
 
@@ -259,7 +259,7 @@ def _check_pace(policy: Policy, state: AutomationInput) -> AutomationDecision:
         minutes = -(-(until - state.now_ms) // 60_000)
         why = f"{MAX_BURST_RUNS} runs in {BURST_WINDOW_MS // 60_000} minutes"
         return _deny("breaker", f"{why}: paused for {minutes} minutes more")
-    return _allow("cooldown", "the last run is long ago")
+    return _allow("cooldown", "the last run was long ago")
 
 
 def _first_denial(decisions: Sequence[AutomationDecision]) -> AutomationDecision:

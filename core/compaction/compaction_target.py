@@ -21,7 +21,7 @@ from ..transcript.visible_messages import is_call, is_result, visible_entries
 from .plan import Refusal, RefusalKind, refusal_error, refuse_if_any
 from .rewritten_lines import AGENTS_FOLDER
 
-END_OR_FORK: Final = "end it and wait, or leave --in-place out: a fork does not change it"
+END_OR_FORK: Final = "close it and wait, or omit --in-place: a fork leaves it unchanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def session_lock(target: CompactionTarget, session_id: str) -> Iterator[None]:
             yield
     except files.LockHeldError:
         raise refusal_error(
-            RefusalKind.LIVE, "locked", "another ctxtop changes this session", "wait for it"
+            RefusalKind.LIVE, "locked", "another ctxtop is changing this session", "wait for it"
         ) from None
 
 
@@ -115,7 +115,7 @@ def _activity_refusals(
     ]
     if open_calls:
         why = f"its call of {open_calls[-1].name} has no result yet"
-        yield Refusal("open-call", why, "resume it and let the call end, or make a fork")
+        yield Refusal("open-call", why, "resume it and let the call finish, or make a fork")
     for agent in (path.with_suffix("") / AGENTS_FOLDER).glob("agent-*.jsonl"):
         age = time.time() - agent.lstat().st_mtime
         if age < min_age:
@@ -125,13 +125,13 @@ def _activity_refusals(
 def _file_refusals(path: Path) -> Iterator[Refusal]:
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):
-        yield Refusal("file", f"{path} is no regular file", "make a fork")
+        yield Refusal("file", f"{path} is not a regular file", "make a fork")
     elif status.st_uid != os.geteuid():
-        yield Refusal("file", f"{path} belongs to another user", "let them do it")
+        yield Refusal("file", f"{path} belongs to another user", "only they can change it")
     elif not status.st_mode & stat.S_IWUSR:
         yield Refusal("file", f"{path} is read-only", "chmod u+w it, or make a fork")
     elif status.st_nlink > 1:
-        yield Refusal("file", f"{path} has another name too (a hard link)", "make a fork")
+        yield Refusal("file", f"{path} has a second name (a hard link)", "make a fork")
 
 
 class WriteLease:
@@ -181,7 +181,7 @@ def _take_lease(descriptor: int, path: Path) -> bool:
     except OSError as error:
         if error.errno == errno.EAGAIN:
             raise refusal_error(
-                RefusalKind.LIVE, "held", f"a process has {path} open to write",
+                RefusalKind.LIVE, "held", f"a process has {path} open for writing",
                 "end that process, or make a fork",
             ) from error  # fmt: skip
         if error.errno in _UNSUPPORTED_ERRORS:
@@ -214,7 +214,7 @@ def atomic_replace(new: Path, target: Path, seen: os.stat_result, wait_times: Wa
                 restore_replaced(old, target, size, wait_times)
                 raise refusal_error(
                     RefusalKind.LIVE, "late-write", "a client wrote to the transcript meanwhile",
-                    "end that client; everything is as it was, and nothing it wrote is lost",
+                    "close that client; nothing was changed, and nothing it wrote is lost",
                 )  # fmt: skip
             files.remove_if_present(old)
 

@@ -331,18 +331,18 @@ def check_options(options: PlanOptions) -> str | None:
     """Return which options conflict and how to fix it; None if they fit together."""
     whole = options.whole_strategy
     if whole and len(options.strategies) > 1:
-        return f"--strategy {whole} stands alone: leave the others out"
+        return f"--strategy {whole} cannot be combined with others: omit them"
     if options.level is not None and options.level >= Severity.SUMMARY:
         return (
-            f"level {options.level} is asked for by name: --strategy summarise (7),"
+            f"level {options.level} needs a name: --strategy summarise (7),"
             " --strategy cut, revert or rollover (8)"
         )
     if whole and (options.level is not None or options.target is not None):
-        return f"--strategy {whole} has no --level and no --target: leave them out"
+        return f"--strategy {whole} takes no --level and no --target: omit them"
     if whole == ROLLOVER and options.in_place:
-        return "--strategy rollover starts a new session: leave --in-place out"
+        return "--strategy rollover starts a new session: omit --in-place"
     if whole == CUT and not options.keep_turns:
-        return "--strategy cut needs --keep-turns N, the newest turns that stay"
+        return "--strategy cut needs --keep-turns N, the number of newest turns to keep"
     for option, value, users in (
         ("--keep-turns", options.keep_turns, (CUT,)),
         ("--to", options.to, (REVERT,)),
@@ -354,7 +354,7 @@ def check_options(options: PlanOptions) -> str | None:
         if value is not None and whole not in users:
             return f"{option} goes with --strategy {' or '.join(users)}"
     if whole in {CUT, REVERT, ROLLOVER} and options.keep is not None:
-        return f"--strategy {whole} has no --keep: leave it out"
+        return f"--strategy {whole} takes no --keep: omit it"
     if options.model is not None and options.provider in {None, "none"}:
         return "--model needs --provider: no model is asked without one"
     return None

@@ -42,7 +42,7 @@ class BlobStore:
         name = digest.hexdigest()
         with files.removed_on_error(temporary):
             if _hash_of_blob(temporary) != name:
-                raise BlobError(0, "the copy does not hold what was copied", str(temporary))
+                raise BlobError(0, "the backup does not match the original", str(temporary))
             temporary.replace(self.path(name))
         files.sync_folder(self.folder)
         return name
@@ -60,7 +60,7 @@ class BlobStore:
     def open_blocks(self, name: str) -> Iterator[Iterator[bytes]]:
         """Read a blob's content after checking its hash. Raises BlobError."""
         if not self.is_intact(name):
-            raise BlobError(0, "the copy is gone or damaged", str(self.path(name)))
+            raise BlobError(0, "the backup is gone or damaged", str(self.path(name)))
         with files.open_regular_file(self.path(name)) as file:
             yield _decompressed(files.read_blocks(file))
 
@@ -99,7 +99,7 @@ def _decompressed(blocks: Iterable[bytes]) -> Iterator[bytes]:
         for block in blocks:
             yield unpacker.decompress(block)
     except zlib.error as error:
-        raise BlobError(0, f"the copy is damaged: {error}") from error
+        raise BlobError(0, f"the backup is damaged: {error}") from error
     yield unpacker.flush()
 
 

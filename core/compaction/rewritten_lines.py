@@ -83,9 +83,9 @@ def appended_line(edit: AppendLine) -> bytes:
         line = edit.text.encode()
         is_valid = isinstance(json.loads(line), dict) and b"\n" not in line
     except ValueError as error:
-        raise EditMismatchError(f"the line to add is no JSON: {error}") from error
+        raise EditMismatchError(f"the line to add is not JSON: {error}") from error
     if not is_valid:
-        raise EditMismatchError("the line to add is no JSON object on one line")
+        raise EditMismatchError("the line to add is not a JSON object on one line")
     return line + b"\n"
 
 
@@ -106,7 +106,7 @@ def _rewrite_line(
     body = line.removesuffix(b"\n")
     digest = hashlib.sha256(body).hexdigest()
     if any(edit.sha256 != digest for edit in edits):
-        raise EditMismatchError(f"line {edits[0].line} is another one than the plan was made for")
+        raise EditMismatchError(f"line {edits[0].line} is not the line that the plan was made for")
     replacements = tuple(edit for edit in edits if isinstance(edit, ReplaceValue))
     if len(replacements) < len(edits):
         return RewrittenLine(before, None)
@@ -122,7 +122,7 @@ def apply_replacements(body: bytes, edits: Sequence[ReplaceValue]) -> bytes:
         raise EditMismatchError(f"line {edits[0].line}: {error}") from error
     ordered = sorted((span.start, span.end) for span, _ in spans)
     if any(end > start for (_, end), (start, _) in pairwise(ordered)):
-        raise EditMismatchError(f"line {edits[0].line}: two edits are in each other's way")
+        raise EditMismatchError(f"line {edits[0].line}: two edits overlap")
     return replace_spans(body, [(span, _new_value(edit)) for span, edit in spans])
 
 
@@ -131,9 +131,9 @@ def _new_value(edit: ReplaceValue) -> bytes:
         json.loads(edit.value)
         value = edit.value.encode()
     except ValueError as error:
-        raise EditMismatchError(f"line {edit.line}: the new value is no JSON: {error}") from error
+        raise EditMismatchError(f"line {edit.line}: the new value is not JSON: {error}") from error
     if b"\n" in value:
-        raise EditMismatchError(f"line {edit.line}: the new value holds a line end")
+        raise EditMismatchError(f"line {edit.line}: the new value contains a line break")
     return value
 
 
@@ -231,7 +231,7 @@ def copy_session_files(transcript: Path, fork_id: str, session_id: str) -> None:
     """Copy a session's agents and large results to its fork's folder.
 
     The copies are the fork's own: an agent that continues there writes into its own file. Links
-    and whatever is no regular file are left out. Raises OSError.
+    and whatever is not a regular file are left out. Raises OSError.
     """
     source, target = transcript.with_suffix(""), transcript.with_name(fork_id)
     folders = [source / name for name in (AGENTS_FOLDER, RESULTS_FOLDER)]

@@ -79,7 +79,7 @@ MIN_SAVED_OF_WINDOW: Final = 0.05
 that others ask for (opencode) refused every fourth session near its trigger."""
 
 MIN_SAVED_OF_CONTEXT: Final = 0.1  # for one that fills little of its window (compaction.md 7.5)
-LET_SESSION_GROW: Final = "let the session grow"  # if nothing frees enough
+LET_SESSION_GROW: Final = "wait until the session has grown"  # if nothing frees enough
 
 
 class OperationSelection(msgspec.Struct, frozen=True):
@@ -222,7 +222,7 @@ def _put_first(first: list[Operation], others: list[Operation]) -> list[Operatio
 
 _BOUND_THINKING: Final = Refusal(
     "thinking",
-    "the model's newest thoughts hold only behind an unchanged conversation, and they must stay",
+    "the model's latest thinking is valid only after an unchanged conversation, and must stay",
     "let the session finish its turn first, or make only the file smaller: --level 0",
 )
 
@@ -312,7 +312,7 @@ class PlanDraft:
             yield Refusal(
                 "target",
                 f"the context has {view.tokens:,} tokens, and {target:,} were to be reached",
-                "name a smaller --target, or a --level to take all that it allows",
+                "use a smaller --target, or a --level to apply all that it allows",
             )
             return
         saved = sum(each.tokens_saved for each in operations)

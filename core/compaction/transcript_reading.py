@@ -305,7 +305,7 @@ def add_lowered_usage(
         line=answer[-1].line,
         kind="usage",
         what=f"the newest answer's usage: {recorded:,} → {left:,} tokens",
-        why="the client goes by it when it resumes: too high, and it compacts at once",
+        why="the client uses it when it resumes: if it is too high, it compacts at once",
         tokens_saved=0,
         bytes_saved=count_saved_bytes(view, edits),
         edits=tuple(edits),

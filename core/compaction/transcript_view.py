@@ -204,7 +204,7 @@ def check_line_size(scan: TranscriptScan) -> Refusal | None:
         "line-size",
         f"a line of it has {scan.longest_line_bytes / _MB:,.0f} MB, and none of more than"
         f" {MAX_LINE_BYTES / _MB:,.0f} MB is read",
-        "look into the file: no client writes such a line",
+        "check the file: no client writes such a line",
     )
 
 

@@ -48,7 +48,7 @@ def undo(
         recover_interrupted(session.state_folder, receipt.session_id, session.transcript)
         receipt = next(iter(receipts.find_by_prefix(receipt.receipt_id)), None)
         if receipt is None or receipt.now is None:
-            raise _nothing_to_undo("receipt", "nothing came about of it", "there is no need")
+            raise _nothing_to_undo("receipt", "it changed nothing", "there is no need")
         chosen = _operations_to_undo(receipt, operations)
         written = _undo_operations(receipt, chosen, session)
         return UndoResult(receipt.receipt_id, chosen, written.sha256)
@@ -64,7 +64,7 @@ def find_undo_obstacle(
     try:
         chosen = _operations_to_undo(receipt, None)
         if receipt.now is None or receipt.pending is not None:
-            raise _nothing_to_undo("open", "a process ended in the middle of it", "undo it")
+            raise _nothing_to_undo("open", "a process ended in the middle of the change", "undo it")
         if not Path(receipt.target).exists():
             raise _target_gone(receipt)
         own = _own_version(receipt, state_folder)
@@ -89,7 +89,7 @@ def _operations_to_undo(
         raise _nothing_to_undo("op", why, f"choose 1 to {len(every)}")
     chosen = tuple(sorted(wanted.difference(_undone(receipt))))
     if not chosen:
-        raise _nothing_to_undo("undone", "it is undone already", "there is no need")
+        raise _nothing_to_undo("undone", "it is already undone", "there is no need")
     return chosen
 
 
@@ -192,7 +192,7 @@ def _require_base(receipt: CompactionReceipt, chosen: tuple[int, ...], sha256: s
     whole = len(undone) == len(receipt.plan.operations) and receipt.mode is not ApplyMode.FORK
     if whole and sha256 != receipt.plan.base_sha256:
         raise refusal_error(
-            RefusalKind.UNVERIFIED, "V21", "it would not be what it was",
+            RefusalKind.UNVERIFIED, "V21", "the result would not match the original",
             "the file is as it is; put the receipt's copy in its place by hand, and report it",
         )  # fmt: skip
 
@@ -220,8 +220,8 @@ def _base_lines(receipt: CompactionReceipt, state_folder: Path) -> Iterator[Iter
         raise refusal_error(
             RefusalKind.UNSAFE,
             "backup",
-            "the copy of what it was is gone or damaged",
-            f"put it back: {backups.path(receipt.backup or plan.base_sha256)}",
+            "the backup is gone or damaged",
+            f"restore it: {backups.path(receipt.backup or plan.base_sha256)}",
         )
     with files.open_regular_file(transcript) as file:
         yield files.read_lines(file, plan.base_bytes)
@@ -251,7 +251,7 @@ def lines_with_old_values(
                     missing.discard((uuid, value.pointer))
             yield line
     if missing:
-        raise _undo_later_first(f"{len(missing)} values are not what was put there")
+        raise _undo_later_first(f"{len(missing)} values were changed since")
 
 
 def _replaced_values(
@@ -312,7 +312,7 @@ def append_later_lines(
 
 
 def _undo_later_first(why: str) -> CompactionRefusedError:
-    what_to_do = "something changed it since: undo the later receipts first"
+    what_to_do = "it was changed since: undo the later receipts first"
     return refusal_error(RefusalKind.UNSAFE, "changed", why, what_to_do)
 
 

@@ -38,7 +38,7 @@ def check_identity(before: JsonObject, after: JsonObject, _level: Severity) -> s
         if old.get(name) != new.get(name):
             return f"message.{name} changed"
     if [*_call_identities(before)] != [*_call_identities(after)]:
-        return "a call or a result is another one"
+        return "a call or a result was replaced"
     return None
 
 
@@ -55,7 +55,7 @@ def check_types(before: JsonObject, after: JsonObject, _level: Severity) -> str 
     inputs = {block.get("id"): block.get("input") for block in _blocks(before)}
     for block in _blocks(after):
         if block.get("type") == "tool_use" and not isinstance(block.get("input"), dict):
-            return "a call's input is no object"
+            return "a call's input is not an object"
     for block in _blocks(after):
         old_input, new_input = inputs.get(block.get("id")), block.get("input")
         if isinstance(old_input, dict) and isinstance(new_input, dict):
@@ -93,7 +93,7 @@ def check_prompt(before: JsonObject, after: JsonObject, level: Severity) -> str 
         was != now and _is_not_blank(was) for was, now in zip(old, new, strict=True)
     ):
         return None
-    return "a person's words changed"
+    return "text written by a person changed"
 
 
 def _is_not_blank(text: object) -> bool:
@@ -103,7 +103,7 @@ def _is_not_blank(text: object) -> bool:
 def check_characters(before: JsonObject, after: JsonObject, _level: Severity) -> str | None:
     """V18: no half of a character is left."""
     if _has_surrogate(after) and not _has_surrogate(before):
-        return "a text was cut inside of a character"
+        return "a text was cut inside a character"
     return None
 
 
@@ -219,7 +219,7 @@ def verify_lines(
                 continue
             written = file.read(len(line.after))
             if written != line.after:
-                yield _failed_check("V3", "a line does not stand in the file as it should")
+                yield _failed_check("V3", "a line is not in the file as planned")
                 return
             size += len(written)
             if line.before is None or line.replacements:
@@ -233,7 +233,7 @@ def verify_lines(
             if state and state_lines.get(state[1]) == written:
                 del state_lines[state[1]]
         if file.read(1):
-            yield _failed_check("V2", "the file has more lines than it should")
+            yield _failed_check("V2", "the file has more lines than planned")
     if state_lines and level is not Severity.CUT:
         kind = next(iter(state_lines)).decode()
         yield _failed_check("V12", f"the last line of {kind} is gone or changed")
@@ -257,17 +257,17 @@ def _verify_edit(line: RewrittenLine, level: Severity) -> Iterator[Refusal]:
     try:
         old, new = json.loads(line.before or b""), json.loads(line.after or b"")
     except (ValueError, RecursionError) as error:
-        yield _failed_check("V1", f"line {number} is no JSON: {error}")
+        yield _failed_check("V1", f"line {number} is not JSON: {error}")
         return
     if not (isinstance(old, dict) and isinstance(new, dict)):
-        yield _failed_check("V1", f"line {number} is no JSON object")
+        yield _failed_check("V1", f"line {number} is not a JSON object")
         return
     for code, check in LINE_CHECKS:
         failure = check(old, new, level)
         if failure:
             yield _failed_check(code, f"line {number}: {failure}")
     if undo_line_edits(line) != line.before:
-        yield _failed_check("V21", f"line {number} cannot be taken back byte for byte")
+        yield _failed_check("V21", f"line {number} cannot be undone byte for byte")
     if repeat_line_edits(line) != line.after:
         yield _failed_check("V22", f"line {number} would change once more")
 
@@ -275,7 +275,7 @@ def _verify_edit(line: RewrittenLine, level: Severity) -> Iterator[Refusal]:
 def _verify_sidecars(paths: Iterable[bytes]) -> Iterator[Refusal]:
     for path in map(os.fsdecode, sorted(paths)):
         if not Path(path).is_file():
-            yield _failed_check("V20", f"{path!r} would be named, which is not there")
+            yield _failed_check("V20", f"{path!r} would be referenced but does not exist")
 
 
 def sidecar_paths(line: bytes | None) -> set[bytes]:
@@ -314,4 +314,4 @@ def repeat_line_edits(line: RewrittenLine) -> bytes:
 
 
 def _failed_check(code: str, why: str) -> Refusal:
-    return Refusal(code, why, "the file is as it was; leave this operation out, or report it")
+    return Refusal(code, why, "nothing was changed; leave this operation out, or report it")

@@ -54,7 +54,7 @@ def check_graph(compared: TranscriptComparison) -> str | None:
 def check_server_pairs(compared: TranscriptComparison) -> str | None:
     """V8: a call of the API's own stays in one message with its result, if it was."""
     new = _split_pairs(compared.after) - _split_pairs(compared.before)
-    return f"call {min(new)} of the API's own has lost its result or its answer" if new else None
+    return f"call {min(new)} of a server tool has lost its result or its answer" if new else None
 
 
 def _roots(entries: Sequence[Entry]) -> Counter[str | None]:
@@ -91,7 +91,7 @@ _GRAPH_DEFECTS: Final = (
     ("root", _roots),
     ("orphan", _orphans),
     ("duplicate uuid", _duplicates),
-    ("line in a circle", _lines_in_circles),
+    ("line in a circular chain", _lines_in_circles),
 )
 
 
@@ -120,7 +120,7 @@ def check_visible_lines(compared: TranscriptComparison) -> str | None:
         known = was_sent | compared.added_uuids
         unknown = [each for each in compared.visible_after if each.uuid not in known]
         if unknown:
-            return f"line {unknown[0].line} would be sent, which was not"
+            return f"line {unknown[0].line} would be sent but was not before"
         # What our boundary keeps, and the client would leave out all the same.
         last = conversation.last_boundary(compared.after)
         kept = set(last.boundary.kept_uuids) if last and last.boundary else set[str]()
@@ -145,7 +145,7 @@ def check_visible_lines(compared: TranscriptComparison) -> str | None:
     gone = len(expected_uuids.difference(sent))
     if gone:
         return f"{gone} lines that are not in the plan would no longer be sent"
-    return "lines would be sent in another order, or others than before"
+    return "other lines would be sent, or in another order"
 
 
 def check_call_pairs(compared: TranscriptComparison) -> str | None:
@@ -192,7 +192,7 @@ def check_leaf(compared: TranscriptComparison) -> str | None:
 def check_prompts(compared: TranscriptComparison) -> str | None:
     """V14: no word of a person's is left out, unless the plan's level includes prose."""
     line = _first_lost(compared, Severity.PROSE, PartKind.PROMPT)
-    return f"line {line}: a person's words would no longer be sent" if line else None
+    return f"line {line}: text written by a person would no longer be sent" if line else None
 
 
 def check_protected(compared: TranscriptComparison) -> str | None:

@@ -83,7 +83,7 @@ def decode_utf8(data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8")
-        raise JsonTextError("a byte that is no UTF-8", before, len(before)) from error
+        raise JsonTextError("a byte that is not UTF-8", before, len(before)) from error
 
 
 class _Scanner:
@@ -98,7 +98,7 @@ class _Scanner:
         root = self._node()
         self._skip()
         if self._place < len(self._text):
-            raise self._error("more behind the end of the value")
+            raise self._error("more text after the value")
         return JsonDocument(self._text, root, self._is_plain)
 
     def _node(self) -> JsonNode:
@@ -164,7 +164,9 @@ class _Scanner:
     def _string(self) -> tuple[int, str]:
         found = _STRING.match(self._text, self._place)
         if not found:
-            raise self._error("a text that does not end, or has a sign that JSON has not")
+            raise self._error(
+                "a string without an end, or with a character that JSON does not allow"
+            )
         self._place = found.end()
         return self._place, json.loads(found[0])
 

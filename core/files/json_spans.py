@@ -43,7 +43,7 @@ def find_span(line: bytes, pointer: str) -> JsonSpan:
     """
     found, _ = _walk(line, _skip_space(line, 0), _tokens(pointer))
     if found is None:
-        raise JsonPointerError(f"{pointer!r} leads nowhere in this line")
+        raise JsonPointerError(f"{pointer!r} does not exist in this line")
     return found
 
 
@@ -71,7 +71,7 @@ def member_spans(line: bytes) -> dict[str, JsonSpan]:
     """Return the value spans of an object's members by name. Raises JsonPointerError."""
     start = _skip_space(line, 0)
     if line[start : start + 1] != b"{":
-        raise JsonPointerError("the line is no JSON object")
+        raise JsonPointerError("the line is not a JSON object")
     return {name: JsonSpan(value, end) for name, value, end in _members(line, start)}
 
 
@@ -84,7 +84,7 @@ def _tokens(pointer: str) -> list[str]:
     if not pointer:
         return []
     if not pointer.startswith("/"):
-        raise JsonPointerError(f"{pointer!r} is no JSON pointer: it begins with no slash")
+        raise JsonPointerError(f"{pointer!r} is not a JSON pointer: it must begin with a slash")
     return [each.replace("~1", "/").replace("~0", "~") for each in pointer[1:].split("/")]
 
 
@@ -210,7 +210,7 @@ def _name(text: bytes) -> str:
     try:
         name: str = json.loads(text)
     except ValueError as error:
-        raise JsonPointerError(f"{text[:40]!r} is no name") from error
+        raise JsonPointerError(f"{text[:40]!r} is not a name") from error
     return name
 
 

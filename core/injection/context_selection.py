@@ -266,7 +266,7 @@ def _pick_fallback(start: StartingAgent, results: Iterable[EarlierResult]) -> It
     for each in results:
         same = each.agent_type == start.agent_type
         text = each.text if same else _brief_outcome(each.text)
-        yield _Pick(each, "nothing is closer: among the newest here", text)
+        yield _Pick(each, "no closer match: among the newest here", text)
 
 
 _Picker = Callable[[StartingAgent, Iterable[EarlierResult]], Iterator[_Pick]]
@@ -381,7 +381,7 @@ class _Selection:
             result, text = pick.result, " ".join(pick.text.split())
             if text in self._agent_of_text:
                 self._taken.add(result.key)
-                self.exclude(result, f"says the same as {self._agent_of_text[text]}")
+                self.exclude(result, f"has the same text as {self._agent_of_text[text]}")
             elif count == limit:
                 self.exclude(result, f"older than the newest {limit} of {stage}")
             else:
@@ -451,4 +451,4 @@ class _Selection:
             return "not finished"
         if result.outcome is RunOutcome.FAILED:
             return "failed or was stopped"
-        return None if result.text.strip() else "said nothing"
+        return None if result.text.strip() else "empty result"

@@ -41,18 +41,18 @@ class ClaimSource(StrEnum):
 
     POLICY = "policy", "your policy sets it (limit.override)", _CERTAIN
     PLUGIN = "plugin", "the client itself measured it (plugin)", _CERTAIN
-    STATUS_LINE = "status_line", "the client's status line said so", _CERTAIN
+    STATUS_LINE = "status_line", "reported by the client's status line", _CERTAIN
     ENVIRONMENT = "environment", "an environment variable of the client sets it", _CERTAIN
     COMMAND_LINE = "command_line", "the client's command line sets it (--autocompact)", _CERTAIN
     SETTINGS = "settings", "a settings file sets it", _CERTAIN
     DEFINITION = "definition", "the agent's definition sets it", _CERTAIN
     SESSION_USAGE = "session_usage", "this session used more than 200,000", _SEEN
     SESSION_COMPACTION = "session_compaction", "this session was compacted there", _SEEN
-    CONTEXT_REPORT = "context_report", "/context said so in this session", _SEEN
+    CONTEXT_REPORT = "context_report", "reported by /context in this session", _SEEN
     API_ERROR = "api_error", "the API refused a prompt above it", _SEEN
     OTHER_SESSIONS = "other_sessions", "other sessions of this model and version show it", _LIKELY
-    TABLE = "model_table", "known of this model and client version", _LIKELY
-    ASSUMED = "assumed", "assumed: the model is not known", _ASSUMED
+    TABLE = "model_table", "known for this model and client version", _LIKELY
+    ASSUMED = "assumed", "assumed: the model is unknown", _ASSUMED
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -320,7 +320,7 @@ MIN_TRIGGER_SHARE: Final = 0.5  # of the window: boundaries below followed a ref
 _NOT_ARMED_REASONS: Final = {
     ClaimSource.TABLE: "not armed: this model is compacted only when the API refuses a prompt",
     ClaimSource.SESSION_COMPACTION: (
-        "not armed: this session was compacted only at its window's end"
+        "not armed: this session was compacted only at the end of its window"
     ),
     ClaimSource.CONTEXT_REPORT: "not armed: /context drew no buffer for it",
     ClaimSource.SETTINGS: "switched off by a settings file",

@@ -119,7 +119,7 @@ def key_permission(name: str) -> KeyPermission:
 def trust_effect(name: str) -> str:
     """Return what a key does once its file is trusted."""
     if key_permission(name) is KeyPermission.ANYONE:
-        return "counts also for hooks and where ctxtop acts by itself"
+        return "also applies to hooks and automatic actions"
     return TRUST_EFFECTS.get(name.partition(".")[0], "changes what ctxtop does")
 
 
@@ -364,5 +364,5 @@ def _checked_type(
     name: str, value: object, kind: type[ExpectedT] | tuple[type[ExpectedT], ...]
 ) -> ExpectedT:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise TypeError(f"{name} is of another kind")
+        raise TypeError(f"{name} has another type")
     return value

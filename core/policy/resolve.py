@@ -113,7 +113,7 @@ def _make_notice(raw: RawValue, error: Exception) -> PolicyNotice:
     if isinstance(error, InvalidValueError):
         text = str(raw.value)
         short = text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"
-        what, fix = f"{short!r} is not taken", f"give {error}; until then the next layer holds"
+        what, fix = f"{short!r} is not valid", f"use {error}; until then the next origin applies"
     else:
         near = get_close_matches(raw.key, KEYS, 1)
         what = "no such key"

@@ -86,7 +86,7 @@ def check_plugin(plugin: MemoryPluginRecord) -> PluginCompatibility:
         fit = PluginFit.BROKEN
         reason = (
             "old skill, new triage: the skill does not know <triage_data_file>, so every save"
-            " fails in silence; update SKILL.md, or take memory_triage.py back"
+            " fails silently; update SKILL.md, or revert memory_triage.py"
         )
     else:
         skill = "new" if plugin.skill_takes_file else "old"
@@ -114,8 +114,8 @@ class BlindSpot(StrEnum):
 
 BLIND_SPOT_TEXTS = {
     BlindSpot.EMPTY_PENDING: "the plugin reports nothing: it counts an empty list of categories",
-    BlindSpot.ANY_RESULT: "the plugin says nothing this once: a result file that is not this"
-    " save's hides it",
+    BlindSpot.ANY_RESULT: "the plugin reports nothing this time: the result file of another save"
+    " hides it",
     BlindSpot.ALL_IS_ONE: 'the plugin says 1 category: it counts ["all"] as one of them',
 }
 

@@ -160,7 +160,7 @@ def _checked(file: SaveFileRecord) -> SaveFileRecord:
         return file
     if (content.at, content.categories, content.titles, content.errors) != (None,) * 4:
         return file
-    return msgspec.structs.replace(file, problem="says nothing of a save")
+    return msgspec.structs.replace(file, problem="does not mention a save")
 
 
 def _newest_first(file: SaveFileRecord) -> tuple[int, int, str]:
@@ -249,7 +249,7 @@ _SAVING_WORD, _SAVED_WORD, _FAILED_WORD, _PENDING_WORD = "saving", "saved", "fai
 _SENTINEL_SAVING: Final = "the sentinel says saving"
 _SENTINEL_SAVED: Final = "the sentinel says saved"
 _SENTINEL_FAILED: Final = "the sentinel says failed, and nothing says which categories"
-_AT_WORK: Final = "its session is at work on it"
+_AT_WORK: Final = "its session is working on it"
 
 
 def find_save_status(
@@ -297,7 +297,7 @@ def _new_save_running(
     end = at + limits.sentinel_ttl_s * MS_PER_SECOND
     if content_of(handled).state != _SAVING_WORD or now_ms > end:
         return None
-    reason = "a new save is at work; what an earlier one left is still pending"
+    reason = "a new save is running; what an earlier one left is still pending"
     waiting = expand_categories(content_of(pending).categories or ())
     return SaveStatus(SaveState.SAVING, reason, handled, at, waiting, next_change_ms=end + 1)
 
@@ -370,7 +370,7 @@ def _after_triage(
     elif last > began and signs.last_sign_ms == last:
         state, reason = SaveState.SAVING, _AT_WORK
     elif began > now_ms:
-        reason = "its time lies in the future"
+        reason = "its time is in the future"
     change = max(orphaned_at, began) + 1
     return SaveStatus(state, reason, file, written_ms(file), wanted, next_change_ms=change)
 
@@ -407,7 +407,7 @@ def _without_triage(
     if now_ms <= expires:
         reason = "the sentinel says that the triage ran"
         return SaveStatus(SaveState.TRIAGED, reason, handled, at, next_change_ms=change)
-    return SaveStatus(SaveState.NONE, "an old sentinel alone", handled, at)
+    return SaveStatus(SaveState.NONE, "only an old sentinel", handled, at)
 
 
 def _without_files(now_ms: int, limits: SaveLimits, signs: TranscriptSigns) -> SaveStatus:

@@ -324,12 +324,15 @@ def _earlier_asides(path: Path) -> list[tuple[str, int]]:
 
 _ERROR_MEANINGS: Final = {
     sqlite3.SQLITE_FULL: ("the disk is full", "free some space, nothing is lost"),
-    sqlite3.SQLITE_BUSY: ("another program holds it", "close that program or use another --db"),
+    sqlite3.SQLITE_BUSY: (
+        "another program has it locked",
+        "close that program or use another --db",
+    ),
     sqlite3.SQLITE_READONLY: ("it cannot be written", "choose another place with --db"),
     sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check its folder or choose another --db"),
-    sqlite3.SQLITE_IOERR: ("the disk does not answer", "check it or choose another --db"),
-    sqlite3.SQLITE_CORRUPT: ("it is damaged", "the next start makes it again"),
-    sqlite3.SQLITE_NOTADB: ("it is not a store", "the next start makes it again"),
+    sqlite3.SQLITE_IOERR: ("the disk does not respond", "check it or choose another --db"),
+    sqlite3.SQLITE_CORRUPT: ("it is damaged", "the next start rebuilds it"),
+    sqlite3.SQLITE_NOTADB: ("it is not a store", "the next start rebuilds it"),
 }
 
 _FILE_SYSTEM_CODES: Final = {

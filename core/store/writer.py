@@ -95,7 +95,7 @@ class Writer:
     def rebuild(self) -> str:
         """Move a damaged store aside, make a new one, and describe that in one sentence."""
         self.connection.close()
-        how = "made again by another ctxtop"
+        how = "rebuilt by another ctxtop"
         if _inode(self.path) == self._opened_inode:
             how = f"moved to {move_aside(self.path).name}, rebuilt"
         self._open()

@@ -84,7 +84,7 @@ _OWNER: Final = re.compile(
 _BUILTIN_NAME: Final = re.compile(
     r"(?:console|JSON|Math|Object|Array|Promise|Number|String|document|window|\w)\.|/dev/|\d"
 )
-"""How names begin that every program uses, loop variables, and what is no name."""
+"""How names begin that every program uses, loop variables, and what is not a name."""
 _NOT_A_PATH: Final = re.compile(r"\w@|\\\W|\.\.\.")  # an address, a search pattern, an ellipsis
 _TWO_WORDS: Final = re.compile(r"[A-Za-z]+/[A-Za-z]+")
 _NAME_SEPARATOR: Final = re.compile(r"[./\\-]+")

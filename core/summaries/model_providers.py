@@ -86,11 +86,13 @@ def _check_url(url: str) -> None:
         parts = urlsplit(url)
         host = parts.hostname or ""
     except ValueError:
-        raise ProviderError("the address of the API is no URL: give https://…") from None
+        raise ProviderError("the address of the API is not a URL: use https://…") from None
     if parts.username or parts.password:
-        raise ProviderError("the address of the API holds a password: give the key as a variable")
+        raise ProviderError(
+            "the address of the API contains a password: pass the key in its environment variable"
+        )
     if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(host)):
-        raise ProviderError("the address of the API is not https: a key would be sent in the open")
+        raise ProviderError("the address of the API is not https: a key would be sent unencrypted")
 
 
 def _redact_keys(headers: Mapping[str, str], message: str) -> str:
@@ -274,8 +276,8 @@ def _parse_output(ended: subprocess.CompletedProcess[bytes]) -> str:
         output = _CliOutput(is_error=True)
     if ended.returncode or output.is_error:
         message = output.result or (ended.stderr or ended.stdout).decode("utf-8", "replace")
-        shown = _one_line(message) or f"it said nothing, code {ended.returncode}"
-        raise ProviderError(f"the client gave no summary: {shown}", passing=True)
+        shown = _one_line(message) or f"it printed nothing, exit code {ended.returncode}"
+        raise ProviderError(f"the client returned no summary: {shown}", passing=True)
     return output.result
 
 

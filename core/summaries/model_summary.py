@@ -95,7 +95,7 @@ def generate_with_retries(
             )
             if answer.strip():
                 return answer
-            raise ProviderError(f"{provider.name} gave an empty summary", passing=True)
+            raise ProviderError(f"{provider.name} returned an empty summary", passing=True)
         except ProviderError as error:
             wait = retry_delay_s(attempt)
             if not error.retryable or attempt >= settings.retries or clock() + wait >= end:
@@ -243,7 +243,7 @@ def write_model_summary(
         text, estimate(text), source_tokens, known, summary_building.MODEL_MIN_NAMED_SHARE
     )
     if flaws:
-        raise ProviderError(f"{provider.name}: the summary is no good: {flaws[0].reason}")
+        raise ProviderError(f"{provider.name}: the summary was rejected: {flaws[0].reason}")
     written = summary_facts.make_fact(
         summary_facts.FactKind.WRITTEN, text, 0, 1.0, summary_facts.MODEL_SUMMARY_KEY
     )
@@ -257,5 +257,5 @@ def write_model_summary(
             write_cached_answer(path, text)
         except OSError as error:
             why = str(error.strerror or error)
-            options.warn(f"{options.cache_folder}: the summary is not kept: {why}")
+            options.warn(f"{options.cache_folder}: the summary is not cached: {why}")
     return summary

@@ -237,7 +237,7 @@ def find_summary_flaws(
     `min_share` is the share of changed files and of constraints that must be named, 0..1.
     """
     if not text.strip():
-        return (SummaryFlaw("empty", "the summary says nothing"),)
+        return (SummaryFlaw("empty", "the summary is empty"),)
     known = tuple(facts)
     flaws: list[SummaryFlaw] = []
     if tokens > MAX_SOURCE_SHARE * source_tokens:
@@ -293,7 +293,7 @@ def _stale_todos(text: str, facts: Sequence[SummaryFact]) -> list[SummaryFlaw]:
     """Find what is done but listed as open, in a summary whose lists can be parsed (Q13)."""
     done = {fact.key for fact in facts if fact.kind is FactKind.DONE}
     return [
-        SummaryFlaw("stale", f"listed as open, and done: {fact.key[:80]}")
+        SummaryFlaw("stale", f"listed as open, but done: {fact.key[:80]}")
         for fact in parse_summary(text)
         if fact.kind is FactKind.TODO and fact.key in done
     ]

@@ -84,7 +84,7 @@ def failed(tool_use_id: str, words: str, said: object, **fields: Any) -> JsonLin
 
 
 def output(task_id: str, status: str, result: str | None = None, **task: Any) -> JsonLine:
-    """What TaskOutput gave back of a background task."""
+    """What TaskOutput returned of a background task."""
     said = {
         "retrieval_status": "success" if status != "running" else "timeout",
         "task": {

@@ -1,4 +1,4 @@
-"""Agents of four eras: what started each, what it cost, and what it gave back."""
+"""Agents of four eras: what started each, what it cost, and what it returned."""
 
 # ruff: noqa: ANN401 -- any field may be named
 

@@ -104,7 +104,7 @@ def test_links_are_not_followed(claude: ClaudeFolder, tmp_path: Path) -> None:
 
     assert finding.transcripts == []
     assert [str(trouble) for trouble in finding.problems] == [
-        f"{PROJECT}/x.jsonl: is not a regular file; it is left alone; remove it if it is yours"
+        f"{PROJECT}/x.jsonl: is not a regular file; it is skipped; remove it if it is yours"
     ]
     assert find_files(claude, claude.projects / "linked").transcripts == []
 
@@ -353,7 +353,7 @@ def test_gone_and_back(claude: ClaudeFolder, collector: Collector, store: Path) 
     collector.scan()
 
     assert gone(store) == [MAIN]
-    assert dump(store)["response"] == before["response"], "what it said is kept"
+    assert dump(store)["response"] == before["response"], "its data is kept"
     with closing(open_reader(store)) as db:
         assert read_sessions(db, START_MS)[0].status is SessionStatus.GONE
 

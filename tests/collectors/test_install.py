@@ -350,9 +350,9 @@ def refused(home: Home, words: str, scope: str = "user") -> None:
     ("data", "words"),
     [
         (b'{\n  "a": 1\n  "b": 2\n}', "settings.json is no JSON, line 3, column 3: a comma or }"),
-        (b'{"a": "\xff"}', "settings.json is no JSON, line 1, column 8: a byte that is no UTF-8"),
+        (b'{"a": "\xff"}', "settings.json is no JSON, line 1, column 8: a byte that is not UTF-8"),
         (b"[]", "settings.json is not a JSON object: correct it"),
-        (text().encode("utf-16"), "a byte that is no UTF-8"),
+        (text().encode("utf-16"), "a byte that is not UTF-8"),
         (b" " * (MAX_SETTINGS_BYTES + 1), "larger than 1024 KiB"),
     ],
 )
@@ -583,7 +583,7 @@ def test_a_link_in_the_plugins_place_is_not_followed(home: Home) -> None:
     home.plugin.unlink()
     home.plugin.mkdir()
     (home.plugin / "hooks").symlink_to(victim)
-    with pytest.raises(NotSafeError, match="holds a link: remove it"):
+    with pytest.raises(NotSafeError, match="contains a link: remove it"):
         home.plan(form="plugin")
     assert not list(victim.iterdir())
 
@@ -667,7 +667,7 @@ def test_status_tells_of_another_store(home: Home) -> None:
         [home.place()], home.config, home.top / "other.db", home.top / "managed"
     )
     assert found.state is InstallState.FAULTY
-    assert f"it writes for the store {home.store}" in found.problems[0]
+    assert f"it writes to the store {home.store}" in found.problems[0]
 
 
 def test_status_tells_of_hooks_that_are_there_twice(home: Home) -> None:
@@ -713,7 +713,7 @@ def test_status_tells_of_a_plugin_of_another_version(home: Home) -> None:
     home.install(form="plugin")
     manifest = home.plugin / ".claude-plugin" / "plugin.json"
     manifest.write_text(manifest.read_text().replace(__version__, "0.0.9"))
-    assert f"the plugin is of ctxtop 0.0.9, this is {__version__}" in problems(home)
+    assert f"the plugin is from ctxtop 0.0.9, this is {__version__}" in problems(home)
     assert not home.plan(form="plugin").changes_nothing
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 LEARNT = ("growth", "learnt", "text_count")
 MODEL = "claude-opus-5"
-LONG = "a line that a tool gave back\n" * (CACHED_FROM_CHARS // 20)
+LONG = "a line that a tool returned\n" * (CACHED_FROM_CHARS // 20)
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def path(claude: ClaudeFolder) -> Path:
 
 
 def turn(number: int, name: str = "m", model: str = MODEL, words: str = LONG) -> list[JsonLine]:
-    """An answer that calls a tool, and what it gave back."""
+    """An answer that calls a tool, and what it returned."""
     call = tool("Bash", f"t{number}", command=f"make {number}")
     context = 1_000 + 600 * number
     made = assistant(f"{name}{number}", context, 80, [call], at=number, model=model)

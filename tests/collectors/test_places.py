@@ -123,7 +123,7 @@ def test_a_known_file_that_becomes_a_fifo_is_not_waited_for(
     collector.scan()
 
     assert time.monotonic() - began < 10
-    assert [row[0] for row in dump(store)["response"]] == [MAIN], "what it said is kept"
+    assert [row[0] for row in dump(store)["response"]] == [MAIN], "its data is kept"
     assert {trouble.where for trouble in recorder.troubles} == {MAIN}
 
 

@@ -223,8 +223,8 @@ def failing(code: int, message: str, times: int) -> tuple[Callable[..., None], l
     ("code", "words"),
     [
         (sqlite3.SQLITE_FULL, "the disk is full"),
-        (sqlite3.SQLITE_IOERR_WRITE, "the disk does not answer"),
-        (sqlite3.SQLITE_BUSY_SNAPSHOT, "another program holds it"),
+        (sqlite3.SQLITE_IOERR_WRITE, "the disk does not respond"),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, "another program has it locked"),
     ],
 )
 def test_a_store_that_cannot_be_written_for_a_while(
@@ -265,7 +265,7 @@ def test_a_store_that_another_program_holds(
         until(lambda: "late" in answers(store))
         until(lambda: recorder.ended == [str(store)])
 
-    assert {trouble.what for trouble in recorder.troubles} == {"another program holds it"}
+    assert {trouble.what for trouble in recorder.troubles} == {"another program has it locked"}
 
 
 @pytest.mark.usefixtures("quick")

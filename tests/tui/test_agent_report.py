@@ -1,4 +1,4 @@
-"""An agent's report: the verdict with its reasons above what it gave back."""
+"""An agent's report: the verdict with its reasons above what it returned."""
 
 from __future__ import annotations
 

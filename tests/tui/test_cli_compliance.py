@@ -88,7 +88,7 @@ def test_check_reads_a_file_for_people(run: Callable[..., Ended], home: Path) ->
     assert (ended.code, ended.out) == (0, "compliant  4 lines, 104 characters\n")
     ended = run("check", "-", "--format", "output", "--agent-type", "other", given=GOOD)
     assert ended.out.splitlines()[1:] == [
-        "V04  The line with the marker names another type than the agent has.",
+        "V04  The line with the marker does not name this agent's type.",
         "  line 1: [COMPRESSED] agent_type: node-backend",
     ]
 

@@ -131,7 +131,7 @@ def test_all_is_well(scanned: Places) -> None:
         "plugin log",
         "answers",
         "hook answers",
-        "asked compactions",
+        "requested compactions",
         "sqlite",
         "token table",
         "terminal",

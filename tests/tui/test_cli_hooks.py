@@ -230,7 +230,7 @@ def test_a_status_that_is_not_clean_ends_with_1(run: Callable[..., Ended], setti
             "{\n1",
             "settings.json is no JSON, line 2, column 1: a name in double quotes was expected",
         ),
-        ('{"hooks": 1}', "settings.json has hooks that are no JSON object: correct them"),
+        ('{"hooks": 1}', "settings.json has hooks that are not a JSON object: correct them"),
     ],
 )
 def test_what_is_not_safe_ends_with_4_and_one_line(
@@ -285,7 +285,7 @@ def test_in_the_home_folder_the_settings_of_a_project_are_ones_own(
     assert run("hooks", "status", "--json").json["state"] == "clean"
     ended = run("hooks", "install", "--scope", "project", "--yes")
     assert ended.code == 1
-    assert "the project's settings are your own here: leave --scope out" in ended.err
+    assert "here the project's settings are your own: omit --scope" in ended.err
 
 
 def test_status_says_when_the_status_line_was_last_shown(

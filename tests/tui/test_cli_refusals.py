@@ -118,7 +118,7 @@ def test_a_shape_that_is_not_understood(
     ("number", "remedy"),
     [
         (errno.ENOSPC, "free some space and try again"),
-        (errno.EACCES, "let your user write there and try again"),
+        (errno.EACCES, "make it writable for your user and try again"),
         (errno.EROFS, "make the file system writable and try again"),
     ],
 )

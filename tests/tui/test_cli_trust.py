@@ -203,7 +203,7 @@ def test_a_change_that_the_person_makes_keeps_the_file_trusted(
     assert run("policy", "--json").json["trust"] == "trusted"
     (project / ".ctxtop.toml").write_text(f"{SAID}# more\n")
     ended = run("policy", "set", "--project", "mode", "observe")
-    assert ended.err == "ctxtop: mode does not count yet: `ctxtop trust` shows the file, and asks\n"
+    assert ended.err == "ctxtop: mode has no effect yet: `ctxtop trust` shows the file, and asks\n"
     assert run("policy", "--json").json["trust"] == "changed"
     refused = run("policy", "set", "--project", "ui.theme", "x")
     assert (refused.code, "only works in your own file" in refused.err) == (1, True)

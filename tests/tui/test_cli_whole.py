@@ -223,7 +223,7 @@ def test_a_model_is_asked_once_where_it_was_named(
 @pytest.mark.parametrize(
     ("provider", "why"),
     [
-        ("claude", "claude -p: the client gave no summary: Credit balance is too low"),
+        ("claude", "claude -p: the client returned no summary: Credit balance is too low"),
         ("anthropic", "ANTHROPIC_API_KEY is not set: set it, or choose another provider"),
     ],
 )

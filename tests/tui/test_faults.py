@@ -70,7 +70,7 @@ async def test_a_store_that_another_program_holds(
         with sqlite3.connect(untold.places.store, isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")
             append(untold.titled("Move checkout").transcript, answer(134_000))
-            await is_told(it, "another program holds it", "close that program", "tries again")
+            await is_told(it, "another program has it locked", "close that program", "tries again")
             other.execute("ROLLBACK")
         other.close()
         await it.until(lambda: "134 k" in it.words)

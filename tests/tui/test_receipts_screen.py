@@ -92,7 +92,7 @@ async def test_a_fork_stands_in_the_list_and_is_undone_there(demo: Stage) -> Non
         await it.until(lambda: kept(demo)[0].state == "undone")
         await it.until(lambda: "undone" in rows(it)[0])
         await it.press("u")
-        await it.until(lambda: any("it is undone already" in toast for toast in it.toasts))
+        await it.until(lambda: any("it is already undone" in toast for toast in it.toasts))
         assert isinstance(it.app.screen, ReceiptsScreen)
 
 

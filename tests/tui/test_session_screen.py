@@ -180,7 +180,7 @@ async def test_left_and_right_go_back_and_on_and_the_page_follows(demo: Stage) -
         assert "turn 41 of 46" in it.words
         assert "as it was; now 13 %" in it.words
         assert "172,300 tokens  86 % high" in it.words
-        assert "Breakdown then" in it.words
+        assert "Breakdown at this turn" in it.words
         assert it.part(SessionTab.BREAKDOWN)[0].startswith("172 k tokens")
         await it.press("right")
         await it.reading()

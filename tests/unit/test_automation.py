@@ -86,7 +86,7 @@ def test_all_is_well() -> None:
         (policy(disabled_modules=["preemptive"]), "is disabled"),
         (policy(compact__strategy="none"), "compact.strategy is none"),
         (policy(compact__min_tokens=180_000), "175,000 tokens are fewer than 180,000"),
-        (policy(threshold=[]), "no threshold of the policy asks for it"),
+        (policy(threshold=[]), "no threshold triggers it"),
     ],
 )
 def test_a_policy_that_does_not_want_it(other: Policy, why: str) -> None:

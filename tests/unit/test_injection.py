@@ -170,7 +170,7 @@ def test_what_is_never_given() -> None:
         "x2": "of another project",
         "r1": "not finished",
         "k1": "failed or was stopped",
-        "e1": "said nothing",
+        "e1": "empty result",
     }
 
 

@@ -237,5 +237,5 @@ def test_comments_and_trailing_commas_are_told() -> None:
 
 def test_bytes_that_are_no_utf_8_are_refused_with_their_place() -> None:
     assert decode_utf8("\ufeffü".encode()) == "\ufeffü"
-    with pytest.raises(JsonTextError, match="line 2, column 4: a byte that is no UTF-8"):
+    with pytest.raises(JsonTextError, match="line 2, column 4: a byte that is not UTF-8"):
         decode_utf8(b'{\n  "\xff"\n}')

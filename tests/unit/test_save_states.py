@@ -57,7 +57,7 @@ def state_of(
 
 CASES: dict[str, tuple[SaveState, tuple[SaveFileRecord, ...]]] = {
     "nothing at all": (S.NONE, ()),
-    "an old sentinel alone": (S.NONE, (handled("pending", 1801),)),
+    "only an old sentinel": (S.NONE, (handled("pending", 1801),)),
     "triage data": (S.TRIAGED, (triage(),)),
     "triage data and a sentinel": (S.TRIAGED, (triage(20), handled("pending"))),
     "the sentinel alone": (S.TRIAGED, (handled("pending", 1800),)),

@@ -153,7 +153,7 @@ def test_hooks_of_an_older_ctxtop_elsewhere_are_brought_up_to_date_in_place() ->
     group = {"matcher": "x", "hooks": [FOREIGN, mine, older("Stop", "enforce")]}
     settings = copy.deepcopy(SETTINGS) | {"hooks": {"Stop": [group, {"hooks": [older("Stop")]}]}}
     after = with_hooks(text(settings), wanted())
-    # One is kept as a person moved and changed it; two would note everything twice.
+    # One is kept as a person moved and changed it; two would record everything twice.
     expected = {**mine, "command": wanted()["Stop"]["command"]}
     groups = json.loads(after)["hooks"]["Stop"]
     assert groups == [{"matcher": "x", "hooks": [FOREIGN, expected]}]

@@ -375,7 +375,7 @@ def test_a_lock_of_another_process_is_waited_for_and_then_told(
         keep_text(writer, "words")
 
     assert database.is_transient(caught.value)
-    assert database.explain_error(caught.value)[0] == "another program holds it"
+    assert database.explain_error(caught.value)[0] == "another program has it locked"
     assert dump(store)["summary"]
 
 

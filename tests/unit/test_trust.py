@@ -219,7 +219,7 @@ def test_what_would_begin_to_count_is_named_with_what_it_does() -> None:
     found = {each.key: each.effect for each in changes_if_trusted((), file)}
     assert found == {
         "mode": "lets ctxtop change sessions automatically",
-        "threshold": "counts also for hooks and where ctxtop acts by itself",
+        "threshold": "also applies to hooks and automatic actions",
     }
     preset = {each.key for each in changes_if_trusted((), project(("preset", "clnode-code")))}
     assert {"injection.same_type_scope", "injection.fallback", "mode"} <= preset

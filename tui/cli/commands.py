@@ -89,7 +89,7 @@ def ctxtop(context: click.Context) -> int:
     Without a command, opens the dashboard.
     """
     if context.invoked_subcommand not in {None, "demo"}:
-        refuse_options(context, no_mouse="--no-mouse only applies to the dashboard: leave it out")
+        refuse_options(context, no_mouse="--no-mouse only applies to the dashboard: omit it")
     if context.invoked_subcommand is not None:
         return DONE
     refuse_options(
@@ -109,7 +109,7 @@ def ctxtop(context: click.Context) -> int:
 @click.option("--bad", is_flag=True, help="List the lines that could not be read.")
 def scan(context: click.Context, *, bad: bool) -> int:
     """Update the store and summarize what it holds."""
-    refuse_options(context, no_scan="`ctxtop scan` always scans: leave --no-scan out")
+    refuse_options(context, no_scan="`ctxtop scan` always scans: omit --no-scan")
     began = time.monotonic()
     with open_snapshot(options_of(context)) as snapshot:
         record = json_records.scan_record(snapshot, time.monotonic() - began)
@@ -216,7 +216,7 @@ def log(context: click.Context, *, level: str, search: str) -> int:
             context,
             records,
             lambda: result_tables.log_table(records),
-            "nothing like that has happened",
+            "no matching events",
         )
 
 
@@ -248,7 +248,7 @@ def demo(context: click.Context, *, once: bool) -> int:
     """Open the dashboard on generated data."""
     from ..launch import make_demo_folder, run_demo
 
-    reason = "the demo has its own folder and store: leave --config-dir and --db out"
+    reason = "the demo has its own folder and store: omit --config-dir and --db"
     refuse_options(context, config_dir=reason, db=reason, no_scan="the demo always scans")
     if once:
         folder = str(make_demo_folder().root)

@@ -248,7 +248,7 @@ def _print_operation(
 
     count = len(plan.operations)
     if number > count:
-        raise click.UsageError(f"the plan has {count} operations: give 1 to {count}", context)
+        raise click.UsageError(f"the plan has {count} operations: use 1 to {count}", context)
     record = operation_record(plan, number, transcript) if options_of(context).as_json else None
     return print_result(context, record, lambda: operation_lines(plan, number, transcript))
 
@@ -284,7 +284,7 @@ def receipts(context: click.Context, *, receipt: str | None, is_check: bool, is_
     """
     if receipt is not None and (is_check or is_all):
         option = "--check" if is_check else "--all"
-        raise click.UsageError(f"{option} applies to all: leave RECEIPT out", context)
+        raise click.UsageError(f"{option} applies to all: omit RECEIPT", context)
     from . import compaction_output as output
 
     places = options_of(context).places

@@ -110,7 +110,7 @@ def _added_text_lines(plan: CompactionPlan, command: str) -> list[str]:
         return []
     lines = plan_text.wrap_first_lines("\n\n".join(texts), SUMMARY_LINES, terminal_width() - 2)
     if len(lines) > SUMMARY_LINES:
-        lines.append(f"(more of it: {command} --explain 1)")
+        lines.append(f"(details: {command} --explain 1)")
     return [*(f"  {line}".rstrip() for line in lines), ""]
 
 
@@ -372,7 +372,7 @@ def full_receipt_lines(receipt: CompactionReceipt, state: Path) -> list[str]:
         *_OPERATION_COLUMNS,
         Column("undone", lambda each: "✓" if each[0] - 1 in undone else ""),
     ]
-    by = f"by itself: {receipt.automatic}" if receipt.automatic else "asked for"
+    by = f"automatic: {receipt.automatic}" if receipt.automatic else "requested"
     obstacle = _check_record(receipt, state)["why"]
     state_text = obstacle or receipt_history.RECEIPT_STATE_TEXTS[receipt.state]
     return [
@@ -393,7 +393,7 @@ def _applied_summary(receipt: CompactionReceipt) -> Iterator[str]:
     done = {
         ApplyMode.FORK: f"fork {receipt.new_session_id}; the session stays",
         ApplyMode.IN_PLACE: f"in place, in {receipt.session_id}",
-        ApplyMode.APPEND: f"appended to {receipt.session_id}; nothing of it was rewritten",
+        ApplyMode.APPEND: f"appended to {receipt.session_id}; no line was rewritten",
     }
     yield from labelled_lines("done", done[receipt.mode])
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
@@ -416,7 +416,7 @@ def _check_lines(checks: Sequence[str]) -> Iterator[str]:
 
 def _next_steps(receipt: CompactionReceipt) -> Iterator[str]:
     # A command is never wrapped: it is to be copied.
-    yield label_beside("go on", clean_line(receipt.resume_command))
+    yield label_beside("resume", clean_line(receipt.resume_command))
     if receipt.state is not ReceiptState.UNDONE:
         several = len(receipt.plan.operations) > 1
         part = "  (--op N: that one alone)" if several else ""

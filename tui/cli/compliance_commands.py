@@ -255,7 +255,7 @@ def findings(
 ) -> int:
     """List reviewers' findings by severity and file; duplicates are merged."""
     if markdown:
-        refuse_options(context, as_json="--markdown and --json exclude each other: leave one out")
+        refuse_options(context, as_json="--markdown and --json cannot be combined: omit one")
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         session_id = snapshot.optional_session_id(session)
         projects = {each.session_id: each.project for each in snapshot.sessions(session_id)}

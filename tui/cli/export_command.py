@@ -89,15 +89,15 @@ class ExportOptions(msgspec.Struct, frozen=True):
     "--token-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Serve only who sends `Authorization: Bearer` with the file's text.",
+    help="Require `Authorization: Bearer` with the file's text.",
 )
 @click.option("--to", metavar="URL", help="POST otlp there, e.g. http://127.0.0.1:4318/v1/metrics.")
-@click.option("--allow-remote", is_flag=True, help="Let --to name another machine.")
+@click.option("--allow-remote", is_flag=True, help="Allow --to to send to another machine.")
 @click.option(
     "--label",
     type=click.Choice(["title", "project", "cwd"]),
     multiple=True,
-    help="Name sessions of metrics by this too; without, ids and models alone leave.",
+    help="Also label the metrics of sessions with this; by default only ids and models.",
 )
 @click.option("--resource", metavar="KEY=VALUE", multiple=True, help="An attribute for otlp.")
 @click.option("--no-redact", is_flag=True, help="Do not redact keys, tokens and passwords.")
@@ -153,7 +153,9 @@ def _check_options(context: click.Context, chosen: ExportOptions) -> None:
         if getattr(chosen, name) and getattr(chosen, needed) is None:
             raise click.UsageError(f"--{name.replace('_', '-')} goes with --{needed}", context)
     if chosen.output is not None and (chosen.serve is not None or chosen.to is not None):
-        raise click.UsageError("--output excludes --serve and --to: leave them out", context)
+        raise click.UsageError(
+            "--output cannot be combined with --serve or --to: omit them", context
+        )
 
 
 # What a format needs beside a scan: tokens of results, and what compactions forgot.
@@ -244,7 +246,7 @@ def _serve(options: CommandOptions, chosen: ExportOptions, port: int) -> int:
 def _read_token(path: Path) -> str:
     token = path.read_text(encoding="utf-8", errors="replace").strip()
     if not token or not token.isascii() or not token.isprintable():
-        raise RefusedError(f"{path} holds no token: write one line of letters and digits")
+        raise RefusedError(f"{path} contains no token: write one line of letters and digits")
     return token
 
 
@@ -257,5 +259,5 @@ def _write_file(path: Path, text: str, mode: str | None) -> None:
     except ValueError:
         rights = -1
     if not 0 <= rights <= 0o777:
-        raise RefusedError(f"--mode {mode} is none: give octal digits, e.g. 0644")
+        raise RefusedError(f"--mode {mode} is not valid: use octal digits, e.g. 0644")
     write_atomically(str(path), text.encode(), rights)

@@ -41,7 +41,7 @@ _scope_option: Final = click.option(
     type=click.Choice(_SCOPES),
     default="user",
     show_default=True,
-    help="Whose settings: yours, a project's, or your own of a project.",
+    help="Which settings: yours, a project's, or your own for a project.",
 )
 _project_option: Final = click.option(
     "--project",
@@ -75,7 +75,7 @@ def hooks() -> None:
     "--statusline/--no-statusline",
     "status_line",
     default=None,
-    help="Also a status line; one that is there is run by ours.  [default: for --scope user]",
+    help="Also install a status line, which runs an existing one.  [default: for --scope user]",
 )
 @dry_run_option
 @yes_option
@@ -243,7 +243,7 @@ def _resolve_places(context: click.Context) -> Places:
 def _scope_settings(scope: str, places: Places, project: Path | None) -> SettingsLocation:
     by_scope = {str(each.scope): each for each in _all_settings(places, project)}
     if scope not in by_scope:
-        raise RefusedError("the project's settings are your own here: leave --scope out")
+        raise RefusedError("here the project's settings are your own: omit --scope")
     return by_scope[scope]
 
 
@@ -269,7 +269,7 @@ def _refuse_second_install(
     elsewhere = [hook for hook in installed.hooks if hook.scope != settings.scope]
     if elsewhere:
         raise RefusedError(
-            f"ctxtop is already in {elsewhere[0].path}: two would note everything twice;"
+            f"ctxtop is already in {elsewhere[0].path}: two would record everything twice;"
             f" `ctxtop hooks uninstall --scope {elsewhere[0].scope}` first"
         )
 
@@ -352,7 +352,7 @@ def _status_lines(installed: InstallStatus, record: Mapping[str, Any]) -> list[s
     state, line = record["state"], record["status_line"]
     lines = [paint(state, {"clean": "ok", "faulty": "bad"}.get(state, ""))]
     if state == "absent":
-        return [*lines, "nothing of ctxtop's runs in Claude Code: `ctxtop hooks install`"]
+        return [*lines, "nothing is installed in Claude Code: run `ctxtop hooks install`"]
     if record["hooks"]:
         lines += draw_table(_HOOK_COLUMNS, record["hooks"])
     if line:

@@ -98,7 +98,7 @@ def _folder_check(places: Places) -> DoctorCheck:
 def _projects_check(places: Places, listing: FolderListing) -> DoctorCheck:
     name, folder = "projects", places.folder.projects
     if not folder.is_dir():
-        return passed(name, f"no {folder} yet: it comes with the first session")
+        return passed(name, f"no {folder} yet: it is created with the first session")
     detail = f"{plural(len(listing.transcripts), 'transcript')} in {folder}"
     for problem in listing.problems:
         if not _is_file(problem.where):
@@ -193,7 +193,7 @@ def _clock_check(listing: FolderListing) -> DoctorCheck:
     hours = (ahead[0].mtime_ns - now) / NS_PER_HOUR
     count = plural(len(ahead), "transcript")
     detail = f"{count} from the future, by {hours:,.1f} h: {ahead[0].relative}"
-    return failed(name, detail, "set this machine's clock right, or touch the files")
+    return failed(name, detail, "correct this machine's clock, or touch the files")
 
 
 LOW_DISK_BYTES: Final = 256 * 1024 * 1024
@@ -260,7 +260,7 @@ def _log_check(folder: Path, log: LogKind, read: set[tuple[str, str, int]]) -> D
         detail = f"written again; {lost}: {faults.message}"
         return passed(name, detail, f"remove {faults.path} when you have read it")
     if not parts:
-        return passed(name, f"none in {folder}: nothing of ctxtop's runs in Claude Code")
+        return passed(name, f"none in {folder}: no hooks are installed")
     size = sum(part.size for part in parts)
     detail = f"{plural(len(parts), 'file')}, {size / MEGABYTE:,.1f} MB"
     detail += f", last written {utc_time(newest_ns // 1_000_000)}"
@@ -281,7 +281,7 @@ def _log_check(folder: Path, log: LogKind, read: set[tuple[str, str, int]]) -> D
 def _exposed_check(name: str, parts: list[own_files.LogFile], detail: str) -> DoctorCheck | None:
     folder = parts[0].path.parent
     if folder.stat().st_mode & 0o077:
-        return failed(name, f"{detail}; others can look into {folder}", f"chmod 700 {folder}")
+        return failed(name, f"{detail}; others can list {folder}", f"chmod 700 {folder}")
     for part in parts:
         if part.path.stat().st_mode & 0o077:
             return failed(name, f"{detail}; others can read {part.path}", f"chmod 600 {part.path}")
@@ -326,7 +326,7 @@ RECENT_FAILURE_MS: Final = 24 * 3600 * 1000  # older failures are not reported
 
 def requests_check(store: Path) -> DoctorCheck:
     """Check the compactions that ctxtop asked for and that did not end."""
-    name = "asked compactions"
+    name = "requested compactions"
     now_ms = time.time_ns() // 1_000_000
     try:
         receipts = read_client_receipts(store, now_ms)

@@ -75,15 +75,15 @@ def set_policy_value(
     except KeyError:
         raise RefusedError(f"no key {key!r}; `ctxtop policy` lists them") from None
     except InvalidValueError as error:
-        raise RefusedError(f"{key}: {value!r} is not taken: give {error}") from error
+        raise RefusedError(f"{key}: {value!r} is not valid: use {error}") from error
     permission = key_permission(key)
     if project and permission is KeyPermission.PERSON:
-        raise RefusedError(f"{key} only works in your own file: leave --project out")
+        raise RefusedError(f"{key} only works in your own file: omit --project")
     code = _change_policy(context, key, parsed, is_project=project, is_dry=dry_run)
     if project and permission is KeyPermission.TRUSTED:
         resolved, _ = read_policy(options_of(context), None)
         if resolved.trust is not ProjectTrust.TRUSTED:
-            print_error(f"{key} does not count yet: `ctxtop trust` shows the file, and asks")
+            print_error(f"{key} has no effect yet: `ctxtop trust` shows the file, and asks")
     return code
 
 
@@ -219,7 +219,7 @@ def _revoke_trust(context: click.Context, places: Places, folder: Path) -> int:
     if not TrustFile(places.policy.trust_file).revoke(str(real)):
         raise RefusedError(f"{real} is not trusted; `ctxtop trust --list` lists what is")
     record = {"folder": str(real), "trust": "untrusted"}
-    return print_result(context, record, lambda: [f"{real} is not trusted any more"])
+    return print_result(context, record, lambda: [f"{real} is no longer trusted"])
 
 
 @store_command()

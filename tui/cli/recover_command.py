@@ -162,7 +162,7 @@ def _next_lines(recovery: Recovery, resumed: ResumeResult | None) -> Iterator[st
         for hint in hints or [f"see `ctxtop compact {start}`, or start a new session"]:
             yield f"next:  {hint}"
     elif receipt is None:
-        yield f"next:  ctxtop recover {start} --apply   (in a fork: the session stays as it is)"
+        yield f"next:  ctxtop recover {start} --apply   (in a fork: the session is not changed)"
     else:
         yield f"done in a fork, {len(receipt.verified)} checks passed"
         if resumed:

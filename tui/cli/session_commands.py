@@ -264,15 +264,15 @@ CountTokens = Callable[[str], int]
     "--session",
     metavar="ID",
     required=True,
-    help="In which it starts; the start of its id is enough.",
+    help="The session that it starts in (an id or its start).",
 )
-@click.option("--agent-type", metavar="NAME", required=True, help="Of the agent that starts.")
-@click.option("--prompt", metavar="TEXT", default="", help="Its task: a line `tags: …` counts.")
+@click.option("--agent-type", metavar="NAME", required=True, help="The type of the agent.")
+@click.option("--prompt", metavar="TEXT", default="", help="Its task; a line `tags: …` is used.")
 @click.option(
     "--budget",
     metavar="TOKENS",
     type=click.IntRange(min=0),
-    help="The most tokens to give.  [default: injection.budget]",
+    help="Maximum size in tokens.  [default: injection.budget]",
 )
 def inject(
     context: click.Context, *, session: str, agent_type: str, prompt: str, budget: int | None

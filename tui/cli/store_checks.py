@@ -97,7 +97,7 @@ def _check_store(places: Places, failure: str | None) -> tuple[list[DoctorCheck]
     if failure:
         return [_store_failed_check(failure, path)], []
     if not path.exists():
-        return [passed("store", f"none at {path} yet: the first scan makes it")], []
+        return [passed("store", f"none at {path} yet: the first scan creates it")], []
     try:
         with closing(database.open_reader(path)) as db:
             if obstacle := _find_obstacle(db, places):
@@ -154,7 +154,7 @@ def _store_failed_check(message: str, path: Path) -> DoctorCheck:
     if not detail:
         return failed("store", message, "choose another place with --db")
     if "doctor" in remedy:
-        remedy = f"move {path} away: the next start makes it again"
+        remedy = f"move {path} away: the next start rebuilds it"
     return failed("store", detail, remedy)
 
 
@@ -235,7 +235,7 @@ def _problems_check(db: sqlite3.Connection) -> DoctorCheck:
     if not problems:
         return passed("troubles", "none")
     newest = problems[0]
-    detail = f"{plural(len(problems), 'trouble')}, the newest: {newest.where}: {newest.what}"
+    detail = f"{plural(len(problems), 'problem')}, the newest: {newest.where}: {newest.what}"
     return failed("troubles", detail, newest.fix)
 
 
@@ -279,7 +279,7 @@ def _definition_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
     ]
     checks = [
         *_fail_each(name, own, "correct its front matter: Claude Code may not take it"),
-        *_fail_each(name, missing, "make <skills>/<name>/SKILL.md, or take it off the agent"),
+        *_fail_each(name, missing, "make <skills>/<name>/SKILL.md, or remove it from the agent"),
     ]
     if checks:
         return checks
@@ -287,7 +287,7 @@ def _definition_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
     detail = f"{plural(agents, 'agent')}, {plural(len(definitions) - agents, 'skill')}"
     if not bad:
         return [passed(name, detail)]
-    hint = "a plugin's files are its author's to correct"
+    hint = "only a plugin's author can correct its files"
     return [passed(name, f"{detail}; {plural(len(bad), 'problem')} in plugins", hint)]
 
 
@@ -317,7 +317,7 @@ def _save_file_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
     folders, files = config_queries.staging_folders(db), config_queries.current_save_files(db)
     refused = [f"{each.path} {each.problem}" for each in folders if each.problem]
     if refused:
-        return _fail_each(name, refused, "ctxtop does not look into it: see who made it")
+        return _fail_each(name, refused, "ctxtop does not read it: check who created it")
     if not files:
         return [passed(name, "no files of claude-memory")]
     detail = f"{plural(len(files), 'file')} of claude-memory"
@@ -341,7 +341,7 @@ def _saves_checks(report: SavesReport) -> list[DoctorCheck]:
     for each in lost[:MAX_NAMED_FILES]:
         state = each.status.state.value.replace("_", " ")
         detail = f"{each.project or each.name}: {state}, {each.status.reason}"
-        hint = "/memory:save in that project saves again; `ctxtop saves` shows more"
+        hint = "run /memory:save in that project to save again; `ctxtop saves` shows more"
         checks.append(passed(name, detail, hint))
     if (more := len(lost) - MAX_NAMED_FILES) > 0:
         checks.append(passed(name, f"and {more} more", "`ctxtop saves` lists them"))
@@ -361,7 +361,7 @@ def _measurement_check(db: sqlite3.Connection) -> DoctorCheck:
         )
         return passed(name, detail, "please report it with the client's version")
     if not found.equal and not found.not_comparable:
-        return passed(name, "none: no module of ctxtop's runs in a client")
+        return passed(name, "none: ctxtop's plugin runs in no client")
     return passed(name, f"{plural(found.equal, 'session')} equal to the transcript")
 
 
@@ -380,16 +380,16 @@ def _hooks_check(db: sqlite3.Connection, store: Path) -> DoctorCheck:
             if plugin.plugin_id == _PLUGIN_ID and plugin.install_path:
                 detail = f"in the plugin {plugin.install_path}"
                 return passed(name, detail, "`ctxtop hooks status` looks at each")
-        return passed(name, "none of this store's in the user's settings")
+        return passed(name, "none for this store in the user's settings")
     detail = f"{plural(len(ours), 'hook')} in {ours[0][0].path}"
     for _, own in ours:
         if not (os.access(own.interpreter, os.X_OK) and Path(own.script).is_file()):
-            detail += f" name a ctxtop that is gone: {own.interpreter} {own.script}"
+            detail += f" refer to a ctxtop that is gone: {own.interpreter} {own.script}"
             return failed(name, detail, "install them again: `ctxtop hooks install`")
     off = effective_config.resolve_settings(files, None).get("disableAllHooks")
     if off is not None and off.value is True:
         detail += f"; disableAllHooks in {off.path}"
-        return failed(name, detail, "take that setting out")
+        return failed(name, detail, "remove that setting")
     installed_ms = max(file.mark.mtime_ns for file, _ in ours) // 1_000_000
     last_ms = max([installed_ms, *log_queries.last_event_times(db).values()])
     unrecorded = sum(
@@ -480,7 +480,7 @@ def _automatic_runs_check(db: sqlite3.Connection, now_ms: int) -> DoctorCheck:
     if lost:
         count = plural(len(lost), "run")
         detail = f"{count} never ended, the last at {iso_time(lost[-1].at)}"
-        return passed(name, detail, "nothing to do: the next start of ctxtop settles it")
+        return passed(name, detail, "nothing to do: the next start of ctxtop resolves it")
     last = runs[-1]
     outcome = f"{last.session_id[:8]}, {last.outcome or 'under way'}"
     detail = f"{count}, the last at {iso_time(last.at)}: {outcome}"

@@ -60,7 +60,7 @@ def summaries(
     """List agent results, compaction summaries and plans. Newest first."""
     options = options_of(context)
     if options.as_json and (export or form != "text"):
-        raise click.UsageError("--json prints JSON: leave out --format and --export", context)
+        raise click.UsageError("--json prints JSON: omit --format and --export", context)
     query = search.encode("utf-8", "replace").decode()
     with open_snapshot(options, Collector.scan_and_count_tokens) as snapshot:
         listed = read_summaries(snapshot, query, snapshot.optional_session_id(session))

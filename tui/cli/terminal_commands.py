@@ -41,7 +41,7 @@ def resume(context: click.Context, *, session: str, is_printed: bool, place: str
     SESSION is an id or its start. Without an option, Claude Code takes over this terminal.
     """
     if is_printed and place:
-        raise click.UsageError("--print and --tmux exclude each other: leave one out", context)
+        raise click.UsageError("--print and --tmux cannot be combined: omit one", context)
     if not (is_printed or place) and (options_of(context).as_json or not sys.stdout.isatty()):
         raise click.UsageError("not a terminal: pass --print or --tmux", context)
     try:

@@ -28,9 +28,9 @@ class FileThereError(ExportError):
 def parse_path(typed: str, base: Path) -> Path:
     """Parse a file's name as a user types it; raises ExportError."""
     if not typed.strip():
-        raise ExportError("no name: type the file to write")
+        raise ExportError("type the name of the file to write")
     if "\0" in typed:
-        raise ExportError("a file's name has no NUL: type another one")
+        raise ExportError("a file name cannot contain NUL: type another one")
     return base / Path(typed.strip()).expanduser()
 
 
@@ -142,7 +142,7 @@ def markdown_report(records: Mapping[str, Any]) -> str:
     active = [each for each in records["warnings"] if each["cleared_at"] is None]
     for title, name, rows in (
         ("Sessions", "sessions", records["sessions"]),
-        ("Agents that did not compress", "agents", failed),
+        ("Noncompliant agents", "agents", failed),
         ("Active warnings", "warnings", active),
         ("Compactions", "compactions", records["compactions"]),
     ):
@@ -208,7 +208,7 @@ _REPORT_COLUMNS: Final[Mapping[str, Sequence[ReportColumn]]] = {
         Column("Used", _share("used_ratio")),
         Column("Level", _text("level")),
         Column("Agents", _number("agents")),
-        Column("Not compressed", _number("agents_noncompliant")),
+        Column("Noncompliant", _number("agents_noncompliant")),
         Column("Compactions", _number("compactions")),
         Column("Cost", _money),
         Column("Last activity", _text("last_activity_at")),

@@ -63,42 +63,45 @@ _METRICS: Final = {
     ),
     "spent": (_TOKENS, "Tokens of all answers by kind; each answer counts once."),
     "responses": (_COUNT, "Answers of the API; each counts once."),
-    "cost": (_DOLLARS, "What all sessions cost, as far as it is known; most of it is estimated."),
+    "cost": (_DOLLARS, "Cost of all sessions, as far as it is known; mostly estimated."),
     "compactions": (_COUNT, "Compactions of all sessions."),
     "agents": (_COUNT, "Agents of all sessions."),
-    "agents.noncompliant": (_COUNT, "Agents that did not compress their results."),
+    "agents.noncompliant": (_COUNT, "Agents with noncompliant results."),
     "session.live": (_RATIO, "1 while a client has it open."),
     "session.waiting": (_RATIO, "1 while it waits for a person: a permission, an answer."),
     "session.context": (_TOKENS, "Tokens that the model saw in the last request."),
     "session.window": (_TOKENS, "The context window."),
     "session.used": (
         _RATIO,
-        "Context over window; above 1 where the window is not what was believed.",
+        "Context divided by window; above 1 if the window is larger than assumed.",
     ),
     "session.trigger": (
         _TOKENS,
-        "Where the client compacts by itself; missing where that is not armed.",
+        "Tokens at which the client auto-compacts; missing if that is not armed.",
     ),
-    "session.trigger.used": (_RATIO, "What the client counts over its trigger."),
+    "session.trigger.used": (
+        _RATIO,
+        "The client's counter divided by its auto-compaction threshold.",
+    ),
     "session.turns.left": (
         _COUNT,
-        "Turns to the trigger or to the window's end, the middle of the forecast.",
+        "Median forecast of the turns to auto-compaction, or to the end of the window.",
     ),
     "session.level": (_COUNT, f"0 for none, then {_LEVEL_HELP}."),
     "session.agents": (_COUNT, "Agents that it started."),
-    "session.agents.noncompliant": (_COUNT, "Agents that did not compress their results."),
+    "session.agents.noncompliant": (_COUNT, "Agents with noncompliant results."),
     "session.compactions": (_COUNT, "Compactions."),
-    "session.cost": (_DOLLARS, "What it cost, its agents with it."),
+    "session.cost": (_DOLLARS, "Cost, including its agents."),
     "session.cost.estimated": (
         _RATIO,
-        "1 where the cost is worked out by list prices, 0 where the client said it.",
+        "1 if the cost is computed from list prices, 0 if the client reported it.",
     ),
     "session.cache.expires.timestamp": (
         _SECONDS,
-        "When its prompt cache goes cold, in seconds since 1970.",
+        "When its prompt cache expires, in seconds since 1970.",
     ),
     "session.last.activity.timestamp": (_SECONDS, "When it last wrote, in seconds since 1970."),
-    "session.spent": (_TOKENS, "Tokens of the session's answers by kind, its agents' with them."),
+    "session.spent": (_TOKENS, "Tokens of the session's answers by kind, including its agents."),
 }
 
 
@@ -394,7 +397,7 @@ def check_endpoint(url: str, *, allow_remote: bool) -> None:
     except ValueError:
         scheme = host = ""
     if not host or scheme not in {"http", "https"}:
-        raise NotSentError(f"{url!r} is no address: give http://127.0.0.1:4318/v1/metrics")
+        raise NotSentError(f"{url!r} is not an address: use http://127.0.0.1:4318/v1/metrics")
     if not is_loopback(host) and not allow_remote:
         raise NotSentError(f"{host} is another machine: add --allow-remote to send it there")
 

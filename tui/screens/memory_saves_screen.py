@@ -262,7 +262,7 @@ def _project_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
     elif message.text and status.state in NEEDS_ATTENTION:
         yield "plugin says", message.text, "$quiet"
     if found.was_confirmed is not None:
-        yield "confirmed", "yes, a prompt was told" if found.was_confirmed else "not yet", "$quiet"
+        yield "confirmed", "yes, at a prompt" if found.was_confirmed else "not yet", "$quiet"
     if found.has_leftovers:
         yield "left behind", f"{len(found.staged_files)} staged files", "$level-warning"
     if found.saves:
@@ -290,7 +290,7 @@ def _noise_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
         words = "the save agent runs by itself: the session does not wait for it"
         yield "background", words, "$quiet"
     if found.is_degraded:
-        yield "degraded", "the triage's data came inline", "$level-warning"
+        yield "degraded", "the triage data was inline", "$level-warning"
     if found.refires:
         yield "fired again", f"{found.refires} times for the same save", "$level-warning"
     change = found.before_after

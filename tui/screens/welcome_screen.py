@@ -109,7 +109,7 @@ class WelcomeScreen(Screen[None]):
     CSS_PATH = "welcome.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("escape", "go_on", "Go on", "to the sessions", "go_on", key_display="Esc"),
+        bind("escape", "go_on", "Continue", "to the sessions", "go_on", key_display="Esc"),
         bind("d", "demo", "Demo", WELCOME_CHOICES["demo"][1], "demo"),
         bind("i", "install", "Install", WELCOME_CHOICES["install"][1], "install"),
         bind_hidden("up,k", "app.focus_previous", "Up", "up", "up"),

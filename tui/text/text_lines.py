@@ -123,16 +123,16 @@ def hanging_lines(head: Content, value: Content, width: int) -> Iterator[Content
 class SessionTab(StrEnum):
     """A tab of the session page; its position is the key that opens it."""
 
-    BREAKDOWN = "Fills"
+    BREAKDOWN = "Context"
     ITEMS = "Items"
     COMPACTIONS = "Compactions"
     WARNINGS = "Warnings"
-    SOURCES = "Evidence"
+    SOURCES = "Sources"
     ABOUT = "About"
     CONVERSATION = "Conversation"
 
 
-SHORT_TAB_NAMES: Final = ("Fills", "Items", "Compact", "Warn", "Why", "About", "Conversation")
+SHORT_TAB_NAMES: Final = ("Context", "Items", "Compact", "Warn", "Sources", "About", "Talk")
 """In narrow windows."""
 
 

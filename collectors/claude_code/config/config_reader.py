@@ -267,7 +267,7 @@ class ClientConfigReader:
         folder = place / ".claude"
         problem = claude.problem if claude else None
         self._problems.report_or_resolve(
-            str(folder), problem, "it is left alone: ctxtop follows no such link"
+            str(folder), problem, "it is skipped: ctxtop does not follow such links"
         )
         if problem:
             claude = None
@@ -285,7 +285,7 @@ class ClientConfigReader:
         root = folder.real if folder else place
         outside = not root.is_relative_to(self._root)
         what = f"is installed in {place}, outside of {self._root}" if outside else None
-        self._problems.report_or_resolve(plugin_id, what, "it is left alone; install it again")
+        self._problems.report_or_resolve(plugin_id, what, "it is skipped; install it again")
         if outside:
             folder, root = None, place
         self._follow_definitions(place, ConfigScope.PLUGIN, folder, root, plugin_id=plugin_id)
@@ -321,9 +321,7 @@ class ClientConfigReader:
             problem = top.problem if top else None
             if len(definitions) > MAX_DEFINITIONS:
                 problem = problem or f"holds more than {MAX_DEFINITIONS} definitions"
-            self._problems.report_or_resolve(
-                str(home.folder), problem, "the rest of it is left alone"
-            )
+            self._problems.report_or_resolve(str(home.folder), problem, "the rest is skipped")
             self._definitions.follow_folder(
                 home.folder, definitions[:MAX_DEFINITIONS], partial(read_definition, home=home)
             )

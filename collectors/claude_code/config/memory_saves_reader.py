@@ -229,7 +229,9 @@ class SaveFollower:
                 self._writer, config_records.STAGING_FOLDERS_TABLE, [record]
             )
             self._places[place] = record
-        self._problems.report_or_resolve(place, record.problem, "it is left alone; see who made it")
+        self._problems.report_or_resolve(
+            place, record.problem, "it is skipped; check who created it"
+        )
         if record.problem:
             return []
         files = [

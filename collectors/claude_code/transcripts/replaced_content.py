@@ -52,11 +52,9 @@ def read_replaced(
     else:
         place = context_queries.find_transcript(db, row.session_id, row.agent_id)
         if row.agent_id is None or place is None:
-            raise NotReadableError(
-                "this agent has no transcript of its own: nothing says what it read"
-            )
+            raise NotReadableError("this agent has no transcript: what it read is not recorded")
         entries = _read_entries(projects / place[1], report_progress)
-        report_progress("looking for what the result keeps …")
+        report_progress("finding what the result keeps …")
         replaced = summary_comparison.compare_agent_result(entries, row.text)
     return _sanitized(replaced)
 
@@ -68,9 +66,9 @@ def _replaced_by_plan(
         raise NotReadableError("a plan that was made in plan mode replaces nothing: it is new")
     plan = next((each for each in plans if each.row.summary_id == row.summary_id), None)
     if plan is None:
-        raise NotReadableError("its receipt is gone: nothing says what it was made of")
+        raise NotReadableError("its receipt is gone: its source is not recorded")
     entries = _read_entries(Path(plan.transcript), report_progress, plan.base_bytes)
-    report_progress("looking for what the text keeps …")
+    report_progress("finding what the text keeps …")
     own = [*without_sidechains(entries)]
     return summary_comparison.compare_plan_summary(own, plan.kept_uuids, row.text)
 
@@ -80,14 +78,14 @@ def _replaced_by_boundary(
 ) -> ReplacedContent:
     place = context_queries.summary_location(db, row.summary_id)
     if place is None:
-        raise NotReadableError("the store does not have it any more")
+        raise NotReadableError("it is no longer in the store")
     path, kind, offset = place
     entries = _read_entries(projects / path, report_progress, offset)
-    report_progress("looking for what the summary keeps …")
+    report_progress("finding what the summary keeps …")
     own = [*without_sidechains(entries)] if kind == "session" else entries
     replaced = summary_comparison.compare_boundary_summary(own, offset, row.text)
     if replaced is None:
-        raise NotReadableError("no boundary stands before it in its transcript")
+        raise NotReadableError("no compaction boundary precedes it in its transcript")
     return replaced
 
 
@@ -97,9 +95,7 @@ def _read_entries(
     try:
         size = path.stat().st_size
         if size > MAX_TRANSCRIPT_BYTES:
-            raise NotReadableError(
-                f"{path} has {size / 1e6:,.0f} MB: more than is looked through for this"
-            )
+            raise NotReadableError(f"{path} has {size / 1e6:,.0f} MB: too large to search")
         entries = []
         for number, entry in enumerate(iter_entries(path)):
             if until is not None and entry.offset >= until:

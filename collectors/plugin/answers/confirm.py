@@ -41,7 +41,7 @@ def describe_result(result: dict[str, object]) -> str | None:
         before, after = (_format_tokens(result.get(f"{when}_tokens")) for when in ("pre", "post"))
         return f"ctxtop compacted this session: {before} → {after} tokens."
     if result.get("state") == "failed":
-        why = " ".join(str(result.get("why") or "it did not say why").split())[:REASON_CHARS]
+        why = " ".join(str(result.get("why") or "no reason was given").split())[:REASON_CHARS]
         return f"ctxtop asked to compact this session, and it failed: {why}"
     return None
 

@@ -229,7 +229,7 @@ def find_attempt_obstacle(
     if run.counters.attempts >= settings.retry.max_attempts:
         return Refusal(
             "attempts",
-            f"{run.counters.attempts} attempts were made, the most there may be",
+            f"{run.counters.attempts} attempts were made, which is the limit",
             f"try again in {COUNTER_RESET_MS // 60_000} minutes, or start a new session",
         )
     wait_ms = next_attempt_at(run, settings) - now_ms
@@ -408,7 +408,7 @@ class RecoveryAttempt:
         def change_own(run: RecoveryRun | None) -> RecoveryRun:
             if run is None or run.holder is None or run.holder.mark != self.lock_mark:
                 why = "another process has taken over this recovery"
-                what_to_do = "look at the session before you try again"
+                what_to_do = "check the session before you try again"
                 raise AttemptRefusedError(Refusal("lock_lost", why, what_to_do))
             return change(run)
 

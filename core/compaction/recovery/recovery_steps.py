@@ -202,7 +202,7 @@ def propose_empty_fix(context: RecoveryContext) -> StepProposal:
         return _insufficient(RecoveryStep.FIX_EMPTY, "no message is empty")
     if context.is_about_size:
         # Filling a message frees nothing: another step has to follow.
-        why = "that makes nothing smaller"
+        why = "it frees nothing"
         return _insufficient(RecoveryStep.FIX_EMPTY, why, operations=operations)
     return StepProposal(RecoveryStep.FIX_EMPTY, tuple(operations))
 
@@ -285,7 +285,7 @@ def _fill_operation(view: TranscriptView, entry: Entry, changes: dict[str, objec
         line=entry.line,
         kind=entry.type,
         what=f"an empty message of the {entry.role}",
-        why=f"the API refuses it: it says {EMPTY_MESSAGE_TEXT} instead",
+        why=f"the API refuses it: it becomes {EMPTY_MESSAGE_TEXT}",
         tokens_saved=0,
         bytes_saved=edit_builder.count_saved_bytes(view, edits),
         edits=tuple(edits),
@@ -313,7 +313,7 @@ def propose_revert(context: RecoveryContext) -> StepProposal:
     return _insufficient(
         step,
         f"going back {left} prompts does not free enough",
-        "compact the session by hand (`ctxtop compact`), or begin a new one",
+        "compact the session by hand (`ctxtop compact`), or start a new one",
     )
 
 
@@ -492,12 +492,12 @@ def _make_recovery_plan(
 
 
 _BOUND_THINKING: Final = Refusal(
-    "thinking", "the model's newest thoughts hold only behind an unchanged conversation", "go on"
+    "thinking", "the model's latest thinking is valid only after an unchanged conversation", "go on"
 )
 
 
 def _needs_confirmation(step: RecoveryStep) -> Refusal:
-    why = f"{step} asks first"
+    why = f"{step} needs confirmation"
     if step is RecoveryStep.REVERT:
         why = "going back removes your last prompt and everything after it"
     return Refusal("confirm", why, f"read the plan, then add --confirm {step}")

@@ -49,7 +49,7 @@ def payload_finder(types: Sequence[str], roots: Sequence[str], why: str) -> Find
 
 
 find_progress_payloads: Final = payload_finder(
-    ("progress",), ("/data",), "the result says what came of it"
+    ("progress",), ("/data",), "the result has the outcome"
 )
 # A rewind across these lines is no longer possible.
 find_file_history: Final = payload_finder(
@@ -58,7 +58,7 @@ find_file_history: Final = payload_finder(
 find_attribution: Final = payload_finder(
     ("attribution-snapshot", "queue-operation"),
     ("/snapshot", "/fileStates", "/content"),
-    "bookkeeping of the client, which no request holds",
+    "bookkeeping of the client, which is never sent",
 )
 
 
@@ -93,7 +93,7 @@ def find_before_boundary(view: TranscriptView, because: Because) -> Iterator[Ope
     """Find long texts before the last boundary; a person's words stay, and every line."""
     boundary = max((n for n, why in view.protected_lines.items() if why == "boundary"), default=0)
     sent = {block.line for block in view.blocks}
-    reason = because("a compaction took it out of the context")
+    reason = because("a compaction removed it from the context")
     for line in long_lines(view, "user", "assistant"):
         if line.number >= boundary or line.number in sent:
             continue
@@ -128,7 +128,7 @@ BLANK_PNG: Final = (
 
 def find_second_images(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find images in the client's copy of a result; the message keeps its own copy."""
-    reason = because("the message holds the same picture")
+    reason = because("the message has the same picture")
     for line, value in _lines_with_result(view):
         content = iter_strings(resolve_pointer(value, CONTENT_POINTER), "")
         sent = {text for _, text in content if len(text) > len(BLANK_PNG)}

@@ -113,7 +113,7 @@ def find_thinking_after_change(
 
 def drop_thinking_after(view: TranscriptView, index: int) -> Operation | None:
     """Drop all thinking after a block's index, the newest too: none of it would be accepted."""
-    why = "bound to what stands before it, which is changed"
+    why = "depends on earlier content that changes"
     reason = OperationReason(THINKING_AFTER, Severity.REASONING, why)
     return drop_thinking(view, list_thinking_after(view, index), reason)
 

@@ -25,7 +25,7 @@ def find_duplicate_results(view: TranscriptView, because: Because) -> Iterator[O
         text = read_text(view, block) or ""
         where = "later" if twin.index > block.index else "earlier"
         stub = make_short_stub(text, f"same text as the {where} {twin.part.name} result")
-        reason = because(f"the same text stands at line {twin.line}")
+        reason = because(f"the same text is at line {twin.line}")
         yield stubs.stub_result(view, block, reason, text, stub)
 
 
@@ -82,7 +82,7 @@ def find_repeated_attachments(view: TranscriptView, because: Because) -> Iterato
             # Without its tags a reminder reads as the words of a tool or a person.
             stub = f"{start}\n{stub}\n{end}"
         if is_worth_stubbing(text, stub):
-            reason = because(f"the same text stands at line {twin.line}")
+            reason = because(f"the same text is at line {twin.line}")
             yield edit_builder.replace_text(view, block, reason, stub)
 
 
@@ -98,7 +98,7 @@ _JSON_SPACE: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\s+', re.DOTALL)
 
 def find_plain_output(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find shell and web output that can be written in fewer characters."""
-    reason = because("colours, overwritten lines and blanks say nothing")
+    reason = because("colours, overwritten lines and blanks carry no information")
     for block in stubs.changeable_results(view, stubs.SHELL_TOOLS | stubs.WEB_TOOLS):
         text = read_text(view, block) or ""
         plain = simplify_output(text)
@@ -152,7 +152,7 @@ def find_reread_edits(view: TranscriptView, because: Because) -> Iterator[Operat
             continue
         texts = stubs.edit_texts(edit_builder.read_tool_input(view, old.call))
         changes = _stub_texts(view, texts, "old: this file was read again later")
-        reason = because(f"its outcome stands at line {newer.result.line}")
+        reason = because(f"its outcome is at line {newer.result.line}")
         yield edit_builder.replace_inputs(view, old.call, reason, changes)
 
 

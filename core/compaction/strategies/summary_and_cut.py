@@ -237,7 +237,7 @@ def place_summary(
         return Refusal(
             "too_few",
             f"Not enough messages to compact. Need at least {least} messages.",
-            "keep fewer messages, or let the session grow",
+            "keep fewer messages, or wait until the session has grown",
         )
     held = [fact for fact in facts if fact in summary.facts]
     source = conversation.tokens(tail.removed)
@@ -245,8 +245,8 @@ def place_summary(
     if flaws:
         return Refusal(
             f"summary_{flaws[0].check}",
-            f"the summary is no good: {flaws[0].reason}",
-            "give it another budget, or use a lower level",
+            f"the summary was rejected: {flaws[0].reason}",
+            "use another --budget or a lower level",
         )
     what = (
         f"{tail.removed_messages} messages → a summary of ≈ {summary.tokens:,} tokens,"
@@ -276,7 +276,7 @@ def plan_cut(conversation: Conversation, turns: int) -> Operation | Refusal:
         if entry.offset in removed and has_prompt(entry)
     ]
     if len(tail.removed) <= len(first_prompt):
-        return Refusal("too_few", f"there are not more than {turns} turns", "keep fewer turns")
+        return Refusal("too_few", f"there are no more than {turns} turns", "keep fewer turns")
     last = "turn" if turns == 1 else f"{turns} turns"
     lines = [entry.line for entry in tail.removed]
     summary = (
@@ -286,7 +286,9 @@ def plan_cut(conversation: Conversation, turns: int) -> Operation | Refusal:
         " one JSON object a line) is no longer in the context: read files again before you rely"
         " on them."
     )
-    what = f"{tail.removed_messages} messages leave, the first prompt and the last {last} stay"
+    what = (
+        f"{tail.removed_messages} messages are removed; the first prompt and the last {last} stay"
+    )
     return _make_boundary_operation(
         conversation,
         summary,
@@ -317,7 +319,7 @@ def plan_revert(view: TranscriptView, line: int) -> Operation | Refusal:
     if line not in prompts:
         known = ", ".join(map(str, prompts[-5:])) or "none"
         return Refusal(
-            "no_prompt", f"line {line} is no prompt that is sent", f"choose one of: {known}"
+            "no_prompt", f"line {line} is not a prompt that is sent", f"choose one of: {known}"
         )
     if line == prompts[0]:
         return Refusal(
@@ -331,8 +333,8 @@ def plan_revert(view: TranscriptView, line: int) -> Operation | Refusal:
         level=Severity.CUT,
         line=line,
         kind=PartKind.PROMPT.value,
-        what=f"back to before line {line}: {len(gone)} lines leave",
-        why="asked for; files on disk are not reverted",
+        what=f"back to before line {line}: {len(gone)} lines are removed",
+        why="requested; files on disk are not reverted",
         tokens_saved=sum(block.tokens for block in view.blocks if block.line >= line),
         bytes_saved=sum(each.total_bytes for each in with_torn),
         edits=tuple(remove_line(view, each.number) for each in with_torn),
@@ -366,11 +368,13 @@ def plan_rollover(
     sent, last = conversation.visible_entries, conversation.last_line
     session_id = _text(last, "sessionId")
     if len(sent) < MIN_REMOVED_MESSAGES:
-        return Refusal("too_few", "there is hardly anything to hand off", "let the session grow")
+        return Refusal(
+            "too_few", "there is hardly anything to hand off", "wait until the session has grown"
+        )
     summary = write_hand_off(conversation, session_id, settings)
     if not summary.text:
         return Refusal(
-            "summary_empty", "the budget does not hold the hand-off", "give it a larger --budget"
+            "summary_empty", "the hand-off does not fit into the budget", "use a larger --budget"
         )
     uuid = conversation.derive_line_id(ROLLOVER, summary.text)
     prompt = _to_append(

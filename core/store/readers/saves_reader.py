@@ -43,8 +43,8 @@ EVALUATION_INTERVAL_MS: Final = 1000
 second."""
 
 _LOST_SAVE_FIXES: Final = {
-    SaveState.ORPHANED: "/memory:save in that project saves again",
-    SaveState.FAILED_UNKNOWN: "/memory:save in that project saves again; m shows more",
+    SaveState.ORPHANED: "run /memory:save in that project to save again",
+    SaveState.FAILED_UNKNOWN: "run /memory:save in that project to save again; m shows more",
     SaveState.CORRUPT: "check that file; ctxtop does not change it",
 }
 """States that the plugin may not report, and what a person can do."""

@@ -248,7 +248,7 @@ def _head(agent: Agent, width: int, now_ms: int) -> Iterator[Content]:
     if agent.ended_at is not None:
         facts.append(f"ended {duration(now_ms - agent.ended_at)} ago")
     if agent.result is not None:
-        facts.append(f"gave back {returned_text(agent, now_ms)}")
+        facts.append(f"returned {returned_text(agent, now_ms)}")
     yield from hanging_lines(Content(""), Content.styled(", ".join(facts), "$quiet"), width)
 
 
@@ -355,7 +355,7 @@ def _context_facts(agent: Agent) -> Iterator[Fact]:
         spent = (
             f"{tokens(usage.input_tokens)} fresh, {tokens(usage.cache_creation_tokens)} written to"
             f" the cache, {tokens(usage.cache_read_tokens)} read from it,"
-            f" {tokens(usage.output_tokens)} put out"
+            f" {tokens(usage.output_tokens)} output"
         )
         yield "spent", spent + more
     yield "id", agent.agent_id
@@ -419,7 +419,7 @@ def _session_facts(session: Session, agents: Sequence[Agent]) -> Iterator[Fact]:
         # A missing estimate is not made here: the screen never counts tokens.
         returned = sum(result.estimated_tokens or 0 for result in results)
         share = percent(returned / session.context.window.tokens)
-        yield "gave back", f"≈{tokens(returned)} tokens, {share} of its window"
+        yield "returned", f"≈{tokens(returned)} tokens, {share} of its window"
     usages = [agent.usage for agent in agents if agent.usage is not None]
     if usages:
         out = sum(usage.output_tokens for usage in usages)

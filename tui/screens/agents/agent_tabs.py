@@ -43,7 +43,7 @@ def agents_markdown(agents: Sequence[Agent], titles: Mapping[str, str]) -> str:
         Column("context", lambda agent: percent(agent.context.ratio)),
         Column("took", lambda agent: duration_text(agent, agent.ended_at or agent.started_at or 0)),
         Column(
-            "gave back",
+            "returned",
             lambda agent: f"{agent.result.lines} lines" if agent.result else agent.status.label,
         ),
         Column(
@@ -222,7 +222,7 @@ class AgentTreePane(TabPane):
 
 
 NO_TYPES: Final = (
-    "No agent has run yet, or the policy's disabled_modules name compliance: nothing is judged."
+    "No agent has run yet, or the policy's disabled_modules name compliance: nothing is checked."
 )
 
 

@@ -299,7 +299,7 @@ def agent_columns(
         Column(" of", _window_cell, cells=10, priority=1),
         Column("took", lambda row: _duration_cell(row, now_ms), right=True, cells=7, priority=2),
         Column(
-            "gave back", lambda row: _returned_cell(row, now_ms), right=True, cells=RESULT_CELLS + 1
+            "returned", lambda row: _returned_cell(row, now_ms), right=True, cells=RESULT_CELLS + 1
         ),
     ]
     fitting = fitting_columns(columns, width, lambda shown: total_cells(shown, 0))

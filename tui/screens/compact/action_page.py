@@ -48,7 +48,7 @@ class AskClientScreen(ModalScreen[str | None]):
         where = "in its own window" if self._session.live else "in a separate run"
         what = (
             f"Claude Code is asked to /compact “{title}”, {where}: it writes a summary with its"
-            " model, which costs a request and cannot be taken back by ctxtop.\n\n"
+            " model, which costs a request and cannot be undone by ctxtop.\n\n"
             "What the summary should keep, if you want to say so:"
         )
         with VerticalScroll(id="confirm"):
@@ -126,7 +126,7 @@ class ActionPage(Page):
         self._apply(ApplyMode.FORK)
 
     def action_in_place(self) -> None:
-        """Change the session itself, if nobody has it open and a person confirms it."""
+        """Change the session itself, if no client has it open and a person confirms it."""
         plan = self._ready_plan()
         if plan is None:
             return
@@ -212,7 +212,7 @@ class ActionPage(Page):
 
     def _take_in_place(self, found: Refusal | Problem | None) -> None:
         if found is not None and not isinstance(found, Refusal):
-            found = Refusal("file", str(found), "a fork may do")
+            found = Refusal("file", str(found), "a fork may still be possible")
         self._in_place = found
         self.draw_buttons()
 

@@ -91,7 +91,7 @@ class FleetScreen(ZoomableScreen):
         bind_hidden("1", "pane('sessions')", "Sessions", "sessions", "pane_1"),
         bind_hidden("2", "pane('agents')", "Agents", "agents", "pane_2"),
         bind_hidden("3", "pane('summaries')", "Summaries", "summaries", "pane_3"),
-        bind_hidden("4", "pane('fills')", "Fills", "breakdown", "pane_4"),
+        bind_hidden("4", "pane('fills')", "Breakdown", "breakdown", "pane_4"),
         *terminal_keys(TERMINAL),
         bind_hidden("u", "app.undo", "Undo", "undo the last change", "undo"),
         bind_hidden(

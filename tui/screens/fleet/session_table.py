@@ -220,7 +220,7 @@ def _gauge(line: SessionLine) -> Drawing:
     if refused.prompt_tokens and refused.limit_tokens:
         size = f"too long: {refused.prompt_tokens:,} of {refused.limit_tokens:,}"
         share = f"too long, {percent(refused.prompt_tokens / refused.limit_tokens)}"
-        texts = [f"{size} — r recovers", f"{share} — r", share, "too long"]
+        texts = [f"{size} — r recovers", f"{share} — r recovers", share, "too long"]
     return _longest(texts, line.style("bold $level-emergency"))
 
 

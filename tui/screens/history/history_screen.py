@@ -62,7 +62,7 @@ def history_columns(
 
 
 def _what_cell(entry: HistoryEntry) -> Cell:
-    by = "" if entry.requested_by in {"you", ""} else f" (by itself: {entry.requested_by})"
+    by = "" if entry.requested_by in {"you", ""} else f" (automatic: {entry.requested_by})"
     return Cell(one_line(f"{entry.what}{by}"))
 
 

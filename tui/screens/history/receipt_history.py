@@ -250,7 +250,7 @@ def _automatic_entry(run: AutomaticRunRecord) -> HistoryEntry:
         key=f"run:{run.session_id}:{run.at}",
         at=run.at,
         session_id=run.session_id,
-        mode="by itself",
+        mode="automatic",
         what=run.outcome or "still running, or ctxtop ended meanwhile",
         requested_by=run.reason,
         state="done" if run.left_tokens is not None else "nothing written",

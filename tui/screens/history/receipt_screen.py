@@ -101,7 +101,7 @@ def _summary_facts(
         return Content(shorten_middle(text, width))
 
     plan = receipt.plan
-    by = f"by itself: {one_line(receipt.automatic)}" if receipt.automatic else "requested by you"
+    by = f"automatic: {one_line(receipt.automatic)}" if receipt.automatic else "requested by you"
     yield "done", fit(f"{when}, {by} · receipt {receipt.receipt_id}")
     where = {
         ApplyMode.FORK: f"a fork, {receipt.new_session_id}; the session is unchanged",
@@ -116,7 +116,7 @@ def _summary_facts(
     if receipt.mode is not ApplyMode.FORK and receipt.backup:
         yield "copy", fit(f"{receipt.backup[:12]}… of {receipt.transcript}")
     # A command is never cut: it is to be copied.
-    yield "go on", Content.styled(one_line(receipt.resume_command), "bold $accent")
+    yield "resume", Content.styled(one_line(receipt.resume_command), "bold $accent")
     undone = len(receipt.now.undone) if receipt.now else 0
     state = RECEIPT_STATE_TEXTS[receipt.state]
     if undone and undone < len(plan.operations):

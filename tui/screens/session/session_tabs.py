@@ -141,7 +141,7 @@ def _warnings_listing(warnings: Sequence[ContextWarning], width: int, now_ms: in
         for each in reversed(warnings)
     )
     active = sum(each.warning.cleared_by is None for each in warnings)
-    head = quiet(f"{len(rows)} reached, {active} standing; ⏎ goes to the turn")
+    head = quiet(f"{len(rows)} reached, {active} active; ⏎ goes to the turn")
     return Listing(rows, head, NO_WARNINGS)
 
 
@@ -196,7 +196,7 @@ def _about_listing(session: Session, width: int, now_ms: int) -> Listing:
         shown = shorten_middle(value, max(1, width - LABEL_CELLS))
         line = Content.assemble((fit_left(label, LABEL_CELLS), "$quiet"), (shown, style))
         rows.append(Row(label, line, (label, value)))
-    return Listing(tuple(rows), quiet("y copies the marked one"), "nothing is known yet")
+    return Listing(tuple(rows), quiet("y copies the selected one"), "nothing is known yet")
 
 
 LAST_REFUSAL: Final = "last refusal"
@@ -274,7 +274,7 @@ class SessionTabData:
 def tab_title(tab: SessionTab, data: SessionTabData) -> str:
     then = " then" if data.is_past else ""
     return {
-        SessionTab.BREAKDOWN: "Breakdown then" if data.is_past else "Breakdown",
+        SessionTab.BREAKDOWN: "Breakdown at this turn" if data.is_past else "Breakdown",
         SessionTab.ITEMS: f"The largest items{then}",
         SessionTab.COMPACTIONS: "Compactions",
         SessionTab.WARNINGS: "Warnings",

@@ -163,7 +163,7 @@ class PolicyScreen(FilteredPage):
         title = Content(f"Policy {of} · preset {policy.preset} · {count} {CHOSEN_SIGN} set")
         parts = ["set only" if self.chosen else "", f"/{self.words}" if self.words else ""]
         if snapshot.last_change is not None:
-            parts.append(f"u takes {snapshot.last_change.key} back")
+            parts.append(f"u undoes {snapshot.last_change.key}")
         self.row_list.set_titles(title, Content(" · ".join(filter(None, parts))))
 
     def action_chosen(self) -> None:

@@ -225,13 +225,13 @@ def policy_columns(
     if has_origin:
         columns.append(
             Column(
-                " said by",
+                " origin",
                 lambda it: Cell(f" {_ORIGIN_NAMES[it.origin]}", "$quiet"),
                 cells=_ORIGIN_CELLS + 1,
             )
         )
     if has_about:
-        columns.append(Column(" what it is for", about, cells=rest - cells))
+        columns.append(Column(" description", about, cells=rest - cells))
     return columns
 
 

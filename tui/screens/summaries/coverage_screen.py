@@ -144,7 +144,7 @@ class CoverageScreen(Page):
         bind("f", "only", "Only left out", "only items left out, or all", "only_lost"),
         bind("y", "copy", "Copy", "copy items left out, as a prompt", "copy"),
         bind_hidden("d,enter", "leave", "Back", "back", "done"),
-        bind_hidden("1", "pane('things')", "Things", "the things", "pane_1"),
+        bind_hidden("1", "pane('things')", "Items", "the items", "pane_1"),
         bind_hidden("2", "pane('turns')", "Turns", "the turns", "pane_2"),
     ]
 

@@ -105,7 +105,7 @@ def summary_fact_lines(
         plan = known.plan
         line = (
             f"receipt {plan.receipt_id} · {tokens(plan.before_tokens)} →"
-            f" ≈{tokens(plan.after_tokens)} tokens{' · taken back' if plan.undone else ''}"
+            f" ≈{tokens(plan.after_tokens)} tokens{' · undone' if plan.undone else ''}"
         )
         room = width - len(line) - 3
         about = f" · {shorten_middle(plan.description, room)}" if room > 0 else ""
