@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
 from textual import events
-from textual.binding import Binding
+from textual.binding import ActiveBinding, Binding
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
@@ -108,22 +109,40 @@ class KeyLine(Widget):
     keys: reactive[tuple[FooterKey, ...]] = reactive(())
     hovered: reactive[FooterKey | None] = reactive(None)
 
+    def __init__(self, *, if_room: Sequence[str] = ()) -> None:
+        """Take the ids of hidden bindings that are shown where the line has room for them."""
+        super().__init__()
+        self._if_room: Final = if_room
+
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self.take_keys)
+
+    def on_resize(self) -> None:
+        self.take_keys(self.screen)
 
     def take_keys(self, screen: Screen[object]) -> None:
         """Show a screen's keys, except while the terminal has lost the focus."""
         if not screen.app.app_focus or screen is not self.screen:
             return
-        keys: dict[str, FooterKey] = {}
-        start = 0
-        for _, binding, enabled, tooltip in screen.active_bindings.values():
-            if binding.show and binding.action not in keys:
-                display = self.app.get_key_display(binding)
-                key = FooterKey(binding, display, tooltip, enabled, start)
-                keys[binding.action] = key
-                start += key.width
-        self.keys = tuple(keys.values())
+        active = [self._footer_key(each) for each in screen.active_bindings.values()]
+        shown = {key.binding.action: key for key in reversed(active) if key.binding.show}
+        keys = [key for key in active if shown.get(key.binding.action) is key]
+        hidden = {key.binding.id: key for key in active if not key.binding.show}
+        room = self.size.width - sum(key.width for key in keys)
+        place = next((n for n, key in enumerate(keys) if key.binding.id == "help"), len(keys))
+        for key in [hidden[name] for name in self._if_room if name in hidden]:
+            if key.width > room:
+                break
+            keys.insert(place, key)
+            place, room = place + 1, room - key.width
+        starts = accumulate((key.width for key in keys), initial=0)
+        self.keys = tuple(
+            replace(key, start=start) for key, start in zip(keys, starts, strict=False)
+        )
+
+    def _footer_key(self, active: ActiveBinding) -> FooterKey:
+        display = self.app.get_key_display(active.binding)
+        return FooterKey(active.binding, display, active.tooltip, active.enabled, 0)
 
     def render(self) -> Content:
         return Content("").join(map(self._draw_key, self.keys))

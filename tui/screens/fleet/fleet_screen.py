@@ -58,6 +58,9 @@ SMALL_SCREEN: Final = (60, 18)  # cells and lines below which one pane is shown 
 READING: Final = "reading transcripts …"
 
 
+KEYS_IF_ROOM: Final = ("answer", "resume", "view_turn", "search", "waiting", "undo", "policy")
+
+
 class FleetScreen(ZoomableScreen):
     app: Dashboard
 
@@ -84,7 +87,7 @@ class FleetScreen(ZoomableScreen):
             "filter",
             key_display="/",
         ),
-        bind_hidden("v", "app.view_conversation", "View", "read the conversation", "view_turn"),
+        bind_hidden("v", "app.view_conversation", "Read", "read the conversation", "view_turn"),
         bind_hidden("p", "pause", "Pause", "pause or resume updates", "pause"),
         bind_hidden("y", "copy", "Copy", "copy the session id, result or summary", "copy"),
         bind_hidden("z", "zoom", "Zoom", "maximize this pane", "zoom"),
@@ -131,7 +134,7 @@ class FleetScreen(ZoomableScreen):
         yield SessionDetail()
         yield LowerPanes()
         yield FilterBar()
-        yield KeyLine()
+        yield KeyLine(if_room=KEYS_IF_ROOM)
 
     def on_mount(self) -> None:
         self._sessions.empty = READING
