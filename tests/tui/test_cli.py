@@ -671,7 +671,9 @@ def test_doctor_tells_what_is_in_the_way(
 ) -> None:
     checks = {each["name"]: each for each in run("doctor", "--json").json["checks"]}
     assert {"claude folder", "store", "sqlite", "token table", "watching"} <= set(checks)
-    assert all(list(each) == ["name", "ok", "detail", "fix"] for each in checks.values())
+    keys = ["name", "ok", "detail", "fix", "state"]
+    assert all(list(each) == keys for each in checks.values())
+    assert checks["bad lines"]["state"] == checks["unknown types"]["state"] == "note"
     assert "0600 in 0700" in checks["store"]["detail"]
     assert checks["bad lines"]["detail"] == "1 line set aside"
     assert "never-seen 1" in checks["unknown types"]["detail"]

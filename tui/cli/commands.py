@@ -231,10 +231,10 @@ def doctor(context: click.Context) -> int:
     checks = (check_all if options.no_scan else scan_and_check_all)(places)
     print_result(
         context,
-        {"checks": json_records.records_of(checks, "name ok detail fix")},
+        {"checks": json_records.records_of(checks, "name ok detail fix state")},
         lambda: result_tables.checks_list(checks),
     )
-    failed = [each.name for each in checks if not each.ok and each.is_blocking]
+    failed = [each.name for each in checks if not each.ok]
     if not failed:
         return DONE
     print_error(f"{len(failed)} of {len(checks)} checks failed: {', '.join(failed)}")

@@ -349,10 +349,12 @@ def _sum_lines(record: Record) -> list[str]:
 
 
 def checks_list(checks: Sequence[DoctorCheck]) -> list[str]:
+    signs = {"ok": paint("✓", "ok"), "note": paint("!", "warning"), "failed": paint("✗", "bad")}
     names = max(len(check.name) for check in checks)
     lines = []
     for check in checks:
-        sign = paint("✓", "ok") if check.ok else paint("✗", "bad")
         fix = f" — {check.fix}" if check.fix else ""
-        lines.append(f"{sign} {check.name:<{names}}  {clean_line(check.detail + fix)}")
+        lines.append(
+            f"{signs[check.state]} {check.name:<{names}}  {clean_line(check.detail + fix)}"
+        )
     return lines
