@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -34,6 +34,11 @@ def bind(
     """Declare a binding: `tooltip` is its help, and `id` its name in the `keys.ID` of a policy."""
     display = key_display or ("Esc" if keys == "escape" else None)
     return Binding(keys, action, title, show, display, priority, tooltip, id)
+
+
+def with_own_display(binding: Binding) -> Binding:
+    """Return a binding that is displayed as its one key: the key line shows ←→ for two."""
+    return replace(binding, key_display="Esc" if binding.key == "escape" else None)
 
 
 bind_hidden = partial(bind, show=False)  # not shown in the key line, only in the help

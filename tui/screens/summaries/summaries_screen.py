@@ -93,7 +93,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         bind("f", "chips", "Filter", "filter by kind, project, agent, time, session", "filters"),
         bind_hidden("n", "hit(1)", "Next match", "next match", "next"),
         bind_hidden("N", "hit(-1)", "Previous match", "previous match", "before"),
-        bind("equals_sign", "compare", "Compare", "compare the two marked summaries", "compare"),
+        bind_hidden("equals_sign", "compare", "Compare", "compare two marked summaries", "compare"),
         bind("d", "replaced", "Replaced", "what it replaced, and what it left out", "replaced"),
         bind_hidden("y", "copy", "Copy", "copy the text", "copy"),
         bind_hidden("x", "export", "Export", "export as Markdown", "export"),
@@ -232,7 +232,10 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         matches = listing.matches
         count, problems = len(matches.places), matches.search.problems
         more = "more than " if matches.is_cut else ""
-        marked = f" · {len(self.rows.selected)} marked" if self.rows.selected else ""
+        selected = len(self.rows.selected)
+        marked = f" · {selected} marked" if selected else ""
+        if selected == COMPARED_COUNT:
+            marked += ", = compares"
         self.query_one("#count", Static).update(f"{more}{count:,}{marked}")
         notes = self.query_one("#notes", Static)
         notes.display = bool(problems)
@@ -352,12 +355,6 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
     def _count_marks(self) -> None:
         if self._listing is not None:
             self._draw_count(self._listing)
-        self.refresh_bindings()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "compare" and self.is_mounted:
-            return len(self.rows.selected) == COMPARED_COUNT
-        return True
 
     def action_hit(self, by: int) -> None:
         self.reader.go_to_hit(by)
@@ -372,7 +369,10 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
                 known = self._details(left), self._details(right)
                 self.app.push_screen(CompareScreen((left, right), known, crumbs=(CRUMB,)))
 
-        self._with_rows(list(self.rows.selected), compare)
+        if len(self.rows.selected) == COMPARED_COUNT:
+            self._with_rows(list(self.rows.selected), compare)
+        else:
+            self.app.toast("Mark two summaries with the space bar to compare them.")
 
     def action_replaced(self) -> None:
         if self._row is not None:
