@@ -85,6 +85,7 @@ def types_markdown(found: Sequence[agent_compliance.AgentTypeCompliance]) -> str
 class TabArrangement:
     scope: AgentScope
     filter_text: str = ""
+    empty_scopes: tuple[AgentScope, ...] = ()  # had no agents when the page was opened
     order: AgentOrder = AgentOrder.STARTED
     folded: set[str] = field(default_factory=set)
 

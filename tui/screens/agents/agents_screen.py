@@ -36,6 +36,7 @@ from .agent_report import (
 from .agent_tabs import AgentTreePane, FindingPane, TabArrangement, TabData, TabPane, TypePane
 from .agent_tree import agent_row_key
 from .agents_overview import (
+    EMPTY_SCOPE_NOTES,
     NONCOMPLIANT_WORD,
     AgentScope,
     AgentsOverview,
@@ -171,6 +172,7 @@ class AgentsScreen(Page, ZoomableScreen):
             "types": TabArrangement(AgentScope.ALL),
             "findings": TabArrangement(first),
         }
+        self._is_scope_chosen = bool(agent_type)
         self._own_words: Final = words  # what the page is about: Esc does not remove it
         self._tab = "agents"
         self._overviews: dict[AgentScope, AgentsOverview] = {}
@@ -223,10 +225,27 @@ class AgentsScreen(Page, ZoomableScreen):
             self._pane.empty = one_line(str(found))
             return
         self._overviews[found.scope] = found
+        if not found.agents and self._widen_scope(found.scope):
+            return
         self.draw()
         self._detail_reading.refresh_soon()
         if self._arrangement.scope is not found.scope:
             self._reading.refresh_now()
+
+    def _widen_scope(self, empty: AgentScope) -> bool:
+        """Go to the next larger scope if the page was opened with an empty one.
+
+        A scope that the user chose stays.
+        """
+        if self._is_scope_chosen or empty is AgentScope.ALL:
+            return False
+        scopes = tuple(AgentScope)
+        wider = scopes[scopes.index(empty) + 1]
+        for each in self._arrangements.values():
+            if each.scope is empty:
+                each.scope, each.empty_scopes = wider, (*each.empty_scopes, empty)
+        self._reading.refresh_now()
+        return True
 
     def _detail_query(self) -> Callable[[sqlite3.Connection], tuple[str, AgentDetails] | None]:
         agent = self._agent
@@ -270,7 +289,9 @@ class AgentsScreen(Page, ZoomableScreen):
         arrangement = self._arrangement
         order = arrangement.order.value if self._tab == "agents" else ""
         words = f"/{arrangement.filter_text}" if arrangement.filter_text else ""
-        note = " · ".join(filter(None, (arrangement.scope.value, order, words)))
+        empty = ", ".join(EMPTY_SCOPE_NOTES[each] for each in arrangement.empty_scopes)
+        scope = f"{arrangement.scope.value} ({empty})" if empty else arrangement.scope.value
+        note = " · ".join(filter(None, (scope, order, words)))
         self.query_one(TabBar).show(TABS.index(self._tab), titles, note=note)
 
     def _count(self, tab: str) -> str:
@@ -313,6 +334,8 @@ class AgentsScreen(Page, ZoomableScreen):
     def action_scope(self) -> None:
         scopes = [each for each in AgentScope if self.session_id or each is not AgentScope.SESSION]
         place = scopes.index(self._arrangement.scope)
+        self._is_scope_chosen = True
+        self._arrangement.empty_scopes = ()
         self._arrangement.scope = scopes[(place + 1) % len(scopes)]
         self._read_scope()
         self.draw()
