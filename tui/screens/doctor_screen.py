@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _NAME_CELLS: Final = 18
 _INDENT_CELLS: Final = _NAME_CELLS + 3
 
-_SIGNS: Final = {
+_SIGNS: Final[dict[str, tuple[str, str]]] = {
     "ok": ("✓", "$level-calm"),
     "note": ("!", "bold $level-notice"),
     "failed": ("✗", "bold $level-emergency"),
@@ -135,7 +135,7 @@ class DoctorScreen(Page):
                 for number, each in enumerate(self._shown)
             ]
         )
-        states = Counter(each.state for each in self._checks)
+        states = Counter[str](each.state for each in self._checks)
         counts = (f"{states[state]} {sign}" for state, (sign, _) in _SIGNS.items() if states[state])
         title = Content(" · ".join(["Doctor", *counts]))
         pane.set_titles(title, Content("" if self._is_done else "checking …"))
