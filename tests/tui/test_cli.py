@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -689,6 +690,24 @@ def test_doctor_without_a_folder_makes_nothing(run: Callable[..., Ended], home: 
     assert ended.code == 1
     assert "✗ claude folder" in ended.out
     assert not (home / "state").exists()
+
+
+def test_the_help_cuts_no_description_and_names_no_type(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    groups: tuple[list[str], ...] = ([], ["hooks"], ["policy"])
+    lines = [line for words in groups for line in run(*words, "--help").out.splitlines()]
+    cut = [line for line in lines if line.endswith("...") and not line.startswith("Usage:")]
+    assert cut == []
+    assert max(map(len, lines)) <= 80
+    commands = [
+        line.split()[0] for line in run("--help").out.partition("Commands:")[2].splitlines() if line
+    ]
+    typed = [
+        name for name in commands if re.search(r"INTEGER|FLOAT|RANGE", run(name, "--help").out)
+    ]
+    assert typed == []
 
 
 def test_version_and_help(run: Callable[..., Ended]) -> None:
