@@ -371,3 +371,22 @@ def _bucket_peaks(numbers: Sequence[float | None], cells: int) -> list[float | N
     edges = [round(place * len(numbers) / cells) for place in range(cells + 1)]
     parts = (numbers[start:end] for start, end in pairwise(edges))
     return [max((each for each in part if each is not None), default=None) for part in parts]
+
+
+MAX_TOAST_CELLS: Final = 240  # of a toast: four lines
+MAX_PATH_CELLS: Final = 48  # of a path in a toast; of a longer one its end is shown
+_PATH_IN_TEXT: Final = re.compile(r"(?<![\w./~])/(?:[^\s/:;,'\"“”]+/)+[^\s/:;,'\"“”]+")
+
+
+def toast_text(text: str) -> str:
+    """Shorten a text for a toast: its paths to their ends, and each path named once."""
+    seen: set[str] = set()
+
+    def name_once(match: re.Match[str]) -> str:
+        path = match[0]
+        if path in seen:
+            return "it"
+        seen.add(path)
+        return shorten_path(path, MAX_PATH_CELLS)
+
+    return shorten_middle(_PATH_IN_TEXT.sub(name_once, one_line(text)), MAX_TOAST_CELLS)
