@@ -238,12 +238,13 @@ SUMMARY_LINES: Final = 12  # of each summary; `--json` has the whole
 MIN_SUMMARY_CELLS: Final = 20  # a narrower terminal wraps by itself
 
 
-def summaries_list(rows: Iterable[SummaryRow]) -> list[str]:
+def summaries_list(rows: Iterable[tuple[SummaryRow, str]]) -> list[str]:
+    """Lay out `ctxtop summaries`: each summary with the short id that `ctxtop diff` takes."""
     lines: list[str] = []
-    for row in rows:
+    for row, short_id in rows:
         kind = row.agent_type or "agent" if row.kind == "agent" else row.kind
         size = tokens(tokens_or_estimate(row.estimated_tokens, row.text))
-        head = f"{date_time(row.at)}  {kind}  {row.session_id}  ≈{size} tokens"
+        head = f"{short_id}  {date_time(row.at)}  {kind}  {row.session_id}  ≈{size} tokens"
         text_lines = row.text.strip("\n").split("\n")
         lines.append(paint(clean_line(head), "ok"))
         wrapped, whole = _first_lines(text_lines)
