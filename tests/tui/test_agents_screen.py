@@ -372,7 +372,7 @@ async def test_it_follows_what_happens_and_keeps_its_place(stage: Stage) -> None
         await it.until(lambda: len(rows(it)) == 4)
         assert "docs" in marked(it)
         await it.until(lambda: "1 line" in marked(it))
-        await it.until(lambda: "1 │ Written." in report(it))
+        await it.until(lambda: "\nWritten." in report(it))
         assert it.app.view is not None
 
 

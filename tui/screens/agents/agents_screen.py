@@ -20,6 +20,7 @@ from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView, OpenConversation
+from ...text.markdown_text import TextForm
 from ...widgets.controls import FilterBar
 from ...widgets.header_footer import TabBar
 from ...widgets.row_list import FoldList, RowList, Rows
@@ -54,6 +55,7 @@ class AgentScreen(ReadingScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("y", "copy", "Copy", "copy the result", "copy"),
         bind("v", "view_conversation", "Conversation", "read its conversation", "view_turn"),
+        bind_hidden("W", "source", "As written", "as Markdown, or as it is written", "source"),
     ]
 
     def __init__(self, agent: Agent, title: str, width: int, now_ms: int) -> None:
@@ -61,6 +63,7 @@ class AgentScreen(ReadingScreen):
         self._agent = agent
         self._detail = NO_DETAILS
         self._width = text_width(width)
+        self._form = TextForm.RENDERED
         self._reading: Final = RefreshingQuery(self, self._query, self._take)
         name = f"{agent.agent_type} {agent.description}"
         report = agent_report(agent, NO_DETAILS, self._width, now_ms)
@@ -87,6 +90,10 @@ class AgentScreen(ReadingScreen):
             self.app.copy(text, f"result of {agent.agent_type}")
         else:
             self.app.copy(agent.agent_id, f"id of {agent.agent_type}")
+
+    def action_source(self) -> None:
+        self._form = self._form.next
+        self._draw()
 
     def action_view_conversation(self) -> None:
         self.post_message(OpenConversation(self._agent.session_id, self._agent.agent_id, None))
@@ -126,7 +133,8 @@ class AgentScreen(ReadingScreen):
             self._draw()
 
     def _draw(self) -> None:
-        report = agent_report(self._agent, self._detail, self._width, self.app.now_ms())
+        now_ms = self.app.now_ms()
+        report = agent_report(self._agent, self._detail, self._width, now_ms, self._form)
         if not report.is_same(self._content):
             self.show(report)
 
@@ -157,6 +165,7 @@ class AgentsScreen(Page, ZoomableScreen):
         bind_hidden("y", "copy", "Copy", "copy the result, or the finding", "copy"),
         bind("x", "export", "Export", "export what is shown as Markdown", "export"),
         bind_hidden("z", "zoom", "Zoom", "maximize the report", "zoom"),
+        bind_hidden("W", "source", "As written", "as Markdown, or as it is written", "source"),
         bind("escape", "back", "Back", "back", "back"),
     ]
 
@@ -178,6 +187,7 @@ class AgentsScreen(Page, ZoomableScreen):
         self._overviews: dict[AgentScope, AgentsOverview] = {}
         self._details: Final[dict[str, AgentDetails]] = {}
         self._report = Content("")
+        self._form = TextForm.RENDERED
         self._shown_key: str | None = None
         self._reading: Final = RefreshingQuery(self, self._overview_query, self._take_overview)
         self._detail_reading: Final = RefreshingQuery(self, self._detail_query, self._take_detail)
@@ -276,7 +286,7 @@ class AgentsScreen(Page, ZoomableScreen):
         if overview is not None:
             now_ms = self.app.now_ms()
             self._pane.draw(
-                TabData(overview, self.app.sessions, arrangement, now_ms, self._details)
+                TabData(overview, self.app.sessions, arrangement, now_ms, self._details, self._form)
             )
         self._draw_tabs()
         self._draw_report()
@@ -347,6 +357,10 @@ class AgentsScreen(Page, ZoomableScreen):
             self._reading.refresh_now()
         else:
             self._reading.refresh_soon()
+
+    def action_source(self) -> None:
+        self._form = self._form.next
+        self.draw()
 
     def action_sort(self) -> None:
         self._arrangement.order = self._arrangement.order.next

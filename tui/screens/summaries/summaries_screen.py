@@ -28,6 +28,7 @@ from ....core.summaries import summary_search
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
+from ...text.markdown_text import TextForm
 from ...widgets.controls import Chips, FilterBar, FilterChip
 from ...widgets.text_pane import TextPane
 from ..page import FilteredPage, ZoomableScreen
@@ -96,6 +97,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         bind_hidden("equals_sign", "compare", "Compare", "compare two marked summaries", "compare"),
         bind("d", "replaced", "Replaced", "what it replaced, and what it left out", "replaced"),
         bind_hidden("y", "copy", "Copy", "copy the text", "copy"),
+        bind_hidden("W", "source", "As written", "as Markdown, or as it is written", "source"),
         bind_hidden("x", "export", "Export", "export as Markdown", "export"),
         bind_hidden("z", "zoom", "Zoom", "maximize this pane", "zoom"),
         bind_hidden("1", "pane('list')", "List", "the list", "pane_1"),
@@ -116,6 +118,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         self._seen: object = None
         self._fingerprint: tuple[int, ...] = ()
         self._row: SummaryRow | None = None
+        self._form = TextForm.RENDERED
 
     @property
     def listed_session_id(self) -> str | None:
@@ -301,10 +304,11 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         if summary_id is None:
             return
         search = self._listing.matches.search if self._listing else None
+        form = self._form
 
         def read(db: sqlite3.Connection) -> SummaryReport | None:
             rows = read_summary_rows(db, plans, [summary_id])
-            return summary_report(rows[0], search, width) if rows else None
+            return summary_report(rows[0], search, width, form) if rows else None
 
         def show(report: SummaryReport | None) -> None:
             self._row = report.row if report else None
@@ -358,6 +362,10 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     def action_hit(self, by: int) -> None:
         self.reader.go_to_hit(by)
+
+    def action_source(self) -> None:
+        self._form = self._form.next
+        self._read_text()
 
     def action_compare(self) -> None:
         from .compare_screen import CompareScreen
