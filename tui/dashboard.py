@@ -13,7 +13,7 @@ from textual.content import Content
 
 from ..core.transcript.sanitize import one_line
 from .background_queries import WorkerThread
-from .text.formats import shorten_middle, tokens
+from .text.formats import shorten_middle, toast_text, tokens
 from .ui_state import UiState, UiStateFile
 
 if TYPE_CHECKING:
@@ -84,9 +84,9 @@ class Dashboard(App[None]):
         severity: SeverityLevel = "information",
         timeout: float | None = None,
     ) -> None:
-        """Notify in one line, of which nothing is parsed as markup."""
-        title = one_line(title)
-        self.notify(one_line(words), title=title, severity=severity, timeout=timeout, markup=False)
+        """Notify in a few lines, of which nothing is parsed as markup."""
+        text, title = toast_text(words), one_line(title)
+        self.notify(text, title=title, severity=severity, timeout=timeout, markup=False)
 
     def copy(self, text: str, what: str) -> None:
         self.copy_to_clipboard(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -34,6 +34,11 @@ def bind(
     """Declare a binding: `tooltip` is its help, and `id` its name in the `keys.ID` of a policy."""
     display = key_display or ("Esc" if keys == "escape" else None)
     return Binding(keys, action, title, show, display, priority, tooltip, id)
+
+
+def with_own_display(binding: Binding) -> Binding:
+    """Return a binding that is displayed as its one key: the key line shows ←→ for two."""
+    return replace(binding, key_display="Esc" if binding.key == "escape" else None)
 
 
 bind_hidden = partial(bind, show=False)  # not shown in the key line, only in the help
@@ -172,12 +177,52 @@ def _conflicts(
                 yield name, (f"{shared[0]} is the key of {other}", fix)
 
 
-PRINTED_NAMES: Final = {
-    "ActionPage": "actingpage",
-    "CompactionDetailScreen": "lens",
-    "CoverageScreen": "replaced",
-    "QuestionScreen": "confirm",
-}  # `ctxtop keys --json` names these as in earlier versions
+EVERYWHERE: Final = "everywhere"
+PLACE_NAMES: Final = {
+    "ActionPage": "compaction and recovery",
+    "AgentScreen": "agent",
+    "AgentsScreen": "agents",
+    "AnswerScreen": "dialogs",
+    "AskClientScreen": "dialogs",
+    "Chips": "filters",
+    "Choice": "choices",
+    "CompactScreen": "compaction",
+    "CompactionDetailScreen": "compaction: kept and lost",
+    "CompareScreen": "comparison",
+    "ConversationPane": "conversation",
+    "ConversationView": "conversation",
+    "CoverageScreen": "what a summary replaced",
+    "DoctorScreen": "doctor",
+    "ExportScreen": "export",
+    "FilteredPage": "pages with a filter",
+    "FleetScreen": "sessions",
+    "HelpScreen": "help",
+    "LogScreen": "log",
+    "Page": "all pages",
+    "Pager": "texts",
+    "PolicyScreen": "settings",
+    "QuestionScreen": "dialogs",
+    "Reader": "texts",
+    "ReadingScreen": "texts",
+    "ReceiptScreen": "change",
+    "ReceiptsScreen": "history",
+    "RecoverScreen": "recovery",
+    "ResumeScreen": "dialogs",
+    "Rows": "lists",
+    "SavesScreen": "memory saves",
+    "SearchScreen": "search",
+    "SessionScreen": "session",
+    "Slider": "sliders",
+    "StepTextScreen": "texts",
+    "SummariesScreen": "summaries",
+    "SummaryList": "lists",
+    "SummaryScreen": "summary",
+    "TextPane": "texts",
+    "TimelineView": "timeline",
+    "ValueScreen": "a setting's value",
+    "WelcomeScreen": "first steps",
+}
+"""What users call the place in which a class's keys work; tests look for classes without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +249,7 @@ def key_rows(bindings: Iterable[DeclaredBinding], keymap: Mapping[str, str]) -> 
 
 
 def _where_name(declared_in: type[DOMNode]) -> str:
-    """Return a name for users, as "help" for HelpScreen."""
+    """Return what users call a place, as "help" for HelpScreen."""
     if issubclass(declared_in, App):
-        return "everywhere"
-    name = declared_in.__name__
-    suffix = "Screen" if issubclass(declared_in, Screen) else "Pane"
-    return PRINTED_NAMES.get(name) or name.removesuffix(suffix).lower()
+        return EVERYWHERE
+    return PLACE_NAMES.get(declared_in.__name__, EVERYWHERE)

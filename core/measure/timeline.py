@@ -25,6 +25,7 @@ class TimelineCompaction(msgspec.Struct, frozen=True):
     uuid: str
     next_tokens: int | None = None  # of the first answer after it
     estimated_next_tokens: int | None = None  # with system prompt and tools, before that answer
+    counted_messages_alone: int = 0  # `pre_tokens` is without system prompt and tools
 
     @property
     def next_estimate(self) -> int | None:

@@ -12,11 +12,13 @@ from ctxtop.collectors.claude_code.transcript_details import read_composition
 from ctxtop.core.measure.timeline import with_current_context
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import session_queries
+from ctxtop.core.store.queries import log_queries, session_queries
 from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.store.readers.timeline_reader import read_timeline
 from ctxtop.core.store.writer import Writer
-from ctxtop.tui.text.formats import tokens_after
+from ctxtop.tui.screens.session.context_breakdown import number_sources
+from ctxtop.tui.text.formats import tokens_after, tokens_before
+from msgspec.structs import replace
 
 from ..recorder import Recorder
 from ..transcripts import (
@@ -171,9 +173,31 @@ def test_a_compaction_shows_the_next_answers_number_as_soon_as_there_is_one(stor
         (found,) = read_timeline(db, (SESSION, None), store.session().context).compactions
     assert (row.post_tokens, row.next_tokens, row.estimated_next_tokens) == (18_000, 69_000, None)
     assert (found.post_tokens, found.next_tokens) == (18_000, 69_000)
-    assert tokens_after(row.next_tokens, row.estimated_next_tokens, row.post_tokens) == "69 k"
-    assert tokens_after(None, 17_000, 900) == "≈17 k"
-    assert tokens_after(None, None, None) == "–"
+    assert tokens_after(row) == tokens_after(found) == "69 k"
+    before_answer = replace(row, next_tokens=None)
+    assert tokens_after(replace(before_answer, estimated_next_tokens=17_000)) == "≈17 k"
+    assert tokens_after(before_answer) == "≈18 k of messages"
+    assert tokens_after(replace(before_answer, post_tokens=None)) == "–"
+
+
+def test_a_second_compaction_without_an_answer_says_that_it_counts_the_messages_alone(
+    store: Store,
+) -> None:
+    first = boundary(at=4, preTokens=196_000, postTokens=3_700)
+    second = boundary(at=6, uuid="c2", preTokens=3_800, postTokens=2_900)
+    store.write(*opening(), first, summary("short", at=5), second, summary("shorter", at=7))
+    with closing(store.scan()) as db:
+        newest, oldest = session_queries.compactions(db, SESSION)
+        logged = log_queries.newest_boundaries(db, 10)
+        cuts = read_timeline(db, (SESSION, None), store.session().context).compactions
+    for rows in ((oldest, newest), tuple(reversed(logged)), cuts):
+        assert [tokens_before(row) for row in rows] == ["196 k", "3.8 k of messages"]
+        assert tokens_after(rows[0]) == "≈3.7 k of messages"
+    context = store.session().context
+    words = {each.name: each.source for each in number_sources(context, ())}
+    assert context.tokens != context.token_counts.counter
+    assert words["counter"] == words["hooks notified"]
+    assert words["counter"].startswith("the messages alone, without system prompt and tools")
 
 
 def lowered(to: int, *, steps: int = 1) -> JsonLine:

@@ -133,6 +133,13 @@ def test_in_these_cases_it_goes(stop: Stop, fields: dict[str, object]) -> None:
     assert stop.asked(**fields) == ""
 
 
+@pytest.mark.parametrize("preset", ["default", "clnode"])
+def test_a_type_that_only_has_the_name_of_a_reviewer_goes(stop: Stop, preset: str) -> None:
+    write_trusted(stop.project, f'[policy]\npreset = "{preset}"\n')
+    stop.tell(user("Review it"), say("m1", BAD))
+    assert stop.asked(agent_type="reviewer") == ""
+
+
 def test_another_event_is_none_of_ours(stop: Stop) -> None:
     assert answer(HookCall("Stop", stop.given(), stop.store, 0)) is None
 

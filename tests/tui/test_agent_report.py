@@ -20,6 +20,7 @@ from ctxtop.core.injection.context_selection import (
 from ctxtop.core.model.agent import ReturnedResult
 from ctxtop.core.store.log_records import AnswerItemRecord
 from ctxtop.core.store.queries.query_rows import FillRow
+from ctxtop.core.transcript.sanitize import sanitize_text
 from ctxtop.tui.screens.agents.agent_report import MAX_LINES, AgentDetails, agent_report
 from ctxtop.tui.screens.agents.agent_tree import (
     agent_line,
@@ -27,6 +28,7 @@ from ctxtop.tui.screens.agents.agent_tree import (
     measure_tree,
 )
 from ctxtop.tui.text.compliance_text import agent_count
+from ctxtop.tui.text.markdown_text import TextForm
 from msgspec.structs import replace
 
 from .makers import agent
@@ -61,8 +63,26 @@ def test_of_a_result_that_nobody_asks_for_no_verdict_is_told() -> None:
     for ruling in (None, ruled(GOOD, NOTHING_EXPECTED)):
         said = report(GOOD, ruling)
         assert said.startswith("✓ reviewer  look at it\n")
-        assert "Result\n1 │ [COMPRESSED] agent_type: worker\n2 │ Changed files" in said
+        asked = "" if ruling is None else ": 3 lines, no format asked for"
+        assert f"Result{asked}\n[COMPRESSED] agent_type: worker\nChanged files" in said
         assert "expected" not in said
+
+
+def test_a_result_without_a_format_is_drawn_as_markdown_or_as_it_is_written() -> None:
+    text = "## Plan\n\n- **one** [red]x[/red]\n- [two](https://example.org)\x1b[31m"
+    result = ReturnedResult(sanitize_text(text), 4, len(text), 9, 1)
+    made = agent("a", result=result, compliance=ruled(text, NOTHING_EXPECTED))
+    drawn = agent_report(made, width=100)
+    assert "\nPlan\n" in drawn.plain
+    assert "• one [red]x[/red]\n" in drawn.plain
+    assert "**" not in drawn.plain
+    assert "\x1b" not in drawn.plain
+    assert not any("@click" in str(span.style) or "link" in str(span.style) for span in drawn.spans)
+    written = agent_report(made, width=100, form=TextForm.WRITTEN).plain
+    assert "1 │ ## Plan" in written
+    assert "3 │ - **one** [red]x[/red]" in written
+    long = ReturnedResult("- **a**\n" * 5_000, 5_000, 40_000, 9, 1)
+    assert "1 │ - **a**" in agent_report(replace(made, result=long), width=100).plain
 
 
 def test_a_failure_has_its_reasons_and_its_lines_are_marked() -> None:

@@ -372,27 +372,48 @@ async def test_it_follows_what_happens_and_keeps_its_place(stage: Stage) -> None
         await it.until(lambda: len(rows(it)) == 4)
         assert "docs" in marked(it)
         await it.until(lambda: "1 line" in marked(it))
-        await it.until(lambda: "1 │ Written." in report(it))
+        await it.until(lambda: "\nWritten." in report(it))
         assert it.app.view is not None
 
 
 async def test_a_session_without_agents_says_what_to_do(demo: Stage) -> None:
     async with opened(demo) as it:
-        await on_page(it, "Search offline")
+        await on_page(it, "Search offline", "a", "a")
+        assert "this session" in it.lines[1]
         assert "No agents here yet" in it.words
         await it.press("y", "left", "right", "enter", "z", "z")
         assert page(it).is_current
         await it.press("x")
         assert any("nothing to export" in toast for toast in it.toasts)
-        await it.press("3")
+        await it.press("3", "a", "a")
+        await read(it)
         assert "No review has found anything here" in it.words
 
 
-async def test_without_any_session_it_shows_the_live_ones(stage: Stage) -> None:
+async def test_where_this_session_has_none_it_shows_those_of_others(
+    demo: Stage,
+) -> None:
+    async with opened(demo) as it:
+        await on_page(it, "Search offline")
+        assert "live sessions (none in this session)" in it.lines[1]
+        assert len(rows(it)) > 1
+        await it.press("3")
+        await read(it)
+        assert "live sessions (none in this session)" in it.lines[1]
+        await it.press("1", "a")
+        await read(it)
+        assert "all sessions" in it.lines[1]
+        assert "none in" not in it.lines[1]
+        await it.press("a")
+        await read(it)
+        assert "No agents here yet" in it.words
+
+
+async def test_without_any_session_it_shows_that_there_are_none(stage: Stage) -> None:
     async with opened(stage) as it:
         await it.press("A")
         await read(it)
-        assert "live sessions" in it.lines[1]
+        assert "all sessions (none in live ones)" in it.lines[1]
         assert "No agents here yet" in it.words
         await it.press("2")
         await read(it)

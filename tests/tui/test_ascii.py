@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctxtop.collectors.places import PolicySources
 from ctxtop.tui.text.ascii_signs import ASCII_TABLE, to_ascii
+from ctxtop.tui.text.formats import shorten_middle
 from msgspec.structs import replace as with_fields
 from rich.cells import cell_len
 
@@ -42,6 +43,13 @@ def test_each_sign_is_as_wide_as_what_stands_for_it() -> None:
 def test_what_stands_in_one_column_stays_apart() -> None:
     for signs in ("●○▲✗†", "✓✗≈–", "█▁▃▏", "┌─│"):
         assert len(set(to_ascii(signs))) == len(signs), signs
+
+
+def test_a_cut_is_seen_and_its_width_stays() -> None:
+    path = shorten_middle("/home/dev/project/src/module/file.py", 20)
+    assert to_ascii(path) == "/home/dev/~e/file.py"
+    assert to_ascii("…") != to_ascii("▂")
+    assert to_ascii("✂ 3 superseded later") == "X 3 superseded later"
 
 
 def test_letters_of_a_language_stay() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -671,7 +672,9 @@ def test_doctor_tells_what_is_in_the_way(
 ) -> None:
     checks = {each["name"]: each for each in run("doctor", "--json").json["checks"]}
     assert {"claude folder", "store", "sqlite", "token table", "watching"} <= set(checks)
-    assert all(list(each) == ["name", "ok", "detail", "fix"] for each in checks.values())
+    keys = ["name", "ok", "detail", "fix", "state"]
+    assert all(list(each) == keys for each in checks.values())
+    assert checks["bad lines"]["state"] == checks["unknown types"]["state"] == "note"
     assert "0600 in 0700" in checks["store"]["detail"]
     assert checks["bad lines"]["detail"] == "1 line set aside"
     assert "never-seen 1" in checks["unknown types"]["detail"]
@@ -687,6 +690,24 @@ def test_doctor_without_a_folder_makes_nothing(run: Callable[..., Ended], home: 
     assert ended.code == 1
     assert "✗ claude folder" in ended.out
     assert not (home / "state").exists()
+
+
+def test_the_help_cuts_no_description_and_names_no_type(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    groups: tuple[list[str], ...] = ([], ["hooks"], ["policy"])
+    lines = [line for words in groups for line in run(*words, "--help").out.splitlines()]
+    cut = [line for line in lines if line.endswith("...") and not line.startswith("Usage:")]
+    assert cut == []
+    assert max(map(len, lines)) <= 80
+    commands = [
+        line.split()[0] for line in run("--help").out.partition("Commands:")[2].splitlines() if line
+    ]
+    typed = [
+        name for name in commands if re.search(r"INTEGER|FLOAT|RANGE", run(name, "--help").out)
+    ]
+    assert typed == []
 
 
 def test_version_and_help(run: Callable[..., Ended]) -> None:

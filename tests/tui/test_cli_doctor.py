@@ -26,6 +26,7 @@ from ctxtop.collectors.plugin.plugin_log import (
 from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.tui.cli import machine_checks
 from ctxtop.tui.cli.commands import run
+from ctxtop.tui.cli.machine_checks import CheckState
 from ctxtop.tui.cli.store_checks import check_all, scan_and_check_all
 
 from ..logs import log_file, part_name, tell
@@ -56,7 +57,7 @@ def scanned(places: Places) -> Places:
 
 
 def wrong_ones(found: list[DoctorCheck]) -> dict[str, DoctorCheck]:
-    return {check.name: check for check in found if not check.ok}
+    return {check.name: check for check in found if check.state is not CheckState.OK}
 
 
 def named(found: list[DoctorCheck], name: str) -> DoctorCheck:
@@ -86,6 +87,7 @@ def test_a_broken_file_is_never_ticked(places: Places) -> None:
     path.write_text('{"type":"ai-title","aiTitle":"x"}\n{torn\n')
     found = the_wrong_one(scan_and_check_all(places))
     assert (found.name, found.detail) == ("bad lines", "1 line set aside")
+    assert (found.state, found.ok) == (CheckState.NOTE, True)
 
 
 def test_an_agent_without_its_session_is_never_ticked(places: Places) -> None:
@@ -93,7 +95,7 @@ def test_an_agent_without_its_session_is_never_ticked(places: Places) -> None:
     write(places.folder.projects / "-home-dev-x" / SESSION / "subagents" / "agent-a1.jsonl", lines)
     write(places.folder.projects / "-home-dev-x" / "gone" / "subagents" / "agent-a2.jsonl", lines)
     found = the_wrong_one(scan_and_check_all(places))
-    assert found.name == "orphans"
+    assert (found.name, found.state) == ("orphans", CheckState.NOTE)
     assert "1 agent" in found.detail
     assert "agent-a2" in found.detail
 

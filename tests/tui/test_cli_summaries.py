@@ -103,6 +103,14 @@ def test_two_are_compared(run: Run) -> None:
     assert found["right_lines"] > 0
     assert len(found["pairs"]) >= found["same_lines"]
     assert "+ [Hand-off from session" in run("diff", left, right).out
+    heads = [line for line in run("summaries").out.splitlines() if " plan " in line]
+    short_ids = [head.split()[0] for head in heads]
+    by_short_ids = run("diff", *short_ids, "--json").json
+    assert {by_short_ids["left"], by_short_ids["right"]} == {left, right}
+    by_starts = run("diff", left[:7], f"{right[:7]}.1", "--json").json
+    assert (by_starts["left"], by_starts["right"]) == (left, right)
+    refused = run("diff", "", right)
+    assert (refused.code != 0, "is ambiguous" in refused.err) == (True, True)
     refused = run("diff", left, "12345")
     assert refused.code != 0
     assert "no summary '12345'" in refused.err

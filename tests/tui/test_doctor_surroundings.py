@@ -30,7 +30,7 @@ def doctor(
         store = tmp_path / "state" / "s.db"
         run_command(["doctor", "--json", "--config-dir", str(claude.root), "--db", str(store)])
         checks: Checks = json.loads(capsys.readouterr().out)["checks"]
-        assert all(list(each) == ["name", "ok", "detail", "fix"] for each in checks)
+        assert all(list(each) == ["name", "ok", "detail", "fix", "state"] for each in checks)
         return [each for each in checks if each["name"] == name]
 
     return run
@@ -43,7 +43,8 @@ def test_without_any_all_is_well(doctor: Callable[[str], Checks]) -> None:
         "save flow": "no files of claude-memory",
     }
     for name, detail in details.items():
-        assert doctor(name) == [{"name": name, "ok": True, "detail": detail, "fix": None}]
+        found = {"name": name, "ok": True, "detail": detail, "fix": None, "state": "ok"}
+        assert doctor(name) == [found]
 
 
 def test_each_settings_file_that_is_not_valid_is_a_line(

@@ -7,6 +7,7 @@ import time
 import pytest
 from ctxtop.tui.text import formats
 from ctxtop.tui.text.formats import (
+    MAX_TOAST_CELLS,
     duration,
     fit_left,
     fit_right,
@@ -17,6 +18,7 @@ from ctxtop.tui.text.formats import (
     shorten_end,
     shorten_middle,
     shorten_path,
+    toast_text,
     tokens,
 )
 from ctxtop.tui.widgets.header_footer import FleetStatus, left_text
@@ -229,3 +231,16 @@ def test_a_time_that_no_calendar_has_is_unknown(
         formats.time_of_day(at_ms),
     )
     assert written == (formats.NOTHING, formats.NOTHING, formats.NOTHING, "", "")
+
+
+def test_a_toast_names_a_long_path_once_and_by_its_end() -> None:
+    path = "/home/dev/.claude/projects/-home-dev-shop/0a000000-0000-4000-8000-000000000001.jsonl"
+    text = toast_text(f"{path}: {path} is gone; resume the session it came from")
+    assert "/home" not in text
+    name = path.rpartition("/")[2]
+    assert text == f"…/{name}: it is gone; resume the session it came from"
+    assert toast_text("keys.sort in /home/dev/.config/ctxtop.toml").endswith("/ctxtop.toml")
+    assert toast_text("20 k/40 k and/or https://example.org/a/b") == (
+        "20 k/40 k and/or https://example.org/a/b"
+    )
+    assert cell_len(toast_text("word " * 1_000)) <= MAX_TOAST_CELLS

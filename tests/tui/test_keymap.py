@@ -9,8 +9,9 @@ import pytest
 from ctxtop.collectors.places import PolicySources
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
-from ctxtop.tui.keymap import all_bindings, read_keymap
+from ctxtop.tui.keymap import PLACE_NAMES, all_bindings, read_keymap
 from msgspec.structs import replace as with_fields
+from textual.app import App
 
 from .support import opened
 
@@ -133,6 +134,17 @@ async def test_what_does_not_hold_is_one_toast(demo: Stage) -> None:
         assert it.app.fleet.paused
 
 
+def test_each_place_with_keys_has_a_name_for_users() -> None:
+    places = {each.declared_in for each in all_bindings()}
+    nameless = {
+        place.__name__
+        for place in places
+        if not issubclass(place, App) and place.__name__ not in PLACE_NAMES
+    }
+    assert nameless == set()
+    assert PLACE_NAMES.keys() <= {place.__name__ for place in places}
+
+
 def test_the_command_lists_ids_keys_and_what_does_not_hold(
     call_ctxtop: Callable[..., Ended],
 ) -> None:
@@ -141,7 +153,7 @@ def test_the_command_lists_ids_keys_and_what_does_not_hold(
     rows = {row["id"]: row for row in found["keys"]}
     assert rows["sort"]["keys"] == ["f6"]
     assert rows["sort"]["default_keys"] == ["s"]
-    assert "fleet" in rows["pause"]["where"]
+    assert rows["pause"]["where"] == ["sessions", "log"]
     assert rows["quit"]["keys"] == ["q", "ctrl+c"]
     assert rows["help"]["where"] == ["everywhere"]
     assert [notice["key"] for notice in found["notices"]] == ["keys.quit"]

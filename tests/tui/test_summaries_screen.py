@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 from .comparing import compare, compare_sizes
 from .support import opened
 from .test_hostile import hostile_session, is_harmless
-from .writing import append, prompt, returned, session_file
+from .writing import append, launch, prompt, returned, session_file
 
 if TYPE_CHECKING:
     from .support import Opened, Stage
@@ -152,6 +152,26 @@ async def test_a_text_longer_than_its_pane_is_scrolled_with_the_keys(
         assert text.scroll_offset.y == 2
         await it.press("G")
         assert last in it.words
+
+
+async def test_w_shows_a_text_as_it_is_written(stage: Stage) -> None:
+    text = "## Plan\n\n**one**"
+    started, ended = launch("t1", "worker", "Plan", 900), returned("t1", "a1", text, 1)
+    append(session_file(stage.root, 1), prompt("Go"), started, ended)
+    async with opened(stage) as it:
+        await all_summaries(it)
+        await it.until(lambda: "Plan" in it.words and "**one**" not in it.words)
+        await it.press("W")
+        await it.until(lambda: "## Plan" in it.words and "**one**" in it.words)
+        await it.press("y")
+        assert it.app.clipboard == text
+        await it.press("enter")
+        await it.reading()
+        screen = it.app.screen
+        assert isinstance(screen, SummaryScreen)
+        assert [line.plain.strip() for line in screen.reader.text.lines] == ["Plan", "", "one"]
+        await it.press("W")
+        await it.until(lambda: screen.reader.text.lines[-1].plain.strip() == "**one**")
 
 
 async def test_n_brings_the_next_hit_into_sight(demo: Stage) -> None:

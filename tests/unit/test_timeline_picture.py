@@ -77,7 +77,7 @@ def test_thresholds_and_the_trigger_have_their_lines_and_names() -> None:
 
 def test_a_compaction_says_before_and_after() -> None:
     lines = drawn(timeline(*range(10_000, 170_000, 10_000), 9_000, 12_000, cuts=(cut(16, 7_400),)))
-    assert "170 k → ≈7.4 k ↻" in lines[0] or "↻ 170 k → ≈7.4 k" in lines[0]
+    assert "170 k → ≈7.4 k of messages ↻" in lines[0]
     assert any("┊" in line for line in lines)
 
 

@@ -193,9 +193,9 @@ _LOG_LEVELS: Final = ("note", "warning", "trouble")  # rising
 )
 @click.option("--search", default="", metavar="WORDS", help="Entries with all these words.")
 def log(context: click.Context, *, level: str, search: str) -> int:
-    """List events: warnings, compactions, refusals, recoveries, changes, bad lines.
+    """List events: warnings, compactions, changes and others.
 
-    Newest first.
+    Also refusals, recoveries, and lines that could not be read. Newest first.
     """
     from ..screens.log.event_log import LogLevel, filter_events, read_event_history
 
@@ -231,10 +231,10 @@ def doctor(context: click.Context) -> int:
     checks = (check_all if options.no_scan else scan_and_check_all)(places)
     print_result(
         context,
-        {"checks": json_records.records_of(checks, "name ok detail fix")},
+        {"checks": json_records.records_of(checks, "name ok detail fix state")},
         lambda: result_tables.checks_list(checks),
     )
-    failed = [each.name for each in checks if not each.ok and each.is_blocking]
+    failed = [each.name for each in checks if not each.ok]
     if not failed:
         return DONE
     print_error(f"{len(failed)} of {len(checks)} checks failed: {', '.join(failed)}")
@@ -263,7 +263,11 @@ def demo(context: click.Context, *, once: bool) -> int:
 
 @common_command()
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="The port.  [default: any free port]"
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    default=0,
+    help="The port.  [default: any free port]",
 )
 def serve(context: click.Context, *, port: int) -> int:
     """Show the dashboard in a browser on this machine.

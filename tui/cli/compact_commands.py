@@ -130,15 +130,22 @@ _REFUSAL_CODES: Final = {
     metavar="NAME",
     help="Only this strategy; repeatable. summarise, cut, revert and rollover stand alone.",
 )
-@click.option("--level", type=click.IntRange(0, 8), help="The highest level of harm.  [default: 4]")
+@click.option(
+    "--level",
+    type=click.IntRange(0, 8),
+    metavar="N",
+    help="The highest level of harm.  [default: 4]",
+)
 @click.option(
     "--target",
     type=click.FloatRange(0, 1),
+    metavar="RATIO",
     help="Stop at this share of the effective window.  [default: 0.5, none with --level]",
 )
 @click.option(
     "--keep",
     type=click.IntRange(0),
+    metavar="N",
     help="Newest tool turns to keep; for a summary, newest messages.  [default: 10]",
 )
 @click.option(
@@ -278,7 +285,7 @@ def _refusal_code(refused: tuple[Refusal, ...]) -> int:
     help="Include requests to Claude Code, automatic runs and installations.",
 )
 def receipts(context: click.Context, *, receipt: str | None, is_check: bool, is_all: bool) -> int:
-    """List all changes, newest first, or show one RECEIPT with its operations.
+    """List all changes, newest first, or the operations of one.
 
     RECEIPT is an id or its start.
     """

@@ -87,7 +87,7 @@ def _check_lines(judgement: Judgement) -> list[str]:
 @session_option
 @click.option("--type", "agent_type", metavar="T", help="Only agents of this type.")
 def compliance(context: click.Context, *, session: str | None, agent_type: str | None) -> int:
-    """Show how well agents compress their results, by type and over time."""
+    """Show by type how well agents compress their results."""
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         agents = [
             each
@@ -253,7 +253,7 @@ def findings(
     path: str | None,
     markdown: bool,
 ) -> int:
-    """List reviewers' findings by severity and file; duplicates are merged."""
+    """List reviewers' findings by severity and file, each once."""
     if markdown:
         refuse_options(context, as_json="--markdown and --json cannot be combined: omit one")
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:

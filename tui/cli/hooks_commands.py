@@ -122,7 +122,10 @@ def install(
 def uninstall(
     context: click.Context, *, scope: str, project: Path | None, dry_run: bool, yes: bool
 ) -> int:
-    """Remove ctxtop from the settings; if nothing else changed, every byte is restored."""
+    """Remove ctxtop from the settings.
+
+    If nothing else changed, every byte is restored.
+    """
     from ...collectors.install.install_plan import plan_uninstall
 
     places = _resolve_places(context)
@@ -368,7 +371,7 @@ def _status_lines(installed: InstallStatus, record: Mapping[str, Any]) -> list[s
 @click.argument("words", nargs=-1, metavar="EVENT [FEATURE]...")
 @click.pass_context
 def hook(context: click.Context, *, words: tuple[str, ...]) -> int:
-    """Record the event that Claude Code sends on stdin, and answer it.
+    """Record and answer the event that Claude Code sends on stdin.
 
     Only named features answer: enforce, inject, steer, remember,
     prompts, confirm.
@@ -386,7 +389,9 @@ def hook(context: click.Context, *, words: tuple[str, ...]) -> int:
 @common_command()
 @click.argument("wrapped", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG]...]")
 def statusline(context: click.Context, *, wrapped: tuple[str, ...]) -> int:
-    """Print Claude Code's status line: context, auto-compaction, noncompliant agents.
+    """Print Claude Code's status line.
+
+    Context, auto-compaction, noncompliant agents.
 
     COMMAND is your own status line; its output is printed above.
     """

@@ -10,6 +10,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterable
+from enum import StrEnum
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -40,29 +41,38 @@ if TYPE_CHECKING:
     from ...collectors.places import Places
 
 
+class CheckState(StrEnum):
+    OK = "ok"
+    NOTE = "note"  # something is wrong with a session or a file; ctxtop itself works
+    FAILED = "failed"  # ctxtop does not work, or not safely, until it is fixed
+
+
 class DoctorCheck(msgspec.Struct, frozen=True):
     """The result of one check, and what to do if something is wrong."""
 
     name: str
-    ok: bool
+    state: CheckState
     detail: str
     fix: str | None = None
-    is_blocking: bool = True  # if not ok: ctxtop does not work until it is fixed
+
+    @property
+    def ok(self) -> bool:
+        return self.state is not CheckState.FAILED
 
 
 def passed(name: str, detail: str, hint: str | None = None) -> DoctorCheck:
     """Make a check that passed; a hint may suggest an improvement."""
-    return DoctorCheck(name, ok=True, detail=detail, fix=hint)
+    return DoctorCheck(name, CheckState.OK, detail, hint)
 
 
-def noted(name: str, detail: str, fix: str) -> DoctorCheck:
+def noted(name: str, detail: str, fix: str | None = None) -> DoctorCheck:
     """Make a check that found something wrong with a session or a file, not with ctxtop."""
-    return DoctorCheck(name, ok=False, detail=detail, fix=fix, is_blocking=False)
+    return DoctorCheck(name, CheckState.NOTE, detail, fix)
 
 
 def failed(name: str, detail: str, fix: str) -> DoctorCheck:
     """Make a check that found what keeps ctxtop from working."""
-    return DoctorCheck(name, ok=False, detail=detail, fix=fix)
+    return DoctorCheck(name, CheckState.FAILED, detail, fix)
 
 
 def folder_checks(places: Places) -> list[DoctorCheck]:
@@ -131,7 +141,7 @@ def _links_check(places: Places, listing: FolderListing) -> DoctorCheck:
     if not names:
         return passed("links", "none below projects")
     detail = f"{plural(len(names), 'link')} or special files skipped, e.g. {names[0]}"
-    return passed("links", detail, "ctxtop follows no link out of the folder")
+    return noted("links", detail, "ctxtop follows no link out of the folder")
 
 
 _POLLING_VARIABLE: Final = "WATCHFILES_FORCE_POLLING"
@@ -151,7 +161,7 @@ def _watching_check(places: Places) -> DoctorCheck:
         detail = (
             f"polls: {discover.file_system_type(projects)} may miss changes from other machines"
         )
-        return passed(name, detail, "on a local disk changes are seen at once")
+        return noted(name, detail, "on a local disk changes are seen at once")
     limits = {limit: _read_number(_INOTIFY / limit) for limit in _INOTIFY_LIMITS}
     watches = limits["max_user_watches"]
     if watches is None:
@@ -164,7 +174,7 @@ def _watching_check(places: Places) -> DoctorCheck:
     if needed > watches:
         return failed(name, detail, f"{fix}; until then ctxtop polls")
     if needed > NEARLY_ALL_WATCHES * watches:
-        return passed(name, f"{detail}, nearly all: other programs need some too", fix)
+        return noted(name, f"{detail}, nearly all: other programs need some too", fix)
     return passed(name, detail)
 
 
@@ -258,7 +268,7 @@ def _log_check(folder: Path, log: LogKind, read: set[tuple[str, str, int]]) -> D
     if faults:
         lost = f"{plural(faults.count, 'record')} lost, the last at {utc_time(faults.at)}"
         detail = f"written again; {lost}: {faults.message}"
-        return passed(name, detail, f"remove {faults.path} when you have read it")
+        return noted(name, detail, f"remove {faults.path} when you have read it")
     if not parts:
         return passed(name, f"none in {folder}: no hooks are installed")
     size = sum(part.size for part in parts)
@@ -274,7 +284,7 @@ def _log_check(folder: Path, log: LogKind, read: set[tuple[str, str, int]]) -> D
         return passed(name, detail, "`ctxtop scan` reads them")
     if size > 2 * own_files.MAX_KEPT_LOG_BYTES:
         detail += "; more than is kept"
-        return passed(name, detail, "`ctxtop scan` removes what was read")
+        return noted(name, detail, "`ctxtop scan` removes what was read")
     return passed(name, detail)
 
 
@@ -346,7 +356,7 @@ def requests_check(store: Path) -> DoctorCheck:
         return failed(name, f"{count}: {_request_text(newest)}", fix)
     for each in failures:
         if now_ms - each.requested_at < RECENT_FAILURE_MS:
-            return passed(name, f"the last that failed: {_request_text(each)}, {each.why}")
+            return noted(name, f"the last that failed: {_request_text(each)}, {each.why}")
     if pending:
         return passed(name, f"{len(pending)} pending: {_request_text(pending[0])}")
     count = f"{plural(len(receipts), 'request')}, none open" if receipts else "none"

@@ -92,7 +92,10 @@ def set_policy_value(
 @dry_run_option
 @click.argument("key")
 def unset_policy_value(context: click.Context, *, key: str, project: bool, dry_run: bool) -> int:
-    """Remove KEY from your config.toml: the preset or the default applies again."""
+    """Remove KEY from your config.toml.
+
+    The preset or the default applies again.
+    """
     return _change_policy(context, key, None, is_project=project, is_dry=dry_run)
 
 
@@ -134,8 +137,9 @@ def _change_policy(
 def trust(
     context: click.Context, *, folder: Path | None, lists: bool, revoke: bool, yes: bool
 ) -> int:
-    """Trust a project's .ctxtop.toml to do more than change what is shown.
+    """Trust a project's .ctxtop.toml.
 
+    It may then do more than change what is shown.
     Shows the file of DIR (default: the current folder) and what it would change, and asks.
     A file that changes must be trusted again.
     """

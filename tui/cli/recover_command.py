@@ -38,10 +38,10 @@ from .printing import COLUMN_GAP, MIN_TEXT_CELLS, draw_table, print_result, term
 def recover_session(
     context: click.Context, *, session: str, is_applied: bool, confirmed: tuple[str, ...]
 ) -> int:
-    """Repair a session that ended in "prompt is too long" or an empty message.
+    """Repair a session that the API refuses.
 
-    SESSION is an id or its start. Prints the plan; --apply carries it out on a fork, and
-    the session itself stays as it is.
+    It ended in "prompt is too long" or an empty message. SESSION is an id or its start.
+    Prints the plan; --apply carries it out on a fork, and the session itself stays as it is.
     """
     resumed: ResumeResult | None = None
     try:

@@ -126,8 +126,8 @@ def compactions_table(
         Column("session", lambda each: session_id_cell(each[0].session_id, short_ids)),
         Column("agent", lambda each: each[0].agent_id or "", flexible=True, priority=5),
         Column("trigger", lambda each: each[0].trigger or NOTHING),
-        Column("before", lambda each: tokens(each[0].pre_tokens), right=True),
-        Column("after", lambda each: compaction_text.tokens_left(each[0]), right=True),
+        Column("before", lambda each: formats.tokens_before(each[0]), right=True),
+        Column("after", lambda each: formats.tokens_after(each[0]), right=True),
         Column("took", lambda each: formats.duration(each[0].duration_ms), right=True, priority=4),
         Column("kept", lambda each: _count(each[0].kept_messages), right=True, priority=6),
         Column("thrash", lambda each: _thrash_cell(each[1]), priority=1),
@@ -238,12 +238,13 @@ SUMMARY_LINES: Final = 12  # of each summary; `--json` has the whole
 MIN_SUMMARY_CELLS: Final = 20  # a narrower terminal wraps by itself
 
 
-def summaries_list(rows: Iterable[SummaryRow]) -> list[str]:
+def summaries_list(rows: Iterable[tuple[SummaryRow, str]]) -> list[str]:
+    """Lay out `ctxtop summaries`: each summary with the short id that `ctxtop diff` takes."""
     lines: list[str] = []
-    for row in rows:
+    for row, short_id in rows:
         kind = row.agent_type or "agent" if row.kind == "agent" else row.kind
         size = tokens(tokens_or_estimate(row.estimated_tokens, row.text))
-        head = f"{date_time(row.at)}  {kind}  {row.session_id}  ≈{size} tokens"
+        head = f"{short_id}  {date_time(row.at)}  {kind}  {row.session_id}  ≈{size} tokens"
         text_lines = row.text.strip("\n").split("\n")
         lines.append(paint(clean_line(head), "ok"))
         wrapped, whole = _first_lines(text_lines)
@@ -349,10 +350,12 @@ def _sum_lines(record: Record) -> list[str]:
 
 
 def checks_list(checks: Sequence[DoctorCheck]) -> list[str]:
+    signs = {"ok": paint("✓", "ok"), "note": paint("!", "warning"), "failed": paint("✗", "bad")}
     names = max(len(check.name) for check in checks)
     lines = []
     for check in checks:
-        sign = paint("✓", "ok") if check.ok else paint("✗", "bad")
         fix = f" — {check.fix}" if check.fix else ""
-        lines.append(f"{sign} {check.name:<{names}}  {clean_line(check.detail + fix)}")
+        lines.append(
+            f"{signs[check.state]} {check.name:<{names}}  {clean_line(check.detail + fix)}"
+        )
     return lines

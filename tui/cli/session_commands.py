@@ -46,9 +46,9 @@ _agent_option: Final = click.option(
 @click.argument("session")
 @_agent_option
 def composition(context: click.Context, *, session: str, agent: str | None) -> int:
-    """Show what fills a session's or an agent's context, and its largest items.
+    """Show what fills the context of a session or an agent.
 
-    SESSION is an id or its start.
+    With its largest items. SESSION is an id or its start.
     """
     from ...collectors.claude_code.transcript_details import (
         TranscriptUnavailableError,
@@ -76,9 +76,9 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
 @click.argument("session")
 @_agent_option
 def timeline(context: click.Context, *, session: str, agent: str | None) -> int:
-    """Draw a session's or an agent's context over its turns, with its events.
+    """Draw the context of a session or an agent over its turns.
 
-    SESSION is an id or its start.
+    With its events. SESSION is an id or its start.
     """
     with open_snapshot(options_of(context)) as snapshot:
         session_id = snapshot.session_id(session)
@@ -152,9 +152,9 @@ def _timeline_lines(read: Timeline) -> list[str]:
 @store_command()
 @click.argument("session")
 def evidence(context: click.Context, *, session: str) -> int:
-    """Show the sources of a session's numbers, and what contradicts them.
+    """Show the sources of a session's numbers.
 
-    SESSION is an id or its start.
+    Also what contradicts them. SESSION is an id or its start.
     """
     from ...core.store.readers.fleet_reader import read_assessed_claims
 
@@ -277,9 +277,9 @@ CountTokens = Callable[[str], int]
 def inject(
     context: click.Context, *, session: str, agent_type: str, prompt: str, budget: int | None
 ) -> int:
-    """Show what a starting agent would be given, why, and what was left out.
+    """Show what a starting agent would be given, and why.
 
-    This is what the hook gives at SubagentStart if installed with `inject`.
+    Also what was left out. This is what the hook gives at SubagentStart if installed with `inject`.
     """
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         injection, limits, count = _preview(snapshot, session, agent_type, prompt, budget)

@@ -213,7 +213,7 @@ def _unknown_types_check(db: sqlite3.Connection) -> DoctorCheck:
     listed = [f"{name} {lines:,}" for name, lines in list(types.items())[:MAX_NAMED_TYPES]]
     more = _and_more(len(types) - MAX_NAMED_TYPES)
     fix = "nothing is lost; a newer ctxtop may know them"
-    return passed("unknown types", ", ".join(listed) + more, fix)
+    return noted("unknown types", ", ".join(listed) + more, fix)
 
 
 def _and_more(count: int) -> str:
@@ -247,7 +247,7 @@ def _policy_check(files: PolicyFiles) -> DoctorCheck:
     if not ignored:
         return passed(name, detail)
     fix = f"`ctxtop trust {shlex.quote(ignored[0])}` shows what it would do, and asks"
-    return passed(name, f"{detail}; values are ignored from {name_keys(ignored)}", fix)
+    return noted(name, f"{detail}; values are ignored from {name_keys(ignored)}", fix)
 
 
 MAX_NAMED_FILES: Final = 5  # of one check, each on a line of its own; the rest is counted
@@ -288,7 +288,7 @@ def _definition_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
     if not bad:
         return [passed(name, detail)]
     hint = "only a plugin's author can correct its files"
-    return [passed(name, f"{detail}; {plural(len(bad), 'problem')} in plugins", hint)]
+    return [noted(name, f"{detail}; {plural(len(bad), 'problem')} in plugins", hint)]
 
 
 def _missing_skills(
@@ -324,7 +324,7 @@ def _save_file_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
     for file in files:
         if file.problem:
             hint = "a save was cut off; nothing of it is changed"
-            return [passed(name, f"{detail}; {file.path} {file.problem}", hint)]
+            return [noted(name, f"{detail}; {file.path} {file.problem}", hint)]
     return [passed(name, detail)]
 
 
@@ -342,9 +342,9 @@ def _saves_checks(report: SavesReport) -> list[DoctorCheck]:
         state = each.status.state.value.replace("_", " ")
         detail = f"{each.project or each.name}: {state}, {each.status.reason}"
         hint = "run /memory:save in that project to save again; `ctxtop saves` shows more"
-        checks.append(passed(name, detail, hint))
+        checks.append(noted(name, detail, hint))
     if (more := len(lost) - MAX_NAMED_FILES) > 0:
-        checks.append(passed(name, f"and {more} more", "`ctxtop saves` lists them"))
+        checks.append(noted(name, f"and {more} more", "`ctxtop saves` lists them"))
     count = plural(len(report.projects), "project")
     return checks or [passed(name, f"{count}, none is lost")]
 
@@ -359,7 +359,7 @@ def _measurement_check(db: sqlite3.Connection) -> DoctorCheck:
             f" says: {row.session_id} {row.measured_tokens:,} tokens at {iso_time(row.at)},"
             f" the transcript {row.answer_tokens:,}"
         )
-        return passed(name, detail, "please report it with the client's version")
+        return noted(name, detail, "please report it with the client's version")
     if not found.equal and not found.not_comparable:
         return passed(name, "none: ctxtop's plugin runs in no client")
     return passed(name, f"{plural(found.equal, 'session')} equal to the transcript")
@@ -462,7 +462,7 @@ def _locks_check(db: sqlite3.Connection, now_ms: int) -> DoctorCheck:
         if run not in held and run.cool_until > now_ms:
             seconds = -(-(run.cool_until - now_ms) // 1000)
             start = run.found.session_id[:8]
-            return passed(name, f"none; {start} cools down for {seconds} s more")
+            return noted(name, f"none; {start} cools down for {seconds} s more")
     if held:
         return passed(name, f"{plural(len(held), 'lock')} held: a recovery is running")
     return passed(name, "none")
@@ -480,8 +480,10 @@ def _automatic_runs_check(db: sqlite3.Connection, now_ms: int) -> DoctorCheck:
     if lost:
         count = plural(len(lost), "run")
         detail = f"{count} never ended, the last at {iso_time(lost[-1].at)}"
-        return passed(name, detail, "nothing to do: the next start of ctxtop resolves it")
+        return noted(name, detail, "nothing to do: the next start of ctxtop resolves it")
     last = runs[-1]
     outcome = f"{last.session_id[:8]}, {last.outcome or 'under way'}"
     detail = f"{count}, the last at {iso_time(last.at)}: {outcome}"
+    if last.outcome and not last.receipt and not last.left_tokens:
+        return noted(name, detail, "`ctxtop log` lists what it tried")
     return passed(name, detail, f"`ctxtop undo {last.receipt}`" if last.receipt else None)

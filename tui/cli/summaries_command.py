@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 import msgspec
@@ -74,7 +75,7 @@ def summaries(
         return print_result(
             context,
             summary_records(listed),
-            lambda: summaries_list(listed.rows),
+            lambda: summaries_list(zip(listed.rows, _short_ids(listed), strict=True)),
             f"no {what} yet {where}",
         )
 
@@ -143,19 +144,21 @@ def _export(listed: ListedSummaries, name: str, *, redacting: bool) -> int:
 def diff(context: click.Context, *, summary: str, other: str | None) -> int:
     """Compare SUMMARY with OTHER, or with what it replaced.
 
-    `ctxtop summaries --json` lists the ids.
+    Each is an id that `ctxtop summaries` prints, or its start.
     """
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         listed = read_summaries(snapshot, "")
         left = _find_summary(listed, summary)
         if other is None:
             replaced = _read_replaced(snapshot, left, listed.plans)
-            record = {"summary": summary, "kind": left.kind} | msgspec.to_builtins(replaced)
+            named = _diff_name(left, listed.plans)
+            record = {"summary": named, "kind": left.kind} | msgspec.to_builtins(replaced)
             return print_result(context, record, lambda: _coverage_lines(left, replaced))
-        texts = diff_texts(left.text, _find_summary(listed, other).text)
+        right = _find_summary(listed, other)
+        texts = diff_texts(left.text, right.text)
         record = {
-            "left": summary,
-            "right": other,
+            "left": _diff_name(left, listed.plans),
+            "right": _diff_name(right, listed.plans),
             "same_lines": texts.same,
             "left_lines": texts.only_left,
             "right_lines": texts.only_right,
@@ -165,11 +168,41 @@ def diff(context: click.Context, *, summary: str, other: str | None) -> int:
         return print_result(context, record, lambda: _difference_lines(texts))
 
 
+SHORT_RECEIPT_CHARS: Final = 8  # of a plan's receipt in a short id, or more if others begin so too
+MAX_NAMED_IDS: Final = 5  # of those that a start of an id fits
+
+
+def _short_ids(listed: ListedSummaries) -> list[str]:
+    """Shorten the ids of all listed summaries; each still names one alone."""
+    names = [_diff_name(row, listed.plans) for row in listed.rows]
+    receipts = {name.rpartition(".")[0] for name in names} - {""}
+    cells = SHORT_RECEIPT_CHARS
+    while len({receipt[:cells] for receipt in receipts}) < len(receipts):
+        cells += 1
+    return [
+        f"{receipt[:cells]}.{operation}" if receipt else operation
+        for receipt, _, operation in (name.rpartition(".") for name in names)
+    ]
+
+
 def _find_summary(listed: ListedSummaries, name: str) -> SummaryRow:
-    for row in listed.rows:
-        if _diff_name(row, listed.plans) == name:
-            return row
-    raise RefusedError(f"no summary {name!r}; `ctxtop summaries --json` names their ids")
+    """Find a summary by its id, by the start of it, or by the start of its plan's receipt."""
+    rows = {_diff_name(row, listed.plans): row for row in listed.rows}
+    if name in rows:
+        return rows[name]
+    receipt, _, operation = name.rpartition(".")
+    fitting = [
+        each
+        for each in rows
+        if each.startswith(name)
+        or (receipt and each.startswith(receipt) and each.endswith(f".{operation}"))
+    ]
+    if len(fitting) > 1:
+        shown = ", ".join(fitting[:MAX_NAMED_IDS]) + " …" * (len(fitting) > MAX_NAMED_IDS)
+        raise RefusedError(f"summary {name!r} is ambiguous: {shown}")
+    if not fitting or not name:
+        raise RefusedError(f"no summary {name!r}; `ctxtop summaries` lists them with their ids")
+    return rows[fitting[0]]
 
 
 def _read_replaced(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -26,35 +27,39 @@ if TYPE_CHECKING:
 _NAME_CELLS: Final = 18
 _INDENT_CELLS: Final = _NAME_CELLS + 3
 
-_OK: Final = ("✓", "$level-calm")
-_FAILED: Final = ("✗", "bold $level-emergency")
+_SIGNS: Final[dict[str, tuple[str, str]]] = {
+    "ok": ("✓", "$level-calm"),
+    "note": ("!", "bold $level-notice"),
+    "failed": ("✗", "bold $level-emergency"),
+}  # by the state of a check
 
 
 def check_line(check: DoctorCheck, width: int) -> Content:
-    """Write a check in lines of `width` cells; the fix of a failed one is the second line."""
-    sign, style = _OK if check.ok else _FAILED
+    """Write a check in lines of `width` cells; what to do about a finding is the second line."""
+    sign, style = _SIGNS[check.state]
+    is_finding = check.state != "ok"
     room = width - _INDENT_CELLS
     detail = shorten_middle(one_line(check.detail), max(1, room))
     line = Content.assemble(
         (f"{sign} ", style),
-        (f"{fit_left(check.name, _NAME_CELLS)} ", "bold" if not check.ok else "$foreground"),
-        (detail, "$quiet" if check.ok else ""),
+        (f"{fit_left(check.name, _NAME_CELLS)} ", "bold" if is_finding else "$foreground"),
+        (detail, "" if is_finding else "$quiet"),
     )
-    if check.ok or not check.fix:
+    if not is_finding or not check.fix:
         return line
     fix = shorten_middle(one_line(check.fix), max(1, room - 2))
     return line + Content.assemble((f"\n{'':<{_INDENT_CELLS}}→ ", "$accent"), (fix, "$accent"))
 
 
 def _check_details(check: DoctorCheck) -> Content:
-    sign, style = _OK if check.ok else _FAILED
+    sign, style = _SIGNS[check.state]
     lines = [
         Content.styled(f"{sign} {check.name}", style),
         Content(""),
         Content(one_line(check.detail)),
     ]
     if check.fix:
-        label = "hint" if check.ok else "what to do"
+        label = "hint" if check.state == "ok" else "what to do"
         lines += [Content(""), quiet(label), Content(one_line(check.fix))]
     return join_lines(*lines)
 
@@ -65,7 +70,7 @@ class DoctorScreen(Page):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("full_stop", "again", "Again", "check again", "check_again", key_display="."),
         bind("y", "copy", "Copy", "copy the fix or the finding", "copy"),
-        bind("n", "next_wrong", "Next ✗", "next failed check", "next_wrong"),
+        bind("n", "next_wrong", "Next finding", "next failed check or note", "next_wrong"),
     ]
 
     def __init__(self) -> None:
@@ -130,9 +135,9 @@ class DoctorScreen(Page):
                 for number, each in enumerate(self._shown)
             ]
         )
-        failed = sum(not each.ok for each in self._checks)
-        counts = f"{len(self._checks) - failed} ✓" + (f" · {failed} ✗" if failed else "")
-        title = Content(f"Doctor · {counts}")
+        states = Counter[str](each.state for each in self._checks)
+        counts = (f"{states[state]} {sign}" for state, (sign, _) in _SIGNS.items() if states[state])
+        title = Content(" · ".join(["Doctor", *counts]))
         pane.set_titles(title, Content("" if self._is_done else "checking …"))
 
     @property
@@ -147,11 +152,11 @@ class DoctorScreen(Page):
             self.app.copy(one_line(fix or check.detail), "what to do" if fix else "what was found")
 
     def action_next_wrong(self) -> None:
-        """Mark the next check that failed, wrapping around at the end."""
+        """Mark the next check that found something, wrapping around at the end."""
         rows, shown = self.row_list.rows, self._shown
         start = 0 if rows.highlighted is None else rows.highlighted + 1
         places = [*range(start, len(shown)), *range(start)]
-        rows.highlighted = next((n for n in places if not shown[n].ok), rows.highlighted)
+        rows.highlighted = next((n for n in places if shown[n].state != "ok"), rows.highlighted)
 
     @on(RowList.Opened)
     def _open(self) -> None:

@@ -23,7 +23,7 @@ from ...core.model.filter_language import Fields, fields_filter
 from ...core.model.session import Session, SessionStatus
 from ...core.summaries.summary_comparison import ItemFate
 from ...core.transcript.sanitize import one_line
-from ..keymap import bind, bind_hidden
+from ..keymap import bind, bind_hidden, with_own_display
 from ..text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS
 from ..text.formats import NOTHING, fit_left
 from ..text.gauge import LEVEL_MARK, TRIGGER_MARK
@@ -121,7 +121,12 @@ MOVEMENT_IDS: Final = frozenset(
 )
 """Ids of bindings that move the cursor or the page: everybody knows them, so they come last."""
 
-TEXTUAL_QUIT_KEY: Final = "ctrl+q"  # Textual's own second key for leaving
+TEXTUAL_SECOND_KEYS: Final = frozenset({"ctrl+q", "super+c"})  # for leaving, and for copying
+TEXTUAL_ACTIONS: Final = {
+    "app.focus_next": "next pane",
+    "app.focus_previous": "previous pane",
+    "screen.copy_text": "copy the text selected with the mouse",
+}  # what Textual's own keys do that have no tooltip
 KEY_CELLS: Final = 16
 
 
@@ -135,15 +140,16 @@ class KeyHelp:
 def explain_keys(
     active: Mapping[str, ActiveBinding], display: Callable[[Binding], str]
 ) -> tuple[KeyHelp, ...]:
-    """Explain the bindings that a screen has now, except Textual's own, which have no tooltip."""
+    """Explain each key that a screen has now, by itself, except Textual's own second keys."""
     keys: dict[tuple[str, str], dict[str, None]] = {}
     for key, entry in active.items():
         binding = entry.binding
-        if not binding.system and binding.tooltip and key != TEXTUAL_QUIT_KEY:
+        what = binding.tooltip or TEXTUAL_ACTIONS.get(binding.action, "")
+        if not binding.system and what and key not in TEXTUAL_SECOND_KEYS:
             group = GLOBAL_GROUP if isinstance(entry.node, App) else PAGE_GROUP
-            if binding.id in MOVEMENT_IDS:
+            if binding.id in MOVEMENT_IDS or binding.action in TEXTUAL_ACTIONS:
                 group = MOVEMENT_GROUP
-            keys.setdefault((group, binding.tooltip), {})[display(binding)] = None
+            keys.setdefault((group, what), {})[display(with_own_display(binding))] = None
     rows = [KeyHelp(group, tuple(names), what) for (group, what), names in keys.items()]
     return tuple(sorted(rows, key=lambda each: KEY_GROUPS.index(each.group)))
 
@@ -302,7 +308,8 @@ class CommandProvider(PaletteProvider):
             if binding.system or binding.id in HIDDEN_BINDING_IDS or binding.tooltip in tooltips:
                 continue
             tooltips.add(binding.tooltip)
-            what = f"{binding.tooltip}  ({self.dashboard.get_key_display(binding)})"
+            key = self.dashboard.get_key_display(with_own_display(binding))
+            what = f"{binding.tooltip}  ({key})"
             run = partial(self.dashboard.run_action, binding.action, entry.node)
             yield PaletteCommand(binding.description, what, run, binding.tooltip)
         for each in self.dashboard.get_system_commands(self.screen):

@@ -6,10 +6,9 @@ from typing import Final
 
 from ...core.measure import compaction_report
 from ...core.measure.compaction_report import CompactionReport, Culprit, SteeringOutcome
-from ...core.store.queries.query_rows import CompactionRow
 from ...core.summaries.artifacts import FileUse, LostArtifacts
 from ...core.transcript.sanitize import one_line
-from .formats import plural, tokens, tokens_after
+from .formats import plural, tokens
 
 # Of one compaction; `ctxtop compactions --json` has all.
 MAX_FILES: Final = 10
@@ -17,11 +16,6 @@ MAX_NAMES: Final = 30
 MAX_QUOTES: Final = 8
 
 CONTENT_UNKNOWN: Final = "The transcript begins at this compaction: what was lost cannot be known."
-
-
-def tokens_left(row: CompactionRow) -> str:
-    """Write the context after a compaction; it is an estimate until the next answer."""
-    return tokens_after(row.next_tokens, row.estimated_next_tokens, row.post_tokens)
 
 
 def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rich.cells import cell_len, chop_cells
 
@@ -130,12 +130,46 @@ def _without_zeros(number: float, digits: int) -> str:
     return f"{number:.{digits}f}".rstrip("0").rstrip(".")
 
 
-def tokens_after(answer: int | None, *estimates: int | None) -> str:
-    """Round what a compaction left: what the next answer held, else the best estimate."""
-    if answer is not None:
-        return tokens(answer)
-    estimate = next((each for each in estimates if each is not None), None)
-    return NOTHING if estimate is None else f"≈{tokens(estimate)}"
+_OF_MESSAGES: Final = " of messages"  # not of the whole context
+
+
+class CompactionSizes(Protocol):
+    """The tokens before and after a compaction."""
+
+    @property
+    def pre_tokens(self) -> int | None: ...
+    @property
+    def post_tokens(self) -> int | None: ...
+    @property
+    def next_tokens(self) -> int | None: ...
+    @property
+    def estimated_next_tokens(self) -> int | None: ...
+    @property
+    def counted_messages_alone(self) -> int: ...
+
+
+def tokens_before(sizes: CompactionSizes) -> str:
+    """Round what was in context before a compaction, and say if that is the messages alone."""
+    return tokens(sizes.pre_tokens) + _OF_MESSAGES * bool(sizes.counted_messages_alone)
+
+
+def tokens_after(sizes: CompactionSizes) -> str:
+    """Round what a compaction left: what the next answer held, else the best estimate.
+
+    Without both it is Claude Code's count of the messages, and says so: the system prompt and the
+    tools come on top.
+    """
+    if sizes.next_tokens is not None:
+        return tokens(sizes.next_tokens)
+    if sizes.estimated_next_tokens is not None:
+        return f"≈{tokens(sizes.estimated_next_tokens)}"
+    if sizes.post_tokens is not None:
+        return f"≈{tokens(sizes.post_tokens)}{_OF_MESSAGES}"
+    return NOTHING
+
+
+def tokens_before_and_after(sizes: CompactionSizes) -> str:
+    return f"{tokens_before(sizes)} → {tokens_after(sizes)}"
 
 
 def used_percent(context: Context) -> str:
@@ -337,3 +371,22 @@ def _bucket_peaks(numbers: Sequence[float | None], cells: int) -> list[float | N
     edges = [round(place * len(numbers) / cells) for place in range(cells + 1)]
     parts = (numbers[start:end] for start, end in pairwise(edges))
     return [max((each for each in part if each is not None), default=None) for part in parts]
+
+
+MAX_TOAST_CELLS: Final = 240  # of a toast: four lines
+MAX_PATH_CELLS: Final = 48  # of a path in a toast; of a longer one its end is shown
+_PATH_IN_TEXT: Final = re.compile(r"(?<![\w./~])/(?:[^\s/:;,'\"“”]+/)+[^\s/:;,'\"“”]+")
+
+
+def toast_text(text: str) -> str:
+    """Shorten a text for a toast: its paths to their ends, and each path named once."""
+    seen: set[str] = set()
+
+    def name_once(match: re.Match[str]) -> str:
+        path = match[0]
+        if path in seen:
+            return "it"
+        seen.add(path)
+        return shorten_path(path, MAX_PATH_CELLS)
+
+    return shorten_middle(_PATH_IN_TEXT.sub(name_once, one_line(text)), MAX_TOAST_CELLS)

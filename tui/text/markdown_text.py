@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len
 from textual.content import Content
 
+from ..ui_state import CycleEnum
 from .formats import fit_left
 from .text_lines import MIN_WRAP_CELLS, expand_tabs, wrap_spans
 
@@ -25,6 +26,13 @@ BULLET: Final = "• "
 QUOTE_PREFIX: Final = "▎ "
 COLUMN_GAP: Final = " │ "
 MIN_COLUMN_CELLS: Final = 6  # of a table's column; with more columns the source is clearer
+
+
+class TextForm(CycleEnum):
+    """How a text is shown that is written in Markdown; a key goes from one to the other."""
+
+    RENDERED = "as Markdown"
+    WRITTEN = "as written"
 
 
 def markdown_lines(text: str, width: int) -> tuple[Content, ...]:

@@ -86,8 +86,7 @@ def turn_events_line(timeline: Timeline, turn: int | None, calls: Sequence[str] 
 
 
 def _compaction_text(cut: TimelineCompaction) -> str:
-    after = formats.tokens_after(cut.next_tokens, cut.next_estimate)
-    sizes = f"{formats.tokens(cut.pre_tokens)} → {after}"
+    sizes = formats.tokens_before_and_after(cut)
     return f"compacted before ({one_line(cut.trigger or '?')}): {sizes}"
 
 

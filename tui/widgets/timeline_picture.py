@@ -27,6 +27,7 @@ from ..text.formats import (
     time_of_day,
     tokens,
     tokens_after,
+    tokens_before,
 )
 from ..text.gauge import LEVEL_STYLES
 
@@ -391,10 +392,8 @@ class _Picture:
 
 
 def _sizes_text(cuts: Sequence[TimelineCompaction]) -> str:
-    before, last = tokens(cuts[0].pre_tokens), cuts[-1]
-    after = tokens_after(last.next_tokens, last.next_estimate)
     times = f"{len(cuts)}× " if len(cuts) > 1 else ""
-    return f" {times}{before} → {after} "
+    return f" {times}{tokens_before(cuts[0])} → {tokens_after(cuts[-1])} "
 
 
 def _place_marks(marks: Sequence[TimelineEvent], axis: TurnAxis) -> dict[int, TimelineEvent]:

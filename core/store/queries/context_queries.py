@@ -72,7 +72,7 @@ def boundaries(db: Connection, session_id: str, agent_id: str | None) -> list[An
     """List the compactions of one context: offset, then the fields of a TimelineCompaction."""
     sql = f"""{CONTEXT_FILE}
         SELECT b.offset, b.at, b.pre_tokens, b.post_tokens, b.trigger, b.uuid,
-               {NEXT_ANSWER_TOKENS}, l.tokens
+               {NEXT_ANSWER_TOKENS}, l.tokens, {COUNTED_MESSAGES_ALONE}
         FROM boundary b
         LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
         WHERE b.file_id = (SELECT file_id FROM chosen) ORDER BY b.offset"""
@@ -135,6 +135,16 @@ NEXT_ANSWER_TOKENS: Final = """
         ORDER BY r.offset LIMIT 1)
 """
 """What the first answer after the boundary `b` held, if it came before the next boundary."""
+
+COUNTED_MESSAGES_ALONE: Final = """
+    COALESCE((SELECT MAX(p.offset) FROM boundary p
+            WHERE p.file_id = b.file_id AND p.offset < b.offset)
+        > COALESCE((SELECT MAX(r.offset) FROM response r JOIN file o USING (file_id)
+            WHERE r.file_id = b.file_id AND r.offset < b.offset
+            AND (r.sidechain = 0 OR o.kind = 'agent')), -1), 0)
+"""
+"""Whether no answer came between the boundary `b` and the one before: its `pre_tokens` is then the
+client's count of the messages, without the system prompt and the tools."""
 
 # A notification of a background agent need not name the call that started it: another
 # line about the same agent does, or its meta.json.

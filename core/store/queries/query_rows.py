@@ -169,6 +169,7 @@ class CompactionRow(msgspec.Struct, frozen=True):
     report: str | None = None  # as `encode_report` writes it; None if there is none yet
     next_tokens: int | None = None  # what the first answer after it held; None while there is none
     estimated_next_tokens: int | None = None  # estimate of that, while there is none
+    counted_messages_alone: int = 0  # `pre_tokens` is without system prompt and tools
 
 
 class FillRow(msgspec.Struct, frozen=True):

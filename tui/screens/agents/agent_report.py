@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,8 +30,9 @@ from ....core.store.queries.query_rows import FillRow
 from ....core.transcript.sanitize import one_line, sanitize_text
 from ...text import formats
 from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
-from ...text.formats import NOTHING, duration, percent, tokens
+from ...text.formats import NOTHING, duration, percent, plural, tokens
 from ...text.gauge import MIN_GAUGE_CELLS, gauge
+from ...text.markdown_text import TextForm, markdown_lines
 from ...text.text_lines import Fact, hanging_lines, labelled_lines, section_heading
 from .agent_tree import AgentTreeRow, agent_sign, count_text, duration_text, returned_text
 
@@ -210,14 +212,18 @@ _MARKER_ORIGINS: Final = {
 
 
 def agent_report(
-    agent: Agent, detail: AgentDetails = NO_DETAILS, width: int = 80, now_ms: int | None = None
+    agent: Agent,
+    detail: AgentDetails = NO_DETAILS,
+    width: int = 80,
+    now_ms: int | None = None,
+    form: TextForm = TextForm.RENDERED,
 ) -> Content:
     """Write all that is known of an agent for lines of `width` cells."""
     now = now_ms if now_ms is not None else agent.ended_at or agent.started_at or 0
     lines = [
         *_head(agent, width, now),
         *_verdict_lines(agent, width),
-        *_result_lines(agent, width),
+        *_result_lines(agent, width, form),
         *_task_lines(detail.task or agent.description, width),
         *_context_lines(agent, detail, width),
         *_injected_lines(detail.injected, detail.injection_choice, width),
@@ -298,7 +304,24 @@ def _violations_text(found: Iterable[ComplianceFinding]) -> str:
     return ", ".join(f"{finding.label} in line {finding.line}" for finding in found)
 
 
-def _result_lines(agent: Agent, width: int) -> Iterator[Content]:
+MAX_MARKDOWN_CHARS: Final = 20_000  # drawn in a twentieth of a second: the screen waits for it
+
+
+@lru_cache(maxsize=4)
+def _rendered_lines(text: str, width: int) -> tuple[Content, ...]:
+    return markdown_lines(text, width)
+
+
+def _text_lines(
+    text: str, findings: Sequence[ComplianceFinding], width: int, form: TextForm
+) -> Iterable[Content]:
+    """Render a text's Markdown, unless its lines have findings or it is too long."""
+    if form is TextForm.WRITTEN or findings or len(text) > MAX_MARKDOWN_CHARS:
+        return numbered_lines(text, findings, width)
+    return _rendered_lines(text, width)
+
+
+def _result_lines(agent: Agent, width: int, form: TextForm) -> Iterator[Content]:
     verdict, text = agent.compliance, agent_result_text(agent)
     if not text:
         yield from section_heading(f"{agent.agent_type} has not returned anything yet.")
@@ -307,15 +330,20 @@ def _result_lines(agent: Agent, width: int) -> Iterator[Content]:
     if agent.last_message is not None and _is_format_expected(verdict):
         judged = agent.last_message
     findings = (*verdict.violations, *verdict.warnings) if verdict else ()
+    if _is_format_expected(verdict):
+        form = TextForm.WRITTEN  # the format counts lines, and forbids Markdown
     if judged.strip() == text.strip():
-        yield from section_heading("Result" if agent.result else "Last message")
-        yield from numbered_lines(judged, findings, width)
+        heading = "Result" if agent.result else "Last message"
+        if agent.result and verdict is not None and not _is_format_expected(verdict):
+            heading += f": {plural(len(text.splitlines()), 'line')}, no format asked for"
+        yield from section_heading(heading)
+        yield from _text_lines(judged, findings, width, form)
         return
     # The verdict is on its last message, and its parent received something else.
     yield from section_heading("Final message, which was checked")
-    yield from numbered_lines(judged, findings, width)
+    yield from _text_lines(judged, findings, width, form)
     yield from section_heading("Result added to the parent's context")
-    yield from numbered_lines(text, (), width)
+    yield from _text_lines(text, (), width, form)
 
 
 def _task_lines(task: str, width: int) -> Iterator[Content]:

@@ -13,6 +13,7 @@ from ....core.model.agent import Agent
 from ...tables import Column, escape_cell, escape_links, markdown_table
 from ...text.compliance_text import VERDICT_NAMES, finding_markdown, findings_markdown
 from ...text.formats import NOTHING, model_name, percent, tokens
+from ...text.markdown_text import TextForm
 from ...text.summary_text import fenced_block
 from ...text.text_lines import header_line, item_line
 from ...widgets.row_list import FoldList, Row
@@ -85,6 +86,7 @@ def types_markdown(found: Sequence[agent_compliance.AgentTypeCompliance]) -> str
 class TabArrangement:
     scope: AgentScope
     filter_text: str = ""
+    empty_scopes: tuple[AgentScope, ...] = ()  # had no agents when the page was opened
     order: AgentOrder = AgentOrder.STARTED
     folded: set[str] = field(default_factory=set)
 
@@ -96,6 +98,7 @@ class TabData:
     arrangement: TabArrangement
     now_ms: int
     details: Mapping[str, AgentDetails]  # of agents, by the keys of their rows
+    form: TextForm = TextForm.RENDERED  # of results
 
     @property
     def titles(self) -> dict[str, str]:
@@ -196,7 +199,7 @@ class AgentTreePane(TabPane):
         if agent is None:
             return session_agents_report(row, width)
         details = data.details.get(agent_tree.agent_row_key(agent), NO_DETAILS)
-        return agent_report(agent, details, width, data.now_ms)
+        return agent_report(agent, details, width, data.now_ms, data.form)
 
     def copy_text(self) -> tuple[str, str] | None:
         """Return the result of the marked agent, else its id; on a session, the session id."""

@@ -41,6 +41,12 @@ class AgentScope(Enum):
     ALL = "all sessions"
 
 
+EMPTY_SCOPE_NOTES: Final = {
+    AgentScope.SESSION: "none in this session",
+    AgentScope.LIVE: "none in live ones",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class AgentsOverview:
     scope: AgentScope

@@ -20,6 +20,7 @@ from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView, OpenConversation
+from ...text.markdown_text import TextForm
 from ...widgets.controls import FilterBar
 from ...widgets.header_footer import TabBar
 from ...widgets.row_list import FoldList, RowList, Rows
@@ -36,6 +37,7 @@ from .agent_report import (
 from .agent_tabs import AgentTreePane, FindingPane, TabArrangement, TabData, TabPane, TypePane
 from .agent_tree import agent_row_key
 from .agents_overview import (
+    EMPTY_SCOPE_NOTES,
     NONCOMPLIANT_WORD,
     AgentScope,
     AgentsOverview,
@@ -53,6 +55,7 @@ class AgentScreen(ReadingScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("y", "copy", "Copy", "copy the result", "copy"),
         bind("v", "view_conversation", "Conversation", "read its conversation", "view_turn"),
+        bind_hidden("W", "source", "As written", "as Markdown, or as it is written", "source"),
     ]
 
     def __init__(self, agent: Agent, title: str, width: int, now_ms: int) -> None:
@@ -60,6 +63,7 @@ class AgentScreen(ReadingScreen):
         self._agent = agent
         self._detail = NO_DETAILS
         self._width = text_width(width)
+        self._form = TextForm.RENDERED
         self._reading: Final = RefreshingQuery(self, self._query, self._take)
         name = f"{agent.agent_type} {agent.description}"
         report = agent_report(agent, NO_DETAILS, self._width, now_ms)
@@ -86,6 +90,10 @@ class AgentScreen(ReadingScreen):
             self.app.copy(text, f"result of {agent.agent_type}")
         else:
             self.app.copy(agent.agent_id, f"id of {agent.agent_type}")
+
+    def action_source(self) -> None:
+        self._form = self._form.next
+        self._draw()
 
     def action_view_conversation(self) -> None:
         self.post_message(OpenConversation(self._agent.session_id, self._agent.agent_id, None))
@@ -125,7 +133,8 @@ class AgentScreen(ReadingScreen):
             self._draw()
 
     def _draw(self) -> None:
-        report = agent_report(self._agent, self._detail, self._width, self.app.now_ms())
+        now_ms = self.app.now_ms()
+        report = agent_report(self._agent, self._detail, self._width, now_ms, self._form)
         if not report.is_same(self._content):
             self.show(report)
 
@@ -156,6 +165,7 @@ class AgentsScreen(Page, ZoomableScreen):
         bind_hidden("y", "copy", "Copy", "copy the result, or the finding", "copy"),
         bind("x", "export", "Export", "export what is shown as Markdown", "export"),
         bind_hidden("z", "zoom", "Zoom", "maximize the report", "zoom"),
+        bind_hidden("W", "source", "As written", "as Markdown, or as it is written", "source"),
         bind("escape", "back", "Back", "back", "back"),
     ]
 
@@ -171,11 +181,13 @@ class AgentsScreen(Page, ZoomableScreen):
             "types": TabArrangement(AgentScope.ALL),
             "findings": TabArrangement(first),
         }
+        self._is_scope_chosen = bool(agent_type)
         self._own_words: Final = words  # what the page is about: Esc does not remove it
         self._tab = "agents"
         self._overviews: dict[AgentScope, AgentsOverview] = {}
         self._details: Final[dict[str, AgentDetails]] = {}
         self._report = Content("")
+        self._form = TextForm.RENDERED
         self._shown_key: str | None = None
         self._reading: Final = RefreshingQuery(self, self._overview_query, self._take_overview)
         self._detail_reading: Final = RefreshingQuery(self, self._detail_query, self._take_detail)
@@ -223,10 +235,27 @@ class AgentsScreen(Page, ZoomableScreen):
             self._pane.empty = one_line(str(found))
             return
         self._overviews[found.scope] = found
+        if not found.agents and self._widen_scope(found.scope):
+            return
         self.draw()
         self._detail_reading.refresh_soon()
         if self._arrangement.scope is not found.scope:
             self._reading.refresh_now()
+
+    def _widen_scope(self, empty: AgentScope) -> bool:
+        """Go to the next larger scope if the page was opened with an empty one.
+
+        A scope that the user chose stays.
+        """
+        if self._is_scope_chosen or empty is AgentScope.ALL:
+            return False
+        scopes = tuple(AgentScope)
+        wider = scopes[scopes.index(empty) + 1]
+        for each in self._arrangements.values():
+            if each.scope is empty:
+                each.scope, each.empty_scopes = wider, (*each.empty_scopes, empty)
+        self._reading.refresh_now()
+        return True
 
     def _detail_query(self) -> Callable[[sqlite3.Connection], tuple[str, AgentDetails] | None]:
         agent = self._agent
@@ -257,7 +286,7 @@ class AgentsScreen(Page, ZoomableScreen):
         if overview is not None:
             now_ms = self.app.now_ms()
             self._pane.draw(
-                TabData(overview, self.app.sessions, arrangement, now_ms, self._details)
+                TabData(overview, self.app.sessions, arrangement, now_ms, self._details, self._form)
             )
         self._draw_tabs()
         self._draw_report()
@@ -270,7 +299,9 @@ class AgentsScreen(Page, ZoomableScreen):
         arrangement = self._arrangement
         order = arrangement.order.value if self._tab == "agents" else ""
         words = f"/{arrangement.filter_text}" if arrangement.filter_text else ""
-        note = " · ".join(filter(None, (arrangement.scope.value, order, words)))
+        empty = ", ".join(EMPTY_SCOPE_NOTES[each] for each in arrangement.empty_scopes)
+        scope = f"{arrangement.scope.value} ({empty})" if empty else arrangement.scope.value
+        note = " · ".join(filter(None, (scope, order, words)))
         self.query_one(TabBar).show(TABS.index(self._tab), titles, note=note)
 
     def _count(self, tab: str) -> str:
@@ -313,6 +344,8 @@ class AgentsScreen(Page, ZoomableScreen):
     def action_scope(self) -> None:
         scopes = [each for each in AgentScope if self.session_id or each is not AgentScope.SESSION]
         place = scopes.index(self._arrangement.scope)
+        self._is_scope_chosen = True
+        self._arrangement.empty_scopes = ()
         self._arrangement.scope = scopes[(place + 1) % len(scopes)]
         self._read_scope()
         self.draw()
@@ -324,6 +357,10 @@ class AgentsScreen(Page, ZoomableScreen):
             self._reading.refresh_now()
         else:
             self._reading.refresh_soon()
+
+    def action_source(self) -> None:
+        self._form = self._form.next
+        self.draw()
 
     def action_sort(self) -> None:
         self._arrangement.order = self._arrangement.order.next

@@ -21,8 +21,7 @@ from ....core.store.queries import log_queries, session_queries
 from ....core.store.warning_log import last_warning_id, read_warnings
 from ....core.transcript.sanitize import one_line
 from ...notifications import LEVEL_SEVERITIES, EventSeverity
-from ...text.compaction_text import tokens_left
-from ...text.formats import NOTHING, percent, plural, tokens, utc_time
+from ...text.formats import NOTHING, percent, plural, tokens, tokens_before_and_after, utc_time
 from ...ui_state import CycleEnum
 from ..history.receipt_history import MODE_NAMES
 
@@ -210,7 +209,7 @@ def _levels(db: sqlite3.Connection) -> Iterator[LogEvent]:
 def _compactions(db: sqlite3.Connection) -> Iterator[LogEvent]:
     for row in log_queries.newest_boundaries(db, MAX_PER_KIND):
         trigger = row.trigger or "of a kind that is not known"
-        sizes = f"{tokens(row.pre_tokens)} → {tokens_left(row)} tokens, {trigger}"
+        sizes = f"{tokens_before_and_after(row)} tokens, {trigger}"
         kept = NOTHING if row.kept_messages is None else row.kept_messages
         yield _session_event(
             f"compaction {row.session_id} {row.uuid}",

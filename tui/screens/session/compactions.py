@@ -28,7 +28,7 @@ from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...text import compaction_text, formats
 from ...text.compaction_text import CONTENT_UNKNOWN, lost_counts
-from ...text.formats import fit_left, fit_right, plural, shorten_middle, tokens
+from ...text.formats import fit_left, fit_right, plural, shorten_middle
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row, RowList, Rows
 from ...widgets.text_pane import Pager
@@ -102,11 +102,7 @@ def compaction_headline(row: CompactionRow) -> str:
     """Return the trigger, the sizes, the messages kept and the duration in one line."""
     kept = f", {plural(row.kept_messages, 'message')} kept" if row.kept_messages else ""
     took = f", took {formats.duration(row.duration_ms)}" if row.duration_ms else ""
-    return f"{row.trigger or 'unknown trigger'}: {_sizes_text(row)}{kept}{took}"
-
-
-def _sizes_text(row: CompactionRow) -> str:
-    return f"{tokens(row.pre_tokens)} → {compaction_text.tokens_left(row)}"
+    return f"{row.trigger or 'unknown trigger'}: {formats.tokens_before_and_after(row)}{kept}{took}"
 
 
 def _age_text(row: CompactionRow, now_ms: int) -> str:
@@ -128,8 +124,9 @@ def _lost_text(report: CompactionReport | None, room: int) -> str:
 def _compaction_line(compaction: ReportedCompaction, width: int, now_ms: int) -> Content:
     row, report = compaction.row, compaction.report
     too_soon = " ⚠ too soon" if report and find_thrash(report.refill) else ""
-    trigger_cells = TRIGGER_CELLS
-    room = width - 2 - SIZES_CELLS - WHEN_CELLS - trigger_cells - len(too_soon)
+    trigger_cells, sizes = TRIGGER_CELLS, formats.tokens_before_and_after(row)
+    sizes_cells = max(SIZES_CELLS, len(sizes) + 1)
+    room = width - 2 - sizes_cells - WHEN_CELLS - trigger_cells - len(too_soon)
     if room < MIN_LOST_CELLS:
         room += trigger_cells + len(too_soon)
         trigger_cells, too_soon = 0, ""
@@ -137,7 +134,7 @@ def _compaction_line(compaction: ReportedCompaction, width: int, now_ms: int) ->
     return Content.assemble(
         (f"{COMPACTION_SIGN} ", "$accent"),
         (fit_left(one_line(row.trigger or "?"), trigger_cells), "$quiet"),
-        (fit_left(_sizes_text(row), SIZES_CELLS), "$foreground"),
+        (fit_left(sizes, sizes_cells), "$foreground"),
         (fit_left(_lost_text(report, room), room), "$level-notice"),
         (too_soon, "$level-high"),
         (fit_right(_age_text(row, now_ms), WHEN_CELLS), "$quiet"),
@@ -258,22 +255,25 @@ def _item_line(item: CompactionItem, width: int) -> Content:
 
 
 def _size_bars(row: CompactionRow, window: int, width: int) -> Content:
-    after, sign = row.next_tokens, ""
-    if after is None:
-        sign, after = "≈", row.estimated_next_tokens
-        after = row.post_tokens if after is None else after
-    cells = max(1, width - BAR_LABEL_CELLS - BAR_NUMBER_CELLS)
+    left = (row.next_tokens, row.estimated_next_tokens, row.post_tokens)
+    after = next((each for each in left if each is not None), None)
+    sizes = (
+        ("before", row.pre_tokens, "$level-high", formats.tokens_before(row)),
+        ("after", after, "$level-calm", formats.tokens_after(row)),
+    )
+    numbers = [
+        f"{text}  {formats.percent(None if size is None else size / window)}"
+        for _, size, _, text in sizes
+    ]
+    number_cells = max(BAR_NUMBER_CELLS, *map(len, numbers))
+    cells = max(1, width - BAR_LABEL_CELLS - number_cells)
     lines = []
-    for label, size, style, number_sign in (
-        ("before", row.pre_tokens, "$level-high", ""),
-        ("after", after, "$level-calm", sign),
-    ):
+    for (label, size, style, _), number in zip(sizes, numbers, strict=True):
         ratio = None if size is None else size / window
-        number = f"{number_sign}{tokens(size)}  {formats.percent(ratio)}"
         line = Content.assemble(
             (fit_left(label, BAR_LABEL_CELLS), "$quiet"),
             *bar_with_track(ratio, cells, style),
-            (fit_right(number, BAR_NUMBER_CELLS), "bold"),
+            (fit_right(number, number_cells), "bold"),
         )
         lines.append(line)
     return join_lines(*lines)

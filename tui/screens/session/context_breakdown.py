@@ -260,23 +260,38 @@ def source_detail(number: NumberSource, reasons: Sequence[AssessedClaim]) -> Con
     return join_lines(*parts)
 
 
+_ANSWER_COUNTS: Final = (
+    "the last answer with its output, and an estimate of what follows it",
+    "the last answer with its output",
+)
+_MESSAGE_COUNTS: Final = (
+    "the messages alone, without system prompt and tools, until the next answer",
+    "the messages alone, without system prompt and tools, until the next answer",
+)
+"""Claude Code's own numbers between a compaction and the next answer (formats 3.1)."""
+_LAST_REQUEST: Final = "What the model saw with the last request, as in Claude Code's status line:"
+_NEXT_REQUEST: Final = "What the model will see with the next request, by an estimate:"
+
+
 def _numbers(context: Context) -> Iterator[NumberSource]:
     counts = context.token_counts
     measured = context.state is ContextState.MEASURED
+    estimated = context.state is ContextState.ESTIMATED
+    is_of_messages = counts.fill is None and counts.counter is not None
+    counter, hook = _MESSAGE_COUNTS if is_of_messages else _ANSWER_COUNTS
     yield _number(
         "fill",
         "in context",
         context.tokens,
         _CONTEXT_SOURCES[context.state],
         "certain" if measured else "likely",
-        "What the model saw with the last request, as in Claude Code's status line:"
-        f" {percent(context.ratio)} of the window.",
+        f"{_NEXT_REQUEST if estimated else _LAST_REQUEST} {percent(context.ratio)} of the window.",
     )
     yield _number(
         "counter",
         "counter",
         counts.counter,
-        "the last answer with its output, and an estimate of what follows it",
+        counter,
         "likely",
         "What Claude Code compares with its auto-compaction threshold before each request. It is"
         f" ahead of the context: {percent(context.trigger_ratio)} of the way.",
@@ -285,7 +300,7 @@ def _numbers(context: Context) -> Iterator[NumberSource]:
         "hook",
         "hooks notified",
         counts.hook,
-        "the last answer with its output",
+        hook,
         "likely",
         "The value of context_tokens in hooks when the session is resumed.",
     )

@@ -28,6 +28,7 @@ from ....core.summaries import summary_search
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
+from ...text.markdown_text import TextForm
 from ...widgets.controls import Chips, FilterBar, FilterChip
 from ...widgets.text_pane import TextPane
 from ..page import FilteredPage, ZoomableScreen
@@ -93,9 +94,10 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         bind("f", "chips", "Filter", "filter by kind, project, agent, time, session", "filters"),
         bind_hidden("n", "hit(1)", "Next match", "next match", "next"),
         bind_hidden("N", "hit(-1)", "Previous match", "previous match", "before"),
-        bind("equals_sign", "compare", "Compare", "compare the two marked summaries", "compare"),
+        bind_hidden("equals_sign", "compare", "Compare", "compare two marked summaries", "compare"),
         bind("d", "replaced", "Replaced", "what it replaced, and what it left out", "replaced"),
         bind_hidden("y", "copy", "Copy", "copy the text", "copy"),
+        bind_hidden("W", "source", "As written", "as Markdown, or as it is written", "source"),
         bind_hidden("x", "export", "Export", "export as Markdown", "export"),
         bind_hidden("z", "zoom", "Zoom", "maximize this pane", "zoom"),
         bind_hidden("1", "pane('list')", "List", "the list", "pane_1"),
@@ -116,6 +118,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         self._seen: object = None
         self._fingerprint: tuple[int, ...] = ()
         self._row: SummaryRow | None = None
+        self._form = TextForm.RENDERED
 
     @property
     def listed_session_id(self) -> str | None:
@@ -232,7 +235,10 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         matches = listing.matches
         count, problems = len(matches.places), matches.search.problems
         more = "more than " if matches.is_cut else ""
-        marked = f" · {len(self.rows.selected)} marked" if self.rows.selected else ""
+        selected = len(self.rows.selected)
+        marked = f" · {selected} marked" if selected else ""
+        if selected == COMPARED_COUNT:
+            marked += ", = compares"
         self.query_one("#count", Static).update(f"{more}{count:,}{marked}")
         notes = self.query_one("#notes", Static)
         notes.display = bool(problems)
@@ -298,10 +304,11 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         if summary_id is None:
             return
         search = self._listing.matches.search if self._listing else None
+        form = self._form
 
         def read(db: sqlite3.Connection) -> SummaryReport | None:
             rows = read_summary_rows(db, plans, [summary_id])
-            return summary_report(rows[0], search, width) if rows else None
+            return summary_report(rows[0], search, width, form) if rows else None
 
         def show(report: SummaryReport | None) -> None:
             self._row = report.row if report else None
@@ -352,15 +359,13 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
     def _count_marks(self) -> None:
         if self._listing is not None:
             self._draw_count(self._listing)
-        self.refresh_bindings()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "compare" and self.is_mounted:
-            return len(self.rows.selected) == COMPARED_COUNT
-        return True
 
     def action_hit(self, by: int) -> None:
         self.reader.go_to_hit(by)
+
+    def action_source(self) -> None:
+        self._form = self._form.next
+        self._read_text()
 
     def action_compare(self) -> None:
         from .compare_screen import CompareScreen
@@ -372,7 +377,10 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
                 known = self._details(left), self._details(right)
                 self.app.push_screen(CompareScreen((left, right), known, crumbs=(CRUMB,)))
 
-        self._with_rows(list(self.rows.selected), compare)
+        if len(self.rows.selected) == COMPARED_COUNT:
+            self._with_rows(list(self.rows.selected), compare)
+        else:
+            self.app.toast("Mark two summaries with the space bar to compare them.")
 
     def action_replaced(self) -> None:
         if self._row is not None:

@@ -29,7 +29,7 @@ from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
 from ...text.formats import date_time_and_age, duration, plural, shorten_middle, tokens
-from ...text.markdown_text import markdown_lines
+from ...text.markdown_text import TextForm, markdown_lines
 from ...text.summary_text import KIND_SIGNS, KIND_STYLES, summaries_markdown, summary_name
 from ...text.text_lines import HIT_STYLE, WrappedText, expand_tabs, wrap_text
 from ...widgets.text_pane import TextPane, next_place
@@ -64,11 +64,16 @@ class SummaryReport:
 MAX_MARKDOWN_CHARS: Final = 40_000  # drawn in a tenth of a second; a longer text is only wrapped
 
 
-def summary_report(row: SummaryRow, search: SummaryQuery | None, width: int) -> SummaryReport:
+def summary_report(
+    row: SummaryRow,
+    search: SummaryQuery | None,
+    width: int,
+    form: TextForm = TextForm.RENDERED,
+) -> SummaryReport:
     """Draw a summary's Markdown, or its text with the search hits marked, and count its tokens."""
     text = expand_tabs(row.text)
     hits = search.hits(text) if search else []
-    if not hits and len(text) <= MAX_MARKDOWN_CHARS:
+    if form is TextForm.RENDERED and not hits and len(text) <= MAX_MARKDOWN_CHARS:
         return SummaryReport(with_token_count(row), WrappedText(markdown_lines(text, width)))
     return SummaryReport(with_token_count(row), wrap_text(text, width, hits, HIT_STYLE))
 
@@ -300,6 +305,7 @@ class SummaryScreen(ReadingScreen):
         bind_hidden("N", "hit(-1)", "Previous match", "previous match", "before"),
         bind("d", "replaced", "Replaced", "what it replaced, and what it left out", "replaced"),
         bind("x", "export", "Export", "export as Markdown", "export"),
+        bind_hidden("W", "source", "As written", "as Markdown, or as it is written", "source"),
     ]
 
     def __init__(
@@ -319,6 +325,7 @@ class SummaryScreen(ReadingScreen):
         self._above: Final = tuple(crumbs)
         self._search: Final = search
         self._plans: Final = plans
+        self._form = TextForm.RENDERED
         self._verdicts: Final = VerdictCache(self, self._show_verdict)
 
     def compose_page(self) -> Iterable[Widget]:
@@ -336,8 +343,8 @@ class SummaryScreen(ReadingScreen):
 
     @on(TextPane.Resized)
     def _wrap(self) -> None:
-        row, search, width = self._row, self._search, self.reader.room
-        self.work_out(lambda: summary_report(row, search, width), self._take)
+        row, search, width, form = self._row, self._search, self.reader.room, self._form
+        self.work_out(lambda: summary_report(row, search, width, form), self._take)
 
     def _take(self, report: SummaryReport | Problem) -> None:
         if isinstance(report, SummaryReport):
@@ -351,6 +358,10 @@ class SummaryScreen(ReadingScreen):
 
     def action_hit(self, by: int) -> None:
         self.reader.go_to_hit(by)
+
+    def action_source(self) -> None:
+        self._form = self._form.next
+        self._wrap()
 
     def action_replaced(self) -> None:
         self.app.push_screen(CoverageScreen(self._row, plans=self._plans, crumbs=self._above))
