@@ -256,7 +256,7 @@ class _CurrentInstall:
             self.text: Final = decode_utf8(self.file.data or b"")
             self.settings: Final = parse_hook_settings(self.text)
         except JsonTextError as error:
-            raise NotSafeError(f"{location.settings} is no JSON, {error}: correct it") from error
+            raise NotSafeError(f"{location.settings} is not JSON, {error}: correct it") from error
         except NotSafeError as error:
             raise NotSafeError(f"{location.settings} {error}") from error
 

@@ -287,7 +287,7 @@ def _codec() -> tuple[Scan, Callable[[object], str]]:
 
 
 def _reject_value(value: object) -> None:
-    raise TypeError(f"no JSON: {value!r}")
+    raise TypeError(f"not JSON: {value!r}")
 
 
 _scan, encode_json = _codec()

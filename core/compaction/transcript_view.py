@@ -310,7 +310,7 @@ class TranscriptView:
         return hashlib.sha256(data).hexdigest()
 
     def decoded_line(self, number: int) -> Any:  # noqa: ANN401 -- any JSON
-        """Decode a line; None if it is no JSON. It is not to be changed."""
+        """Decode a line; None if it is not JSON. It is not to be changed."""
         return self._load(number)[1]
 
     def value_span(self, number: int, pointer: str) -> JsonSpan:
@@ -359,7 +359,7 @@ class TranscriptView:
             return data, msgspec.json.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
-        # A lone surrogate is no JSON to the fast decoder.
+        # A lone surrogate is not JSON to the fast decoder.
         try:
             return data, json.loads(data)
         except (ValueError, RecursionError):

@@ -217,7 +217,7 @@ def part_text(part: MessagePart) -> str:
 
 
 def input_text(text: str) -> str:
-    """Write a call's input as one field a line; what is no JSON object stays as it is."""
+    """Write a call's input as one field a line; what is not JSON object stays as it is."""
     fields = decode_tool_input(text)
     if fields is None:
         return text

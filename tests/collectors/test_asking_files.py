@@ -111,7 +111,7 @@ def test_of_many_takers_one_has_it(store: Path) -> None:
 def test_a_session_takes_its_own_alone(store: Path) -> None:
     leave(store)
     assert register_command.take_request(str(store), OTHER) == {}
-    with pytest.raises(ValueError, match="no id"):
+    with pytest.raises(ValueError, match="not a session id"):
         register_command.take_request(str(store), "../../x")
 
 
@@ -119,12 +119,12 @@ def test_a_session_takes_its_own_alone(store: Path) -> None:
     ("more", "why"),
     [
         ({"expires_at": 1}, "expired"),
-        ({"expires_at": "soon"}, "none of ctxtop's"),
-        ({"text": 7}, "none of ctxtop's"),
+        ({"expires_at": "soon"}, "not made by ctxtop"),
+        ({"text": 7}, "not made by ctxtop"),
         ({"text": "a\x1b[2Jb"}, "control characters"),
         ({"text": "a\nb"}, "line ends"),
         ({"text": "x" * 2001}, "2,001"),
-        ({"session_id": OTHER}, "another's"),
+        ({"session_id": OTHER}, "another session"),
         ({"v": 9}, "of another form"),
     ],
 )

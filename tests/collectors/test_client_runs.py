@@ -107,7 +107,7 @@ def test_what_is_no_session_s_id_is_not_resumed(
         "on", replace(receipt, new_session_id=session_id), place, RecoveryRetry(1, 0)
     )
     assert (runs(), went.command) == (0, ())
-    assert "no id that the client resumes" in went.output
+    assert "not an id that the client can resume" in went.output
 
 
 def test_a_prompt_that_no_program_can_be_given_is_one_line(

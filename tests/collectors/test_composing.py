@@ -254,7 +254,7 @@ def test_damaged_lines_are_passed_over(claude: ClaudeFolder, tmp_path: Path) -> 
 
 
 def test_a_transcript_without_a_conversation(claude: ClaudeFolder, tmp_path: Path) -> None:
-    with pytest.raises(TranscriptUnavailableError, match="says nothing yet"):
+    with pytest.raises(TranscriptUnavailableError, match="is empty"):
         composed(claude, tmp_path, {"type": "mode", "mode": "normal", "sessionId": SESSION})
 
 

@@ -117,10 +117,10 @@ def test_an_unknown_event_is_kept_and_counted(collector: Collector, store: Path)
     [
         (b"{torn", "not JSON"),
         (b"[]", "array"),
-        (b'{"session_id":"x"}', "no record"),
-        (b'{"v":2,"given":{}}', "another ctxtop"),
+        (b'{"session_id":"x"}', "not a record"),
+        (b'{"v":2,"given":{}}', "another version"),
         (b'{"v":1,"given":[]}', "array"),
-        (b'{"v":1,"garbage":"x","bytes":9}', "no JSON (9 bytes)"),
+        (b'{"v":1,"garbage":"x","bytes":9}', "not JSON (9 bytes)"),
         (b'{"v":1,"given":{"a":' + b"[" * 3000 + b"]" * 3000 + b"}}", "deep"),
         (b'{"v":1,"at":"now","given":{}}', "int"),
         (b"\xff\xfe", "not JSON"),

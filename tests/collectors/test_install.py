@@ -349,8 +349,8 @@ def refused(home: Home, words: str, scope: str = "user") -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b'{\n  "a": 1\n  "b": 2\n}', "settings.json is no JSON, line 3, column 3: a comma or }"),
-        (b'{"a": "\xff"}', "settings.json is no JSON, line 1, column 8: a byte that is not UTF-8"),
+        (b'{\n  "a": 1\n  "b": 2\n}', "settings.json is not JSON, line 3, column 3: a comma or }"),
+        (b'{"a": "\xff"}', "settings.json is not JSON, line 1, column 8: a byte that is not UTF-8"),
         (b"[]", "settings.json is not a JSON object: correct it"),
         (text().encode("utf-16"), "a byte that is not UTF-8"),
         (b" " * (MAX_SETTINGS_BYTES + 1), "larger than 1024 KiB"),

@@ -98,11 +98,11 @@ def test_a_kind_that_is_not_known_is_kept(store: Path, collector: Collector) -> 
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b"no json", "no JSON"),
+        (b"no json", "not JSON"),
         (b'{"event":"session.measure","given":{}}', "names no session"),
         (b'{"event":"session.measure","given":{"session_id":7}}', "Expected"),
         (measured(window=-1), "Expected"),
-        (b"[]", "no JSON"),
+        (b"[]", "not JSON"),
     ],
 )
 def test_what_is_no_measurement_is_set_aside(

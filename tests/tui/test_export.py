@@ -54,7 +54,8 @@ def run(
     monkeypatch.setenv("CTXTOP_CONFIG_DIR", str(tmp_path / "claude"))
     monkeypatch.delenv("OTEL_EXPORTER_OTLP_HEADERS", raising=False)
     path = tmp_path / "claude" / "projects" / PROJECT / f"{SESSION}.jsonl"
-    write(path, [user(TITLE), assistant("m1", 150_000, model="claude-opus-5-5")])
+    named = {"type": "custom-title", "customTitle": TITLE, "sessionId": SESSION}
+    write(path, [user("Hi"), assistant("m1", 150_000, model="claude-opus-5-5"), named])
     return lambda *words: call_ctxtop("export", "--format", *words)
 
 
@@ -338,7 +339,7 @@ def test_another_machine_is_sent_nothing_unasked(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["", "localhost:4318", "ftp://127.0.0.1/", "http://[", "file:///x"])
 def test_what_is_no_address(url: str) -> None:
-    with pytest.raises(NotSentError, match="is no address"):
+    with pytest.raises(NotSentError, match="is not an address"):
         check_endpoint(url, allow_remote=True)
 
 
@@ -381,7 +382,7 @@ def test_a_file_is_written_whole_and_for_one_person(
         (["json", "--mode", "0644"], 2, "--mode goes with --output"),
         (["csv", "--label", "title"], 2, "--label is for"),
         (["otlp", "--resource", "x"], 2, "KEY=VALUE"),
-        (["otlp", "--to", "http://127.0.0.1/", "--output", "x"], 2, "--output excludes"),
+        (["otlp", "--to", "http://127.0.0.1/", "--output", "x"], 2, "--output cannot be combined"),
         (["json", "--output", "/nowhere/x"], 1, "/nowhere/x"),
         (["json", "--output", "x", "--mode", "9"], 1, "octal"),
         (["otlp", "--to", "http://10.1.2.3/"], 1, "--allow-remote"),

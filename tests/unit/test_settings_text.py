@@ -206,8 +206,8 @@ def test_a_status_line_of_another_kind_is_refused(given_line: object) -> None:
     ("settings", "words"),
     [
         ("[]", "is not a JSON object"),
-        ('{"hooks": []}', "hooks that are no JSON object"),
-        ('{"hooks": null}', "hooks that are no JSON object"),
+        ('{"hooks": []}', "hooks that are not a JSON object"),
+        ('{"hooks": null}', "hooks that are not a JSON object"),
         ('{"hooks": {"Stop": {}}}', "hooks.Stop that is no list"),
     ],
 )

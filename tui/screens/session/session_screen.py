@@ -47,6 +47,10 @@ CACHED_TURNS: Final = 64  # turns whose details are kept: going back and forth r
 TABS: Final = tuple(SessionTab)
 
 
+TAB_IDS: Final = ("fills", "items", "compactions", "warnings", "evidence", "about", "conversation")
+"""In the ids of the tabs' keys, which people have in their settings: they do not change."""
+
+
 class SessionScreen(Page):
     """Opens at once, then shows what the store has, then what the transcript has."""
 
@@ -62,8 +66,8 @@ class SessionScreen(Page):
     BINDINGS: ClassVar[list[BindingType]] = [
         *timeline_keys("timeline", priority=True),
         *(
-            bind_hidden(str(n), f"tab({n - 1})", tab, f"show: {tab}", f"part_{tab.lower()}")
-            for n, tab in enumerate(TABS, 1)
+            bind_hidden(str(n), f"tab({n - 1})", tab, f"show: {tab}", f"part_{name}")
+            for n, (tab, name) in enumerate(zip(TABS, TAB_IDS, strict=True), 1)
         ),
         bind_hidden("tab", "next_tab(1)", "Next", "next tab", "next_part", key_display="⇥"),
         bind_hidden("shift+tab", "next_tab(-1)", "Before", "previous tab", "part_before"),
@@ -71,7 +75,7 @@ class SessionScreen(Page):
         bind("v", "view_timeline", "Timeline", "back, with the timeline at this turn", "view_turn"),
         bind_hidden("z", "zoom", "Zoom", "show or hide the timeline", "zoom"),
         *terminal_keys(),
-        bind(
+        bind_hidden(
             "y",
             "copy",
             "Copy",
