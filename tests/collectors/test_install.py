@@ -364,7 +364,7 @@ def test_what_is_no_settings_is_refused_and_untouched(home: Home, data: bytes, w
 
 def test_hooks_of_a_wrong_type_are_refused(home: Home) -> None:
     data = home.write('{"hooks": {"Stop": {"x": 1}}}')
-    with pytest.raises(NotSafeError, match=r"settings.json has hooks.Stop that is no list"):
+    with pytest.raises(NotSafeError, match=r"settings.json has hooks.Stop that is not a list"):
         home.plan()
     assert home.plan_back().changes_nothing
     assert home.settings.read_bytes() == data
@@ -567,7 +567,7 @@ def test_another_plugin_of_our_name_is_not_touched(home: Home) -> None:
     manifest = home.plugin / ".claude-plugin" / "plugin.json"
     manifest.parent.mkdir(parents=True)
     manifest.write_text('{"name": "other"}')
-    with pytest.raises(NotSafeError, match="holds another plugin"):
+    with pytest.raises(NotSafeError, match="contains another plugin"):
         home.plan(form="plugin")
     assert manifest.read_text() == '{"name": "other"}'
     assert home.status().state is InstallState.ABSENT
@@ -578,7 +578,7 @@ def test_a_link_in_the_plugins_place_is_not_followed(home: Home) -> None:
     victim.mkdir()
     home.plugin.parent.mkdir()
     home.plugin.symlink_to(victim)
-    with pytest.raises(NotSafeError, match="is no folder of ctxtop's"):
+    with pytest.raises(NotSafeError, match="was not created by ctxtop"):
         home.plan(form="plugin")
     home.plugin.unlink()
     home.plugin.mkdir()

@@ -122,7 +122,7 @@ def test_what_cannot_be_resumed(closed: Session, claude: ClaudeFolder, tmp_path:
         "its folder /gone no longer exists: the client resumes only there",
     )
     unknown = replace(closed, cwd=None, project_root=None)
-    assert "is not known" in refused(claude, unknown)[1]
+    assert "is unknown" in refused(claude, unknown)[1]
     assert refused(claude, replace(closed, live=True))[0] is ResumeFailure.LIVE
     assert refused(claude, replace(closed, session_id="x; rm -rf /"))[0] is ResumeFailure.NOTHING
     assert refused(claude, replace(closed, path=""))[0] is ResumeFailure.NOTHING

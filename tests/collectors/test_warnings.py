@@ -337,7 +337,7 @@ def test_what_is_wrong_with_a_policy_is_told_once_and_its_end(
         collector.scan()
         (trouble,) = recorder.troubles
         assert trouble.where == f"{config}: mode"
-        assert trouble.what == "'loud' is not taken"
+        assert trouble.what == "'loud' is not valid"
         config.write_text("mode = 'auto'\n")
         collector.scan()
 

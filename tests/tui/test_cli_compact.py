@@ -124,7 +124,7 @@ def test_one_operation_is_shown_with_what_takes_its_place(run: Callable[..., End
     assert any(re.fullmatch(r"  - … [\d,]+ more of [\d,]+ characters", line) for line in lines)
     refused = run("--level", "3", "--explain", "99")
     assert refused.code == 2
-    assert re.search(r"the plan has \d+ operations: give 1 to \d+", refused.err)
+    assert re.search(r"the plan has \d+ operations: use 1 to \d+", refused.err)
 
 
 def test_one_operation_as_json_has_all_of_its_words(
@@ -183,10 +183,10 @@ def test_after_it_was_applied_the_ways_on_are_said(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     out = run("--level", "3", "--apply").out
-    ways_on = ("go on", "undo")
+    ways_on = ("resume", "undo")
     assert all(len(line) <= 80 for line in out.split("\n") if not line.startswith(ways_on))
     assert "✓ V7  every call has its result" in out
-    assert re.search(r"^go on +cd /home/dev/proj && claude --resume [-0-9a-f]{36}$", out, re.M)
+    assert re.search(r"^resume +cd /home/dev/proj && claude --resume [-0-9a-f]{36}$", out, re.M)
     assert re.search(r"^undo +ctxtop undo [0-9a-f]{8}  \(--op N: that one alone\)$", out, re.M)
 
 

@@ -180,7 +180,7 @@ def test_what_is_no_regular_file_is_counted_once_and_a_wrong_name_is_no_link(
     found = scan_and_check_all(places)
 
     assert named(found, "links").detail.startswith("3 links or special files skipped")
-    assert named(found, "troubles").detail.startswith("1 trouble, ")
+    assert named(found, "troubles").detail.startswith("1 problem, ")
     assert "not UTF-8" in named(found, "troubles").detail
 
 
@@ -426,7 +426,7 @@ def answered(places: Places) -> None:
 
 
 def test_hooks_of_ours_that_run(scanned: Places) -> None:
-    assert "none of this store's" in named(scan_and_check_all(scanned), "hooks").detail
+    assert "none for this store" in named(scan_and_check_all(scanned), "hooks").detail
     install(scanned, hook_command(scanned.store, "Stop", ["enforce"]))
     assert named(scan_and_check_all(scanned), "hooks").ok
     assert "1 hook in" in named(check_all(scanned), "hooks").detail

@@ -72,7 +72,7 @@ def test_the_log_s_table_is_chosen_by_level_and_words(run: Callable[..., Ended])
     found = run("log", "--search", "weather !hook", "--no-scan").out.splitlines()
     assert len(found) == 2
     assert "weather-report" in found[1]
-    assert "nothing like that" in run("log", "--search", "qqqq", "--no-scan").out
+    assert "no matching events" in run("log", "--search", "qqqq", "--no-scan").out
     assert "\x1b" not in run("log", "--no-scan").out
 
 
@@ -110,7 +110,7 @@ def test_a_project_s_file_is_the_one_here(run: Callable[..., Ended], tmp_path: P
     ("words", "said"),
     [
         (("no.such", "1"), "no key 'no.such'"),
-        (("mode", "sometimes"), "mode: 'sometimes' is not taken: give one of observe"),
+        (("mode", "sometimes"), "mode: 'sometimes' is not valid: use one of observe"),
     ],
 )
 def test_what_is_not_taken_is_one_line(

@@ -35,7 +35,7 @@ def test_the_table_names_time_role_session_and_text(call_ctxtop: Run) -> None:
     assert head.split() == ["TIME", "ROLE", "SESSION", "ID", "SNIPPET"]
     assert answer.startswith("2026-11-20 10:00  answer  ")
     assert answer.endswith(f"{SESSION[:8]}  The pool is [red]fixed[/]: [31mdone.")
-    assert "  prompt  Fix the connection pool." in prompt
+    assert "  prompt  Fix the connection pool  " in prompt
     assert "\x1b" not in ended.out
 
 

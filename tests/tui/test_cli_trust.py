@@ -60,7 +60,7 @@ def test_it_shows_the_file_and_what_would_begin_and_writes_nothing_unasked(
     assert ended.code == 2
     assert "  | [compact]\n" in ended.out
     assert "  mode = auto  lets ctxtop change sessions automatically\n" in ended.out
-    assert "  threshold = 0.5:notice:reassure  counts also for hooks" in ended.out
+    assert "  threshold = 0.5:notice:reassure  also applies to hooks" in ended.out
     assert "  ui.theme = x  still ignored: only your own settings can set this" in ended.out
     assert ended.err == (
         f"ctxtop: {project}/.ctxtop.toml was not trusted: not a terminal; pass --yes to confirm\n"

@@ -79,7 +79,7 @@ def test_listed_and_taken_back(
     assert "undid 1 of 2 operations" in capsys.readouterr().out
     assert transcript.read_bytes() == DATA
     assert run(capsys, monkeypatch, "undo", done.receipt_id) == 2
-    assert "undone already" in capsys.readouterr().err
+    assert "already undone" in capsys.readouterr().err
     assert run(capsys, monkeypatch, "receipts") == 0
     assert "undone" in capsys.readouterr().out
 

@@ -358,7 +358,7 @@ async def test_what_grew_after_the_plan_is_refused_by_the_engine(
     async with compacting(demo) as it:
         monkeypatch.setattr(session_target, "session_target", grown)
         await it.press("f")
-        await it.until(lambda: "no longer what the plan was made for" in "\n".join(it.toasts))
+        await it.until(lambda: "has changed since the plan was made" in "\n".join(it.toasts))
         assert kept(demo) == []
         assert sorted(path.parent.iterdir()) == before
 
@@ -438,7 +438,7 @@ async def test_asking_the_client_says_what_it_does_and_has_the_safe_choice_focus
         assert asked == []
         await it.press("d")
         assert isinstance(it.app.screen, AskClientScreen)
-        assert "cannot be taken back" in it.words
+        assert "cannot be undone" in it.words
         it.app.screen.query_one(Input).focus()
         await it.press(*"taxes", "enter")
         assert it.app.screen.query_one("#safe", Button).has_focus

@@ -265,7 +265,9 @@ def keeps_columns(page: str, pane: RowList) -> bool:
             assert line.cell_length <= pane.row_width, (page, line.plain)
         if row.height == 1 and head.strip() and not row.key.startswith(AREA_KEY_PREFIX):
             stands = cells(row.content.plain.ljust(pane.row_width + 1))
-            for start, end in columns(head):
+            # The first column of a tree is indented.
+            is_nested = row.content.plain[:1] in {"├", "└", "│"}
+            for start, end in columns(head)[is_nested:]:
                 edges = stands[start - 1] if start else " ", stands[end]
                 assert " " in edges, (page, head, row.content.plain)
             checked = True

@@ -111,7 +111,7 @@ async def test_a_changed_key_works_and_is_shown_in_footer_and_help(demo: Stage) 
     async with opened(staged(demo, sort="f6", theme="f5"), (120, 50)) as it:
         assert "f6 Sort" in it.lines[-1]
         await it.press("s")
-        assert it.app.fleet.arrangement.order.value == "need"
+        assert it.app.fleet.arrangement.order.value == "attention"
         await it.press("f6")
         assert it.app.fleet.arrangement.order.value == "fullest"
         await it.press("t")

@@ -242,7 +242,7 @@ def test_actions_are_found_by_any_word_that_is_shown() -> None:
         said = history_line(history_columns(width, title, {}, 60_000), automatic).plain
         assert cell_len(said) == width
     said = history_line(history_columns(180, {}, {}, 0), automatic).plain
-    assert "by itself: 95 % reached" in said
+    assert "95 % reached: x" in said
 
 
 def test_the_line_below_the_buttons() -> None:

@@ -199,7 +199,7 @@ async def test_what_was_asked_and_what_was_done_by_itself_stand_there_too(demo: 
         words = "\n".join(rows(it))
         assert "/compact, tmux" in words
         assert "refused" in words
-        assert "by itself" in words
+        assert "automatic" in words
         assert "emergency at 95 %" in words
         await mark_row(it, "/compact, tmux")
         await it.press("u")

@@ -64,7 +64,7 @@ async def test_it_is_mended_in_a_fork(demo: Stage) -> None:
         (receipt,) = kept(demo)
         assert transcript(demo, TITLE).read_bytes() == before
         assert transcript(demo, TITLE).with_name(f"{receipt.new_session_id}.jsonl").exists()
-        assert any("mended by truncate_largest" in toast for toast in it.toasts)
+        assert any("recovered with truncate_largest" in toast for toast in it.toasts)
         await it.press("R")
         await receipts_shown(it)
         assert "recover" in rows(it)[0]
@@ -97,7 +97,7 @@ async def test_a_step_that_loses_something_asks_first(stage: Stage) -> None:
         assert "to ask again there:" in it.words
         await it.press("f")
         await receipt_shown(it)
-        assert any("mended by revert" in toast for toast in it.toasts)
+        assert any("recovered with revert" in toast for toast in it.toasts)
     assert path.read_bytes() == before
 
 

@@ -208,7 +208,7 @@ def test_a_status_line_of_another_kind_is_refused(given_line: object) -> None:
         ("[]", "is not a JSON object"),
         ('{"hooks": []}', "hooks that are not a JSON object"),
         ('{"hooks": null}', "hooks that are not a JSON object"),
-        ('{"hooks": {"Stop": {}}}', "hooks.Stop that is no list"),
+        ('{"hooks": {"Stop": {}}}', "hooks.Stop that is not a list"),
     ],
 )
 def test_settings_of_another_form_are_refused(settings: str, words: str) -> None:

@@ -62,8 +62,9 @@ def history_columns(
 
 
 def _what_cell(entry: HistoryEntry) -> Cell:
-    by = "" if entry.requested_by in {"you", ""} else f" (automatic: {entry.requested_by})"
-    return Cell(one_line(f"{entry.what}{by}"))
+    # The reason of an automatic change comes first: what does not fit is cut at its end.
+    reason = "" if entry.requested_by in {"you", ""} else f"{entry.requested_by}: "
+    return Cell(one_line(f"{reason}{entry.what}"))
 
 
 def _freed_cell(entry: HistoryEntry) -> Cell:
