@@ -140,7 +140,7 @@ def _make_notice(raw: RawValue, error: Exception) -> PolicyNotice:
     else:
         near = get_close_matches(raw.key, KEYS, 1)
         what = "no such key"
-        fix = f"did you mean {near[0]}?" if near else "`ctxtop policy` lists the keys"
+        fix = f"did you mean {near[0]}?" if near else "`ctxtop settings` lists the keys"
     return PolicyNotice(raw.key, raw.where, raw.origin, what, fix)
 
 
@@ -228,7 +228,7 @@ def resolve_project_policy(personal_values: Sequence[RawValue], file: ProjectFil
     for raw in file.raw_values:
         if key_permission(raw.key) is KeyPermission.PERSON:
             why = "only your own settings can set this"
-            ignored.append(_ignored(raw, why, "set it in your own file: `ctxtop policy set`"))
+            ignored.append(_ignored(raw, why, "set it in your own file: `ctxtop settings set`"))
         else:
             others.append(raw)
     if file.trust is ProjectTrust.TRUSTED:

@@ -353,7 +353,7 @@ OTHERS = [
     ["warnings"],
     ["summaries"],
     ["totals"],
-    ["policy"],
+    ["settings"],
     ["doctor"],
     ["hooks", "status"],
     ["hooks", "install"],

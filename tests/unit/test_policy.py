@@ -98,7 +98,7 @@ def test_a_key_that_there_is_not_is_told_with_the_one_that_was_meant() -> None:
     (far,) = resolve_policy([given(PolicyOrigin.USER_FILE, 1, "x")]).notices
 
     assert (near.what, near.fix) == ("no such key", "did you mean compact.min_tokens?")
-    assert far.fix == "`ctxtop policy` lists the keys"
+    assert far.fix == "`ctxtop settings` lists the keys"
 
 
 def test_a_file_of_something_else_is_no_flood() -> None:

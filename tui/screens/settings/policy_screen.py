@@ -26,6 +26,7 @@ from ....collectors.policy_editing import (
     plan_value_change,
 )
 from ....core.policy.policy import ResolvedValue
+from ....core.policy.schema import parse_change
 from ....core.policy.value_types import InvalidValueError, PolicyValue, format_value
 from ....core.transcript.sanitize import one_line
 from ...dashboard import Dashboard
@@ -78,7 +79,7 @@ class PolicyScreen(FilteredPage):
 
     def __init__(self, folder: str | None) -> None:
         """Show the policy of all projects; `folder` is the project that can be selected."""
-        super().__init__("policy")
+        super().__init__("settings")
         self._project: Final = folder
         self._folder: str | None = None
         self._snapshot: PolicySnapshot | None = None
@@ -88,7 +89,7 @@ class PolicyScreen(FilteredPage):
 
     def compose_page(self) -> Iterable[Widget]:
         yield Static(id="notices", markup=False)
-        yield RowList(id="policy", name="Policy", empty=READING_TEXT)
+        yield RowList(id="policy", name="Settings", empty=READING_TEXT)
         yield FilterBar("words of a key, a value, an origin")
 
     def on_mount(self) -> None:
@@ -160,7 +161,7 @@ class PolicyScreen(FilteredPage):
             of = f"of {shorten_middle(one_line(snapshot.folder), FOLDER_CELLS)}"
         policy = snapshot.policy
         count = sum(map(policy_table.is_chosen, policy.values.values()))
-        title = Content(f"Policy {of} · preset {policy.preset} · {count} {CHOSEN_SIGN} set")
+        title = Content(f"Settings {of} · preset {policy.preset} · {count} {CHOSEN_SIGN} set")
         parts = ["set only" if self.chosen else "", f"/{self.words}" if self.words else ""]
         if snapshot.last_change is not None:
             parts.append(f"u undoes {snapshot.last_change.key}")
@@ -173,7 +174,7 @@ class PolicyScreen(FilteredPage):
         """Switch between the policy of all projects and the project's."""
         if self._project is None:
             text = "select a session first to see its project's settings"
-            self.app.toast(text, "policy", "warning")
+            self.app.toast(text, "settings", "warning")
             return
         self._folder = None if self._folder else self._project
         self._refresh()
@@ -261,7 +262,9 @@ class ValueScreen(ModalScreen[ValueEdit | None]):
         """Validate the input and show the outcome; return None if it is invalid."""
         line = self.query_one("#said", Static)
         try:
-            value = policy_table.parse_value(self._value.key.name, self.query_one(Input).value)
+            value = parse_change(
+                self._value.key.name, self.query_one(Input).value.strip(), self._value.value
+            )
         except InvalidValueError as error:
             line.update(Content.styled(f"✗ {one_line(str(error))}", "$level-warning"))
             return None
