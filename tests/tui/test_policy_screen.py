@@ -8,7 +8,8 @@ import pytest
 from ctxtop.collectors.places import PolicySources, trust_file_path
 from ctxtop.core.policy.schema import KEYS
 from ctxtop.tui.screens.dialogs import ConfirmScreen
-from ctxtop.tui.screens.settings.policy_screen import PolicyScreen, ValueScreen
+from ctxtop.tui.screens.settings.policy_screen import PolicyScreen
+from ctxtop.tui.screens.settings.setting_editor import ValueScreen
 from ctxtop.tui.widgets.row_list import RowList
 from msgspec.structs import replace
 from textual.content import Content
@@ -84,6 +85,7 @@ async def open_policy(it: Opened) -> PolicyScreen:
     await it.press("P")
     screen = it.app.screen
     assert isinstance(screen, PolicyScreen)
+    await it.press("2")
     await it.until(lambda: screen._snapshot is not None and rows(it))
     return screen
 

@@ -164,6 +164,7 @@ AREAS: Final = {
     "prompts": "messages to the model",
     "saveflow": "saves of claude-memory",
     "notify": "notices",
+    "backup": "how long backups stay",
     "ui": "the dashboard",
     "keys": "key bindings",
 }
