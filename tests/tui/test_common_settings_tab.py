@@ -94,7 +94,7 @@ async def test_a_moved_level_is_a_draft_then_a_diff_then_the_file(
         await confirm(it)
         await it.until(lambda: "0.73:warning:suggest" in levels(config))
         assert len(levels(config)) == 5
-        await it.until(lambda: "u takes threshold back" in it.words)
+        await it.until(lambda: "u undoes threshold" in it.words)
         await it.press("u")
         await confirm(it)
         await it.until(lambda: "0.74:warning:suggest" in levels(config))

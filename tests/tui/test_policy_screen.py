@@ -184,7 +184,7 @@ async def test_a_value_is_checked_shown_written_and_taken_back(demo: Stage, conf
         assert text(config) == SAID.replace("observe", "suggest")
         assert mode(config) == 0o640
         await it.until(lambda: it.app.feed.policies.common.text("mode") == "suggest", 20)
-        await it.until(lambda: "u takes mode back" in it.words)
+        await it.until(lambda: "u undoes mode" in it.words)
         await it.press("u")
         await confirm(it)
         await it.until(lambda: "observe" in rows(it)["mode"])
