@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
@@ -14,6 +15,7 @@ from ....collectors.plugin.installed_commands import FEATURE_EVENTS
 from ....core.measure.levels import Level
 from ....core.policy.policy import ResolvedValue
 from ....core.policy.schema import DESKTOP_CHANNELS, LAST_CHOSEN, OFF, PRESETS
+from ...keymap import bind_hidden
 from ...theme import THEMES
 from ...widgets.controls import SliderScale
 from ...widgets.level_control import LevelControl
@@ -87,7 +89,14 @@ def make_controls() -> Mapping[str, tuple[SettingControl, ...]]:
     }
 
 
-class CommonPane(VerticalScroll, can_focus=False):
+class CommonPane(VerticalScroll, can_focus=False, inherit_bindings=False):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        bind_hidden("g,home", "scroll_home", "First", "first", "first"),
+        bind_hidden("G,end", "scroll_end", "Last", "last", "last"),
+        bind_hidden("ctrl+d,pagedown", "page_down", "Page down", "a page down", "page_down"),
+        bind_hidden("ctrl+u,pageup", "page_up", "Page up", "a page up", "page_up"),
+    ]
+
     def compose(self) -> ComposeResult:
         for heading, controls in make_controls().items():
             yield Static(Content.styled(heading, "bold $primary"), classes="heading")
