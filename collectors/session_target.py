@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace as with_fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from ..core.actions import session_access
 from ..core.compaction.compaction_target import CompactionTarget
-from ..core.compaction.receipts import CompactionReceipt
+from ..core.compaction.receipts import CompactionReceipt, backup_retention
 from ..core.compaction.recovery.recovery_run import RecoveryRetry, retry_delay_ms
 from ..core.model.session import Session
 from ..core.policy.policy import Policy
@@ -49,7 +50,7 @@ def open_session(
     automatic_reason: str | None = None,
 ) -> session_access.SessionAccess:
     """Open a session for an action; `automatic_reason` is recorded if no user asked for it."""
-    target = session_target(folder, store, session, automatic_reason)
+    target = session_target(folder, store, session, policy, automatic_reason)
     return session_access.SessionAccess(
         session, policy, store, target, _Client(folder, store, session, automatic_reason)
     )
@@ -68,9 +69,13 @@ def acting_policy(places: Places, session: Session) -> Policy:
 
 
 def session_target(
-    folder: ClaudeFolder, store: Path, session: Session, automatic_reason: str | None = None
+    folder: ClaudeFolder,
+    store: Path,
+    session: Session,
+    policy: Policy,
+    automatic_reason: str | None = None,
 ) -> CompactionTarget:
-    return compaction_target(
+    target = compaction_target(
         folder,
         store,
         session.session_id,
@@ -78,6 +83,7 @@ def session_target(
         resume_folder(session),
         automatic=automatic_reason,
     )
+    return with_fields(target, retention=backup_retention(policy))
 
 
 def receipt_target(

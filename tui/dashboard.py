@@ -167,7 +167,8 @@ class SessionActions:
         from .screens.history.receipt_history import MODE_NAMES
 
         app = self._app
-        target = session_target(app.places.folder, app.places.store, session)
+        policy = app.feed.policies.common
+        target = session_target(app.places.folder, app.places.store, session, policy)
 
         def work() -> CompactionReceipt | ActionFailure:
             return apply_compaction(target, plan, mode, partial(app.call_later, on_stage))

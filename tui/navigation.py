@@ -110,9 +110,9 @@ ROUTES: Final = (
     Route("search", "F", "Search", "search the prompts and answers of all sessions", _search_page),
     Route("compact", "c", "Compact", "plan a compaction of this session", _compact_page),
     Route("recover", "r", "Recover", "repair a session that is too long", _recover_page),
-    Route("receipts", "R", "Receipts", "all changes, and undo", _receipts_page),
+    Route("receipts", "R", "History", "all changes, and undo", _receipts_page),
     Route("saves", "M,m", "Saves", "the state of claude-memory's saves", _saves_page),
-    Route("policy", "P", "Policy", "view and change settings", _policy_page),
+    Route("policy", "P", "Settings", "view and change settings", _policy_page),
     Route("log", "L", "Log", "what was read, skipped and reported", _log_page),
     Route("doctor", "D", "Doctor", "check that everything works", _doctor_page),
 )

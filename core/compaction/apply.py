@@ -19,7 +19,7 @@ from . import receipts as receipt_store
 from .compaction_target import CompactionTarget, atomic_replace
 from .plan import CompactionPlan, CompactionRefusedError, RefusalKind, refusal_error
 from .receipts import (
-    MAX_BACKUP_BYTES,
+    MIB,
     ApplyMode,
     BackupStore,
     CompactionReceipt,
@@ -140,12 +140,13 @@ def _in_place(
     report_stage(ApplyStage.COPY)
     backup = _back_up(plan, target)
     backups = BackupStore(target.state_folder)
-    if backups.total_bytes() > MAX_BACKUP_BYTES:
+    most = target.retention.max_bytes
+    if backups.total_bytes() > most:
         raise refusal_error(
             RefusalKind.UNSAFE,
             "backup-room",
-            f"the copies in {backups.folder} take over 2 GiB",
-            "undo what is no longer needed, or make a fork",
+            f"the backups in {backups.folder} take over {most // MIB:,} MiB (backup.max_mib)",
+            "raise backup.max_mib, undo what is no longer needed, or make a fork",
         )
     temporary, version = _write_verified(plan, target, NO_TRANSFORM, report_stage)
     receipt = _new_receipt(plan, target, ApplyMode.IN_PLACE, path, backup, version)
@@ -203,7 +204,7 @@ def _back_up(plan: CompactionPlan, target: CompactionTarget) -> str:
     receipts, now = ReceiptStore(target.state_folder), _now_ms()
     if not receipts.unreadable():
         # Nobody knows what an unreadable receipt needs: then nothing is removed.
-        backups.remove_old(receipts.all(), {name}, now)
+        backups.remove_old(receipts.all(), {name}, now, target.retention)
         receipts.remove_unreferenced_plans(now)
     return name
 

@@ -19,6 +19,7 @@ from ..files import file_operations as files
 from ..transcript.conversation import Entry
 from ..transcript.visible_messages import is_call, is_result, visible_entries
 from .plan import Refusal, RefusalKind, refusal_error, refuse_if_any
+from .receipts import BackupRetention
 from .rewritten_lines import AGENTS_FOLDER
 
 END_OR_FORK: Final = "close it and wait, or omit --in-place: a fork leaves it unchanged"
@@ -50,6 +51,7 @@ class CompactionTarget:
     find_holder: Callable[[str], str | None]
     """Returns what has a session open ("process 4711"), or None."""
     wait_times: WaitTimes = WaitTimes()
+    retention: BackupRetention = BackupRetention()  # noqa: RUF009 -- frozen
     is_known_closed: Callable[[str], bool] = lambda _: False
     """Reports whether it is known that no client has a session open; if nobody can tell, only
     the time since the last write shows it."""

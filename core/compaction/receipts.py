@@ -7,6 +7,7 @@ import secrets
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,6 +16,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from ..files import file_operations as files
+from ..policy.policy import Policy
 from .plan import CompactionPlan
 
 ORPHAN_AGE_MS: Final = 24 * 3600 * 1000  # of an unnamed blob: its change will never come about
@@ -285,8 +287,25 @@ def receipt_to_dict(receipt: CompactionReceipt) -> dict[str, Any]:
 
 
 BACKUPS_PER_SESSION: Final = 5  # the newest of a session stay, whatever their age
-BACKUP_RETENTION_MS: Final = 30 * 24 * 3600 * 1000  # for which every backup stays
-MAX_BACKUP_BYTES: Final = 2 << 30  # compressed: above it old ones go, and no transcript is replaced
+DAY_MS: Final = 24 * 3600 * 1000
+MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class BackupRetention:
+    """How long backups stay; one that an undo needs always does."""
+
+    keep_ms: int = 30 * DAY_MS  # of every backup, needed or not
+    max_bytes: int = 2048 * MIB
+    """Compressed; above it old ones go, and no transcript is replaced."""
+
+
+def backup_retention(policy: Policy) -> BackupRetention:
+    """Read it from the policy of all projects: only the person sets it."""
+    return BackupRetention(
+        keep_ms=policy.count("backup.keep_days") * DAY_MS,
+        max_bytes=policy.count("backup.max_mib") * MIB,
+    )
 
 
 class BackupStore(BlobStore):
@@ -306,7 +325,11 @@ class BackupStore(BlobStore):
             yield _split_lines(blocks)
 
     def remove_old(
-        self, receipts: Sequence[CompactionReceipt], needed_now: Collection[str], now_ms: int
+        self,
+        receipts: Sequence[CompactionReceipt],
+        needed_now: Collection[str],
+        now_ms: int,
+        retention: BackupRetention = BackupRetention(),
     ) -> None:
         """Remove backups beyond the limits, never one that a change still needs to be undone.
 
@@ -315,13 +338,13 @@ class BackupStore(BlobStore):
         the client deletes old sessions. `receipts` are all that exist.
         """
         kept = set(needed_now) | {each.backup for each in receipts if is_irreplaceable(each)}
-        if self.total_bytes() <= MAX_BACKUP_BYTES:
+        if self.total_bytes() <= retention.max_bytes:
             kept |= {each.backup for each in receipts if each.needs_backup}
             for session in {each.session_id for each in receipts}:
                 own = [each for each in receipts if each.session_id == session]
                 newest = sorted(own, key=lambda receipt: -receipt.at)[:BACKUPS_PER_SESSION]
                 kept |= {each.backup for each in newest}
-        kept |= {each.backup for each in receipts if now_ms - each.at <= BACKUP_RETENTION_MS}
+        kept |= {each.backup for each in receipts if now_ms - each.at <= retention.keep_ms}
         named = {each.backup for each in receipts if each.backup is not None}
         self.remove(named - kept)
         self.remove_unreferenced(named | set(needed_now), now_ms)

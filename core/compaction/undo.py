@@ -43,7 +43,7 @@ def undo(
     receipt = next(iter(receipts.find_by_prefix(receipt_id)), None)
     if receipt is None:
         why = f"no receipt {receipt_id} can be read"
-        raise _nothing_to_undo("receipt", why, "see `ctxtop receipts --check`")
+        raise _nothing_to_undo("receipt", why, "see `ctxtop history --check`")
     with session_lock(session, receipt.session_id):
         recover_interrupted(session.state_folder, receipt.session_id, session.transcript)
         receipt = next(iter(receipts.find_by_prefix(receipt.receipt_id)), None)

@@ -25,7 +25,7 @@ from .policy import (
     trust_effect,
     why_too_low,
 )
-from .schema import KEYS, PRESETS, find_key
+from .schema import KEYS, PRESETS, find_key, is_partial, parse_change
 from .value_types import InvalidValueError, PolicyValue, format_value
 
 POLICY_TABLE: Final = "policy"
@@ -69,11 +69,16 @@ def resolve_policy(
     """
     notices: list[PolicyNotice] = []
     parsed = {origin: dict[str, ResolvedValue]() for origin in PolicyOrigin}
+    partial: dict[tuple[PolicyOrigin, str], RawValue] = {}
     for raw in raw_values:
         try:
+            if is_partial(raw.key, raw.value):
+                partial[raw.origin, raw.key] = raw
+                continue
             key = find_key(raw.key)
             value = ResolvedValue(key, key.parse(raw.value), raw.origin, raw.where)
             parsed[raw.origin][raw.key] = value
+            partial.pop((raw.origin, raw.key), None)
         except (KeyError, InvalidValueError) as error:
             if len(notices) < MAX_NOTICES:
                 notices.append(_make_notice(raw, error))
@@ -84,6 +89,7 @@ def resolve_policy(
     if preset_overrides is None:
         preset_overrides = _preset_values(str(_winning_value(parsed, "preset").value))
     parsed[PolicyOrigin.PRESET] = dict(preset_overrides)
+    notices += _complete_partial(parsed, partial)
     # A key without a default is in the policy only if it was set.
     without_default = {name for values in parsed.values() for name in values if name not in KEYS}
     values = {name: _winning_value(parsed, name) for name in (*KEYS, *sorted(without_default))}
@@ -94,6 +100,23 @@ def resolve_policy(
     )
     restricted, ignored = _restrict(values, parsed[PolicyOrigin.PROJECT_FILE], personal)
     return make_policy(values | restricted, notices, ignored)
+
+
+def _complete_partial(
+    parsed: dict[PolicyOrigin, dict[str, ResolvedValue]],
+    partial: Mapping[tuple[PolicyOrigin, str], RawValue],
+) -> list[PolicyNotice]:
+    """Complete values that leave a part to what is set below them, the lowest origin first."""
+    notices = []
+    order = list(PolicyOrigin)
+    for (origin, name), raw in sorted(partial.items(), key=lambda it: -order.index(it[0][0])):
+        below = {each: parsed[each] for each in order[order.index(origin) :]}
+        try:
+            value = parse_change(name, raw.value, _winning_value(below, name).value)
+            parsed[origin][name] = ResolvedValue(find_key(name), value, origin, raw.where)
+        except InvalidValueError as error:
+            notices.append(_make_notice(raw, error))
+    return notices
 
 
 def _preset_values(name: str) -> dict[str, ResolvedValue]:
@@ -117,7 +140,7 @@ def _make_notice(raw: RawValue, error: Exception) -> PolicyNotice:
     else:
         near = get_close_matches(raw.key, KEYS, 1)
         what = "no such key"
-        fix = f"did you mean {near[0]}?" if near else "`ctxtop policy` lists the keys"
+        fix = f"did you mean {near[0]}?" if near else "`ctxtop settings` lists the keys"
     return PolicyNotice(raw.key, raw.where, raw.origin, what, fix)
 
 
@@ -205,7 +228,7 @@ def resolve_project_policy(personal_values: Sequence[RawValue], file: ProjectFil
     for raw in file.raw_values:
         if key_permission(raw.key) is KeyPermission.PERSON:
             why = "only your own settings can set this"
-            ignored.append(_ignored(raw, why, "set it in your own file: `ctxtop policy set`"))
+            ignored.append(_ignored(raw, why, "set it in your own file: `ctxtop settings set`"))
         else:
             others.append(raw)
     if file.trust is ProjectTrust.TRUSTED:
@@ -250,7 +273,8 @@ def changes_if_trusted(personal_values: Sequence[RawValue], file: ProjectFile) -
 def _why_ignored(raw: RawValue) -> str:
     """Return why an untrusted file's value does not apply; empty if it does, or is invalid."""
     try:
-        value = find_key(raw.key).parse(raw.value)
+        # Of a partial value what it names itself: the rest is the person's.
+        value = parse_change(raw.key, raw.value, ())
     except (KeyError, InvalidValueError):
         # `resolve_policy` makes a notice of it.
         return ""
@@ -308,7 +332,7 @@ def _untrusted(raw: RawValue, why: str, file: ProjectFile) -> IgnoredValue:
 
 def _ignored(raw: RawValue, why: str, fix: str) -> IgnoredValue:
     try:
-        text = format_value(find_key(raw.key).parse(raw.value))
+        text = format_value(parse_change(raw.key, raw.value, ()))
     except (KeyError, InvalidValueError):
         text = str(raw.value)
     return IgnoredValue(raw.key, text, raw.where, why, fix)

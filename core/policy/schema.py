@@ -10,6 +10,7 @@ import msgspec
 
 from ..compliance.findings import CLNODE_FORMATS, ResultFormat
 from ..measure.levels import DEFAULT_THRESHOLDS, Level, Threshold, ThresholdBase, ThresholdOp
+from .threshold_values import change_thresholds, moves_levels, threshold_list
 from .value_types import (
     MAX_TOKENS,
     Parser,
@@ -25,7 +26,6 @@ from .value_types import (
     quiet_hours,
     ratio_range,
     text,
-    threshold_list,
     tokens_by_model,
 )
 
@@ -401,6 +401,20 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "message to the model when space is short",
     ),
     ("terminal.answer", boolean, True, "answer permission prompts from the dashboard"),
+    (
+        "backup.keep_days",
+        integer(0, 3650),
+        30,
+        "how long every backup stays; one that an undo needs is never removed",
+        "days",
+    ),
+    (
+        "backup.max_mib",
+        integer(16, 1_000_000),
+        2048,
+        "space for backups; above it old ones go, and no transcript is replaced",
+        "MiB",
+    ),
     ("ui.theme", text, LAST_CHOSEN, "theme; kept: the last one chosen"),
     ("ui.welcome", boolean, True, "show the welcome page at the first start"),
     ("ui.ascii", boolean, False, "use ASCII characters only"),
@@ -433,3 +447,18 @@ def find_key(name: str) -> PolicyKey:
         what = "keys of this binding; `ctxtop keys` lists them all"
         return PolicyKey(name, key_chords, "", what)
     return KEYS[name]
+
+
+def is_partial(name: str, raw: object) -> bool:
+    """Whether a value of a key leaves a part of the value below it as it is."""
+    return name == "threshold" and moves_levels(raw)
+
+
+def parse_change(name: str, raw: object, current: PolicyValue) -> PolicyValue:
+    """Parse a new value for a key; what a partial one does not name stays as in `current`.
+
+    Raises InvalidValueError, or KeyError if there is no such key.
+    """
+    if is_partial(name, raw):
+        return change_thresholds(raw, current)
+    return find_key(name).parse(raw)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..measure.levels import Level, Threshold, ThresholdBase, ThresholdOp
+from ..measure.levels import Threshold
 from ..measure.models import parse_price
 
 PolicyValue = (
@@ -61,7 +61,7 @@ def _number_parser(
     def parse(raw: object) -> float | str:
         if none_word and raw == none_word:
             return none_word
-        value = _to_number(raw)
+        value = to_number(raw)
         if value is None or value != kind(value) or not least <= value <= most:
             raise InvalidValueError(f"{expected} or {none_word!r}" if none_word else expected)
         return kind(value)
@@ -90,7 +90,7 @@ def choice_list(*choices: str) -> Parser:
     """Parse a list of some words, each at most once, in an order that may matter."""
 
     def parse(raw: object) -> tuple[str, ...]:
-        items = tuple(str(each) for each in _list_items(raw))
+        items = tuple(str(each) for each in list_items(raw))
         if len(set(items)) != len(items) or not set(items) <= set(choices):
             raise InvalidValueError(f"a list of {', '.join(choices)}, each once")
         return items
@@ -100,8 +100,8 @@ def choice_list(*choices: str) -> Parser:
 
 def ratio_range(raw: object) -> tuple[float, ...]:
     """Parse two ratios, the lower one first."""
-    items = _list_items(raw)
-    ratios = tuple(ratio for each in items if (ratio := _to_number(each)) is not None)
+    items = list_items(raw)
+    ratios = tuple(ratio for each in items if (ratio := to_number(each)) is not None)
     if len(ratios) != len(items) or len(ratios) != 2:
         raise InvalidValueError("two ratios, e.g. 0.5, 0.7")
     if not 0 <= ratios[0] <= ratios[1] <= 1:
@@ -149,7 +149,7 @@ _CHORD: Final = re.compile(r"[!-~]|(?:[a-z]+\+)*(?:[!-+\--~]|[a-z][a-z0-9_]{1,40
 
 def key_chords(raw: object) -> str:
     """Parse keys of the keyboard, as Textual names them: o, ctrl+o, f5, question_mark."""
-    keys = tuple(str(each).strip() for each in _list_items(raw))
+    keys = tuple(str(each).strip() for each in list_items(raw))
     if not 0 < len(keys) <= MAX_KEY_CHORDS or not all(_CHORD.fullmatch(key) for key in keys):
         raise InvalidValueError(f"1 to {MAX_KEY_CHORDS} keys, e.g. o, ctrl+o")
     return ",".join(keys)
@@ -198,73 +198,10 @@ def quiet_hours(none_word: str) -> Callable[[object], str]:
     return parse
 
 
-THRESHOLD_ACTIONS: Final = (
-    *("reassure", "inform", "suggest", "warn", "offer_compact", "compact", "native", "alert"),
-    "recover",
-)
-
-_DEFAULT_ACTIONS: Final = {
-    Level.NOTICE: "reassure",
-    Level.WARNING: "suggest",
-    Level.LIGHT: "compact",
-    Level.MEDIUM: "compact",
-    Level.HIGH: "offer_compact",
-    Level.AGGRESSIVE: "compact",
-    Level.EMERGENCY: "alert",
-    Level.OVERFLOW: "recover",
-}
-_THRESHOLDS_EXPECTED: Final = (
-    "a list of thresholds, e.g. 0.8:warning or { at = 0.8, level = 'warning' }; levels are "
-    + ", ".join(Level)
-)
-
-
-def threshold_list(raw: object) -> tuple[Threshold, ...]:
-    """Parse a list of tables, or of words like 0.8:warning, >0.9:high:compact, 1.0@trigger:high."""
-    thresholds = tuple(_parse_threshold(each) for each in _list_items(raw))
-    if len({each.name for each in thresholds}) != len(thresholds):
-        raise InvalidValueError("a list of thresholds, each once")
-    return thresholds
-
-
-def _parse_threshold(raw: object) -> Threshold:
-    fields = _split_threshold(raw) if isinstance(raw, str) else raw
-    if not isinstance(fields, Mapping) or not set(fields) <= {"at", "level", "action", "op", "of"}:
-        raise InvalidValueError(_THRESHOLDS_EXPECTED)
-    at = _to_number(fields.get("at"))
-    try:
-        level = Level(fields.get("level", ""))
-        of = ThresholdBase(fields.get("of", ThresholdBase.WINDOW))
-        op = ThresholdOp(fields.get("op", ThresholdOp.AT_LEAST))
-    except ValueError:
-        raise InvalidValueError(_THRESHOLDS_EXPECTED) from None
-    most = MAX_TOKENS if of is ThresholdBase.TOKENS else 2
-    if at is None or not 0 < at <= most:
-        raise InvalidValueError(f"thresholds above 0 and up to {most} of the {of}")
-    action = fields.get("action", _DEFAULT_ACTIONS[level])
-    if not isinstance(action, str) or action not in THRESHOLD_ACTIONS:
-        raise InvalidValueError(f"thresholds whose action is one of {', '.join(THRESHOLD_ACTIONS)}")
-    return Threshold(at, level, action, op, of)
-
-
-def _split_threshold(word: str) -> dict[str, object]:
-    where, *rest = (part.strip() for part in word.split(":"))
-    at, _, base = where.lstrip(">= ").partition("@")
-    fields: dict[str, object] = {"at": at.strip()}
-    if where.startswith(">") and not where.startswith(">="):
-        fields["op"] = ThresholdOp.ABOVE.value
-    if base:
-        fields["of"] = base.strip()
-    names = ("level", "action")
-    if len(rest) > len(names):
-        raise InvalidValueError(_THRESHOLDS_EXPECTED)
-    return fields | dict(zip(names, rest, strict=False))
-
-
 def _table_items(raw: object, expected: str) -> list[tuple[str, object]]:
     """Split a table, or comma-separated name=value pairs, into pairs."""
     if isinstance(raw, str):
-        parts = [str(each).rpartition("=") for each in _list_items(raw)]
+        parts = [str(each).rpartition("=") for each in list_items(raw)]
         pairs: list[tuple[object, object]] = [(name, value) for name, _, value in parts]
     else:
         pairs = list(raw.items()) if isinstance(raw, Mapping) else [("", "")]
@@ -273,7 +210,8 @@ def _table_items(raw: object, expected: str) -> list[tuple[str, object]]:
     return [(str(name).strip(), value) for name, value in pairs]
 
 
-def _list_items(raw: object) -> Sequence[object]:
+def list_items(raw: object) -> Sequence[object]:
+    """Split a list, or comma-separated text; raises InvalidValueError."""
     if isinstance(raw, str):
         items: Sequence[object] = [each.strip() for each in raw.split(",") if each.strip()]
     elif isinstance(raw, (list, tuple)):
@@ -285,7 +223,7 @@ def _list_items(raw: object) -> Sequence[object]:
     return items
 
 
-def _to_number(raw: object) -> float | None:
+def to_number(raw: object) -> float | None:
     """Convert a number, or a text with one: variables have nothing else."""
     if isinstance(raw, bool):
         return None

@@ -25,6 +25,7 @@ WAYS: Final = (
     Way("agent", ("2", "G", "enter")),
     Way("summary", ("3", "enter")),
     *(Way(each.name, ("1", each.key.split(",")[0])) for each in ROUTES),
+    Way("all settings", ("1", "P", "2")),
 )
 
 

@@ -323,10 +323,12 @@ INSTALLERS = {
     for name in (
         "cli/hooks_commands.py",
         "screens/welcome_screen.py",
+        "screens/settings/machine_facts.py",
         "screens/history/receipt_history.py",
     )
 }
-"""The commands, the first-run screen, and the list of what was installed."""
+"""The commands, the first-run screen, the settings of what hooks may do, which asks as that screen
+does, and the list of what was installed."""
 
 WRITERS = {
     ROOT / "collectors" / "policy_editing.py",
@@ -353,7 +355,7 @@ OTHERS = [
     ["warnings"],
     ["summaries"],
     ["totals"],
-    ["policy"],
+    ["settings"],
     ["doctor"],
     ["hooks", "status"],
     ["hooks", "install"],

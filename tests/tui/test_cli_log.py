@@ -1,7 +1,8 @@
-"""`ctxtop log`, `ctxtop policy set` and `unset`, and `ctxtop notify`."""
+"""`ctxtop log`, `ctxtop settings set` and `unset`, and `ctxtop notify`."""
 
 from __future__ import annotations
 
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -78,7 +79,7 @@ def test_the_log_s_table_is_chosen_by_level_and_words(run: Callable[..., Ended])
 
 def test_a_value_is_set_shown_and_unset(run: Callable[..., Ended], tmp_path: Path) -> None:
     file = tmp_path / "xdg" / "ctxtop" / "config.toml"
-    dry = run("policy", "set", "notify.bell", "on", "--dry-run", "--json")
+    dry = run("settings", "set", "notify.bell", "on", "--dry-run", "--json")
     assert dry.json == {
         "file": str(file),
         "key": "notify.bell",
@@ -86,22 +87,74 @@ def test_a_value_is_set_shown_and_unset(run: Callable[..., Ended], tmp_path: Pat
         "difference": ["+[notify]", "+bell = true"],
     }
     assert not file.exists()
-    assert run("policy", "set", "notify.bell", "on").out.splitlines() == [
+    assert run("settings", "set", "notify.bell", "on").out.splitlines() == [
         str(file),
         "+[notify]",
         "+bell = true",
     ]
     assert file.read_text() == "[notify]\nbell = true\n"
-    assert "already has this value" in run("policy", "set", "notify.bell", "true").out
-    assert "notify.bell" in run("policy").out
+    assert "already has this value" in run("settings", "set", "notify.bell", "true").out
+    assert "notify.bell" in run("settings").out
+    assert run("settings", "unset", "notify.bell").code == 0
+    assert file.read_text() == "[notify]\n"
+
+
+def test_two_levels_are_set_and_the_others_stay(run: Callable[..., Ended], tmp_path: Path) -> None:
+    file = tmp_path / "xdg" / "ctxtop" / "config.toml"
+    assert run("settings", "set", "threshold", "60%, 75%").code == 0
+    assert run("settings", "set", "threshold", "0.72").code == 0
+    assert tomllib.loads(file.read_text())["policy"]["threshold"] == [
+        "0.6:notice:reassure",
+        "0.72:warning:suggest",
+        "0.85:high:offer_compact",
+        "0.95:emergency:alert",
+        "1:overflow:recover",
+    ]
+    ended = run("settings", "set", "threshold", "0.9")
+    assert (ended.code, ended.err.count("\n")) == (1, 1)
+    assert "rising shares: warning at 90% is not below high at 85%" in ended.err
+
+
+def test_a_project_s_levels_are_set_above_the_person_s(
+    run: Callable[..., Ended], tmp_path: Path
+) -> None:
+    assert run("settings", "set", "threshold", "50%, 55%").code == 0
+    assert run("settings", "set", "--project", "threshold", "65%").code == 0
+    written = (tmp_path / "here" / ".ctxtop.toml").read_text()
+    assert "0.5:notice" in written
+    assert "0.65:warning" in written
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("policy", "settings"), ("receipts", "history")], ids=lambda name: name
+)
+def test_an_old_name_of_a_command_does_the_same_and_is_not_listed(
+    run: Callable[..., Ended], old: str, new: str
+) -> None:
+    for words in ((), ("--json",), ("ffff",), ("--help",)):
+        one, other = run(old, *words), run(new, *words)
+        assert one.code == other.code
+        # Click keeps the help option of whoever asked a command first.
+        out, expected = (each.out.replace("-h, --help", "--help    ") for each in (one, other))
+        assert out.replace(f"ctxtop {old}", f"ctxtop {new}") == expected
+        assert one.err.replace(f"ctxtop {old}", f"ctxtop {new}") == other.err
+    listed = [line.split()[0] for line in run("--help").out.splitlines() if line[:2] == "  "]
+    assert new in listed
+    assert old not in listed
+
+
+def test_the_old_name_sets_and_unsets(run: Callable[..., Ended], tmp_path: Path) -> None:
+    file = tmp_path / "xdg" / "ctxtop" / "config.toml"
+    assert run("policy", "set", "notify.bell", "on").code == 0
+    assert file.read_text() == "[notify]\nbell = true\n"
     assert run("policy", "unset", "notify.bell").code == 0
     assert file.read_text() == "[notify]\n"
 
 
 def test_a_project_s_file_is_the_one_here(run: Callable[..., Ended], tmp_path: Path) -> None:
-    assert run("policy", "set", "--project", "compact.min_tokens", "7").code == 0
+    assert run("settings", "set", "--project", "compact.min_tokens", "7").code == 0
     assert (tmp_path / "here" / ".ctxtop.toml").read_text() == "[compact]\nmin_tokens = 7\n"
-    found = run("policy", "--json").json["policy"]
+    found = run("settings", "--json").json["policy"]
     said = next(each for each in found if each["key"] == "compact.min_tokens")
     assert (said["value"], said["origin"]) == (7, "project_file")
 
@@ -116,7 +169,7 @@ def test_a_project_s_file_is_the_one_here(run: Callable[..., Ended], tmp_path: P
 def test_what_is_not_taken_is_one_line(
     run: Callable[..., Ended], words: tuple[str, str], said: str
 ) -> None:
-    ended = run("policy", "set", *words)
+    ended = run("settings", "set", *words)
     assert ended.code == 1
     assert said in ended.err
     assert ended.err.count("\n") == 1
@@ -124,7 +177,7 @@ def test_what_is_not_taken_is_one_line(
 
 def test_notify_says_how_it_tells(run: Callable[..., Ended]) -> None:
     assert run("notify").out == "notified by toast\n"
-    assert run("policy", "set", "notify.quiet", "22:00-7:00").code == 0
+    assert run("settings", "set", "notify.quiet", "22:00-7:00").code == 0
     assert run("notify", "--test", "--json").json == {
         "toast": True,
         "bell": False,

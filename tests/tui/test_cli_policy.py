@@ -1,4 +1,4 @@
-"""`ctxtop policy`, the options that change it, and what they do to levels and warnings."""
+"""`ctxtop settings`, the options that change it, and what they do to levels and warnings."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_every_value_with_its_origin(run: Callable[..., Ended], tmp_path: Path) 
     config = tmp_path / "xdg" / "ctxtop" / "config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("[policy]\npreset = 'not-agent'\n")
-    ended = run("policy", "--json", "--set", "compact.min_tokens=1000")
+    ended = run("settings", "--json", "--set", "compact.min_tokens=1000")
     found = ended.json
 
     assert (ended.code, ended.err) == (0, "")
@@ -90,7 +90,7 @@ def test_every_value_with_its_origin(run: Callable[..., Ended], tmp_path: Path) 
 
 
 def test_the_same_for_people(run: Callable[..., Ended]) -> None:
-    ended = run("policy", "--preset", "omo-doc", "--set", "limit.override=m=5")
+    ended = run("settings", "--preset", "omo-doc", "--set", "limit.override=m=5")
 
     lines = {line.split()[0]: " ".join(line.split()) for line in ended.out.splitlines()}
     assert ended.code == 0
@@ -106,8 +106,8 @@ def test_the_environment_and_the_option_before_the_command(
 ) -> None:
     monkeypatch.setenv("CTXTOP_POLICY_PRESET", "native")
     monkeypatch.setenv("CTXTOP_POLICY_REARM__HYSTERESIS", "0.1")
-    from_variables = run("policy", "--json").json
-    from_option = run("--preset", "omo-2.6", "policy", "--json").json
+    from_variables = run("settings", "--json").json
+    from_option = run("--preset", "omo-2.6", "settings", "--json").json
 
     assert from_variables["preset"] == "native"
     assert value(from_variables, "rearm.hysteresis")["where"] == "CTXTOP_POLICY_REARM__HYSTERESIS"
@@ -121,10 +121,10 @@ def test_a_sessions_project_and_the_folder_one_stands_in(
     own = project / ".ctxtop.toml"
     own.write_text("mode = 'observe'\n")
     trust(project)
-    elsewhere = run("policy", "--json").json
-    of_session = run("policy", "--session", SESSION[:8], "--json").json
+    elsewhere = run("settings", "--json").json
+    of_session = run("settings", "--session", SESSION[:8], "--json").json
     monkeypatch.chdir(project)
-    within = run("policy", "--json").json
+    within = run("settings", "--json").json
 
     assert value(elsewhere, "mode")["origin"] == "built_in"
     for found in (of_session, within):
@@ -138,7 +138,7 @@ def test_a_bad_value_is_one_line_and_the_next_layer(
     run: Callable[..., Ended], project: Path
 ) -> None:
     (project / ".ctxtop.toml").write_text("mode = 'loud'\nmoed = 1\n")
-    ended = run("policy", "--session", SESSION, "--json", "--set", "compact.min_tokens=few")
+    ended = run("settings", "--session", SESSION, "--json", "--set", "compact.min_tokens=few")
     found = ended.json
 
     assert ended.code == 0
@@ -158,7 +158,7 @@ def test_a_bad_value_is_one_line_and_the_next_layer(
 def test_what_is_no_key_and_value_is_a_usage_error(
     run: Callable[..., Ended], words: tuple[str, ...]
 ) -> None:
-    ended = run("policy", *words)
+    ended = run("settings", *words)
 
     assert ended.code == 2
     assert ended.err.count("\n") == 1

@@ -68,8 +68,8 @@ def test_an_unknown_and_an_ambiguous_session(
         name, *words = command
         refused(call_ctxtop(name, "ffff", *words), 2, "'ffff'", "`ctxtop sessions` lists them")
         refused(call_ctxtop(name, "1111", *words), 2, "2 sessions begin", "use more of the id")
-    refused(call_ctxtop("undo", "ffff"), 2, "`ctxtop receipts` lists them")
-    refused(call_ctxtop("receipts", "ffff"), 2, "`ctxtop receipts` lists them")
+    refused(call_ctxtop("undo", "ffff"), 2, "`ctxtop history` lists them")
+    refused(call_ctxtop("history", "ffff"), 2, "`ctxtop history` lists them")
 
 
 def test_an_open_session_can_be_looked_at_and_forked_not_changed(

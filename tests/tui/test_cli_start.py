@@ -192,7 +192,7 @@ def test_ctrl_c_ends_with_130(
     assert "Traceback" not in capsys.readouterr().err
 
 
-PLAIN = ("sessions", "agents", "policy", "log", "compactions", "warnings", "totals", "doctor")
+PLAIN = ("sessions", "agents", "settings", "log", "compactions", "warnings", "totals", "doctor")
 
 RUN_PLAIN = f"""
 import sys

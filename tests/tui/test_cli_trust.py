@@ -1,4 +1,4 @@
-"""`ctxtop trust`, and how `ctxtop policy` and `ctxtop doctor` show what is ignored."""
+"""`ctxtop trust`, and how `ctxtop settings` and `ctxtop doctor` show what is ignored."""
 
 from __future__ import annotations
 
@@ -73,14 +73,14 @@ def test_trust_is_remembered_listed_and_revoked(run: Callable[..., Ended], proje
     said = run("trust", str(project), "--yes", "--json").json
     assert (said["folder"], said["trust"]) == (str(project), "trusted")
     assert {each["key"]: each["effect"] for each in said["begins"]}["mode"].startswith("lets")
-    assert value(run("policy", "--json").json, "mode") == "auto"
+    assert value(run("settings", "--json").json, "mode") == "auto"
     (listed,) = run("trust", "--list", "--json").json
     assert (listed["folder"], listed["state"]) == (str(project), "trusted")
     assert listed["trusted_at"].endswith("Z")
     assert "is trusted already" in run("trust").out
     (project / ".ctxtop.toml").write_text(f"{SAID}# more\n")
     assert "changed   " in run("trust", "--list").out
-    found = run("policy", "--json").json
+    found = run("settings", "--json").json
     assert (found["trust"], value(found, "mode")) == ("changed", "suggest")
     assert run("trust", "--revoke", str(project), "--json").json["trust"] == "untrusted"
     assert run("trust", "--list", "--json").json == []
@@ -136,7 +136,7 @@ def test_what_a_terminal_could_obey_is_not_shown(run: Callable[..., Ended], proj
 def test_the_policy_says_what_is_ignored_why_and_what_would_allow_it(
     run: Callable[..., Ended], project: Path
 ) -> None:
-    found = run("policy", "--json").json
+    found = run("settings", "--json").json
     assert found["trust"] == "untrusted"
     assert value(found, "mode") == "suggest"
     assert found["ignored"][0] == {
@@ -147,10 +147,10 @@ def test_the_policy_says_what_is_ignored_why_and_what_would_allow_it(
         "remedy": f"the file is not trusted: `ctxtop trust {project}` shows it, and asks",
     }
     assert [each["key"] for each in found["ignored"]] == ["mode", "compact.by", "ui.theme"]
-    lines = run("policy").out.splitlines()
+    lines = run("settings").out.splitlines()
     assert "mode = auto: it lets ctxtop change sessions automatically" in lines[-4]
     trust(project)
-    assert run("policy", "--json").json["ignored"][0]["key"] == "ui.theme"
+    assert run("settings", "--json").json["ignored"][0]["key"] == "ui.theme"
 
 
 def test_the_doctor_counts_the_files_and_names_those_not_trusted(
@@ -177,7 +177,7 @@ def test_a_session_has_the_policy_of_its_root(run: Callable[..., Ended], project
     trust(evil)
     (listed,) = run("sessions", "--json").json
     assert listed["level"] == "notice"
-    found = run("policy", "--session", SESSION, "--json").json
+    found = run("settings", "--session", SESSION, "--json").json
     assert value(found, "threshold")[0]["at"] == 0.5
     assert value(found, "mode") == "suggest"
 
@@ -187,7 +187,7 @@ def test_a_file_of_another_user_is_one_line_and_says_nothing(
 ) -> None:
     own = os.getuid()
     monkeypatch.setattr("ctxtop.collectors.policy_files.own_uid", lambda: own + 1)
-    found = run("policy", "--json").json
+    found = run("settings", "--json").json
     (notice,) = found["notices"]
     assert notice["where"] == f"{project}/.ctxtop.toml"
     assert notice["what"] == f"belongs to another user (uid {own})"
@@ -199,13 +199,13 @@ def test_a_change_that_the_person_makes_keeps_the_file_trusted(
     run: Callable[..., Ended], project: Path
 ) -> None:
     trust(project)
-    assert run("policy", "set", "--project", "mode", "observe").err == ""
-    assert run("policy", "--json").json["trust"] == "trusted"
+    assert run("settings", "set", "--project", "mode", "observe").err == ""
+    assert run("settings", "--json").json["trust"] == "trusted"
     (project / ".ctxtop.toml").write_text(f"{SAID}# more\n")
-    ended = run("policy", "set", "--project", "mode", "observe")
+    ended = run("settings", "set", "--project", "mode", "observe")
     assert ended.err == "ctxtop: mode has no effect yet: `ctxtop trust` shows the file, and asks\n"
-    assert run("policy", "--json").json["trust"] == "changed"
-    refused = run("policy", "set", "--project", "ui.theme", "x")
+    assert run("settings", "--json").json["trust"] == "changed"
+    refused = run("settings", "set", "--project", "ui.theme", "x")
     assert (refused.code, "only works in your own file" in refused.err) == (1, True)
 
 

@@ -1,4 +1,4 @@
-"""`ctxtop receipts` and `ctxtop undo`: their codes, their JSON, and the transcript after."""
+"""`ctxtop history` and `ctxtop undo`: their codes, their JSON, and the transcript after."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *wo
 def test_listed_and_taken_back(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(capsys, monkeypatch, "receipts", "--json") == 0
+    assert run(capsys, monkeypatch, "history", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
     places = find_places(None, None)
     subject = target_of(places, SESSION, transcript, "/home/dev/proj")
     plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
     done = apply_plan(plan, ApplyMode.IN_PLACE, subject)
     assert state_folder(places.store).parent == places.store.parent
-    assert run(capsys, monkeypatch, "receipts", "--json") == 0
+    assert run(capsys, monkeypatch, "history", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["receipt_id"], listed["state"]) == (done.receipt_id, "done")
     assert listed["backup"] == plan.base_sha256
     assert [each["op"] for each in listed["operations"]] == [1, 2]
     assert run(capsys, monkeypatch, "undo", done.receipt_id[:5], "--op", "2", "--json") == 0
     assert json.loads(capsys.readouterr().out)["undone"] == [2]
-    assert run(capsys, monkeypatch, "receipts", done.receipt_id[:5], "--json") == 0
+    assert run(capsys, monkeypatch, "history", done.receipt_id[:5], "--json") == 0
     one = json.loads(capsys.readouterr().out)
     assert [(each["op"], each["undone"]) for each in one["operations"]] == [(1, False), (2, True)]
     assert one["operations"][0]["what"] == plan.operations[0].what
@@ -80,26 +80,26 @@ def test_listed_and_taken_back(
     assert transcript.read_bytes() == DATA
     assert run(capsys, monkeypatch, "undo", done.receipt_id) == 2
     assert "already undone" in capsys.readouterr().err
-    assert run(capsys, monkeypatch, "receipts") == 0
+    assert run(capsys, monkeypatch, "history") == 0
     assert "undone" in capsys.readouterr().out
 
 
 def test_all_that_was_ever_done_is_listed(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(capsys, monkeypatch, "receipts", "--all") == 1
+    assert run(capsys, monkeypatch, "history", "--all") == 1
     assert "cannot be opened" in capsys.readouterr().err
     assert run(capsys, monkeypatch, "scan") == 0
-    assert run(capsys, monkeypatch, "receipts", "--all") == 0
+    assert run(capsys, monkeypatch, "history", "--all") == 0
     assert capsys.readouterr().out == "no actions yet\n"
     subject = target_of(find_places(None, None), SESSION, transcript, "/home/dev/proj")
     plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
     done = apply_plan(plan, ApplyMode.IN_PLACE, subject)
-    assert run(capsys, monkeypatch, "receipts", "--all", "--json") == 0
+    assert run(capsys, monkeypatch, "history", "--all", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["receipt_id"], listed["how"]) == (done.receipt_id, "in place")
     assert (listed["state"], listed["by"], listed["can_be_undone"]) == ("stands", "you", True)
-    assert run(capsys, monkeypatch, "receipts", done.receipt_id, "--all") == 2
+    assert run(capsys, monkeypatch, "history", done.receipt_id, "--all") == 2
 
 
 def test_refused_while_somebody_writes(
@@ -145,15 +145,15 @@ def test_a_list_says_what_can_be_taken_back(
     subject = target_of(places, SESSION, transcript, "/home/dev/proj")
     fork = apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), ApplyMode.FORK, subject)
     monkeypatch.setenv("COLUMNS", "80")
-    assert run(capsys, monkeypatch, "receipts") == 0
+    assert run(capsys, monkeypatch, "history") == 0
     out = capsys.readouterr().out
     assert f"{SESSION[:8]} → {fork.new_session_id}"[:19] in out
     assert "can be undone" in out
     assert all(len(line) <= 80 for line in out.split("\n"))
-    assert run(capsys, monkeypatch, "receipts", fork.receipt_id) == 0
+    assert run(capsys, monkeypatch, "history", fork.receipt_id) == 0
     assert "✓ V24 no writes in the meantime" in capsys.readouterr().out
     Path(fork.target).unlink()
-    assert run(capsys, monkeypatch, "receipts", "--json") == 0
+    assert run(capsys, monkeypatch, "history", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["can_be_undone"], listed["why_not"]) == (False, f"{fork.target} is gone")
     assert (listed["tokens_saved"], listed["bytes_saved"]) == (100, 100)
@@ -165,11 +165,11 @@ def test_what_a_policy_wanted_is_marked(
     alone = target_of(find_places(None, None), SESSION, transcript, None)
     subject = replace(alone, automatic_reason="the context is at 91 %")
     apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), ApplyMode.IN_PLACE, subject)
-    assert run(capsys, monkeypatch, "receipts", "--json") == 0
+    assert run(capsys, monkeypatch, "history", "--json") == 0
     assert [each["automatic"] for each in json.loads(capsys.readouterr().out)] == [
         subject.automatic_reason
     ]
-    assert run(capsys, monkeypatch, "receipts") == 0
+    assert run(capsys, monkeypatch, "history") == 0
     assert "itself" in capsys.readouterr().out
 
 
@@ -178,7 +178,7 @@ def test_receipts_print_nothing_that_the_session_says(
 ) -> None:
     subject = target_of(find_places(None, None), SESSION, transcript, None)
     apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:2])), ApplyMode.IN_PLACE, subject)
-    for words in (("receipts", "--json"), ("receipts",), ("receipts", "--check", "--json")):
+    for words in (("history", "--json"), ("history",), ("history", "--check", "--json")):
         assert run(capsys, monkeypatch, *words) == 0
         printed = capsys.readouterr().out
         assert not any(text in printed for text in ("Bash", "ls 0", "masked", "Done", "Please"))
@@ -187,17 +187,17 @@ def test_receipts_print_nothing_that_the_session_says(
 def test_a_check_says_what_cannot_be_taken_back(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(capsys, monkeypatch, "receipts", "--check") == 0
+    assert run(capsys, monkeypatch, "history", "--check") == 0
     assert "no receipts yet" in capsys.readouterr().out
     places = find_places(None, None)
     subject = target_of(places, SESSION, transcript, None)
     plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
     done = apply_plan(plan, ApplyMode.IN_PLACE, subject)
-    assert run(capsys, monkeypatch, "receipts", "--check") == 0
+    assert run(capsys, monkeypatch, "history", "--check") == 0
     assert capsys.readouterr().out == f"{done.receipt_id}  ok\n"
     (backup,) = (state_folder(places.store) / "backups").iterdir()
     backup.rename(backup.with_suffix(".away"))
-    assert run(capsys, monkeypatch, "receipts", "--check", "--json") == 1
+    assert run(capsys, monkeypatch, "history", "--check", "--json") == 1
     (said,) = json.loads(capsys.readouterr().out)
     assert (said["receipt_id"], said["can_be_undone"], said["check"]) == (
         done.receipt_id, False, "backup",
@@ -206,5 +206,5 @@ def test_a_check_says_what_cannot_be_taken_back(
     backup.with_suffix(".away").rename(backup)
     (plan_file,) = (state_folder(places.store) / "plans").iterdir()
     plan_file.unlink()
-    assert run(capsys, monkeypatch, "receipts", "--check") == 1
+    assert run(capsys, monkeypatch, "history", "--check") == 1
     assert f"{done.receipt_id}  unreadable: " in capsys.readouterr().out

@@ -60,7 +60,7 @@ def test_from_the_first_look_to_the_bytes_of_the_beginning(
     forked = transcript.with_name(f"{fork['new_session_id']}.jsonl")
     assert transcript.read_bytes() == before
     assert forked.stat().st_size < len(before) / 2
-    (listed,) = ctxtop(tmp_path, "receipts")
+    (listed,) = ctxtop(tmp_path, "history")
     assert (listed["receipt_id"], listed["plan_id"]) == (fork["receipt_id"], plan["plan_id"])
     sessions = {each["session_id"]: each for each in ctxtop(tmp_path, "sessions")}
     assert sessions[forked.stem]["forked_from"] == made.SESSION
@@ -75,11 +75,11 @@ def test_from_the_first_look_to_the_bytes_of_the_beginning(
     ctxtop(tmp_path, "undo", place["receipt_id"], "--op", "2")
     line = transcript.read_bytes().split(b"\n")[plan["operations"][1]["line"] - 1]
     assert line == before.split(b"\n")[plan["operations"][1]["line"] - 1]
-    one = ctxtop(tmp_path, "receipts", place["receipt_id"])
+    one = ctxtop(tmp_path, "history", place["receipt_id"])
     assert [each["op"] for each in one["operations"] if each["undone"]] == [2]
     ctxtop(tmp_path, "undo", place["receipt_id"])
     assert transcript.read_bytes() == before
-    states = [each["state"] for each in ctxtop(tmp_path, "receipts")]
+    states = [each["state"] for each in ctxtop(tmp_path, "history")]
     assert states == ["undone", "undone"]
 
 

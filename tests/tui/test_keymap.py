@@ -165,7 +165,7 @@ def test_the_policy_lists_them_with_their_origin(
 ) -> None:
     monkeypatch.setenv("CTXTOP_POLICY_KEYS__PAGE_DOWN", "f7")
     monkeypatch.setenv("CTXTOP_POLICY_KEYS__NOTHING", "f8")
-    found = call_ctxtop("policy", "--json").json
+    found = call_ctxtop("settings", "--json").json
     row = next(row for row in found["policy"] if row["key"] == "keys.page_down")
     assert (row["value"], row["origin"]) == ("f7", "environment")
     assert [notice["key"] for notice in found["notices"]] == ["keys.nothing"]

@@ -53,6 +53,15 @@ async def test_a_session_is_found_by_its_title_and_opened(demo: Stage) -> None:
         assert "Search p95" in it.lines[0]
 
 
+async def test_a_page_is_found_by_its_earlier_name_too(demo: Stage) -> None:
+    async with opened(demo) as it:
+        for earlier, now in (("policy", "Settings"), ("receipts", "History")):
+            await palette(it, "colon")
+            await it.press(*earlier)
+            await it.until(lambda now=now: now in it.words)  # type: ignore[misc]
+            await it.press("escape")
+
+
 async def test_jump_shows_sessions_at_once(demo: Stage) -> None:
     async with opened(demo) as it:
         await palette(it, "J")

@@ -8,7 +8,8 @@ import pytest
 from ctxtop.collectors.places import PolicySources, trust_file_path
 from ctxtop.core.policy.schema import KEYS
 from ctxtop.tui.screens.dialogs import ConfirmScreen
-from ctxtop.tui.screens.settings.policy_screen import PolicyScreen, ValueScreen
+from ctxtop.tui.screens.settings.policy_screen import PolicyScreen
+from ctxtop.tui.screens.settings.setting_editor import ValueScreen
 from ctxtop.tui.widgets.row_list import RowList
 from msgspec.structs import replace
 from textual.content import Content
@@ -84,6 +85,7 @@ async def open_policy(it: Opened) -> PolicyScreen:
     await it.press("P")
     screen = it.app.screen
     assert isinstance(screen, PolicyScreen)
+    await it.press("2")
     await it.until(lambda: screen._snapshot is not None and rows(it))
     return screen
 
@@ -182,7 +184,7 @@ async def test_a_value_is_checked_shown_written_and_taken_back(demo: Stage, conf
         assert text(config) == SAID.replace("observe", "suggest")
         assert mode(config) == 0o640
         await it.until(lambda: it.app.feed.policies.common.text("mode") == "suggest", 20)
-        await it.until(lambda: "u takes mode back" in it.words)
+        await it.until(lambda: "u undoes mode" in it.words)
         await it.press("u")
         await confirm(it)
         await it.until(lambda: "observe" in rows(it)["mode"])

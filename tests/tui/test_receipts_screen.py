@@ -258,7 +258,8 @@ async def test_what_another_ctxtop_does_appears_and_the_mark_stays(demo: Stage) 
         from ctxtop.collectors.session_target import session_target
 
         session = plan_page.session  # type: ignore[attr-defined]
-        target = session_target(demo.places.folder, demo.places.store, session)
+        places, policy = demo.places, it.app.feed.policies.common
+        target = session_target(places.folder, places.store, session, policy)
         apply_plan(found.plan, ApplyMode.FORK, target)
         await it.until(lambda: len(rows(it)) == 2)
         assert screen.query_one(RowList).key == before

@@ -243,8 +243,7 @@ def test_a_refused_prompt_says_so_across_the_bar_and_how_it_is_helped() -> None:
         assert line.cell_length == layout.width
         assert "too long: 210,000 of 200,000" in line.plain or "too long, 105 %" in line.plain
     assert (
-        "too long, 105 % "
-        in session_line(SessionLine(refused, NOW_MS), lay_out_columns(115)).plain
+        "too long, 105 % " in session_line(SessionLine(refused, NOW_MS), lay_out_columns(115)).plain
     )
 
 

@@ -8,21 +8,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pytest
-from ctxtop.core.compaction import receipts as limits
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import CompactionRefusedError, make_plan
 from ctxtop.core.compaction.receipts import (
-    BACKUP_RETENTION_MS,
     BACKUPS_PER_SESSION,
+    DAY_MS,
     ORPHAN_AGE_MS,
     ApplyMode,
+    BackupRetention,
     BackupStore,
     CompactionReceipt,
     MtimeHandling,
     ReceiptStore,
     WrittenVersion,
+    backup_retention,
 )
 from ctxtop.core.compaction.undo import find_undo_obstacle, undo
+from ctxtop.core.policy.policy import Policy, PolicyOrigin
+from ctxtop.core.policy.resolve import RawValue, resolve_policy
 
 from ..sessions_on_disk import (
     at_rest,
@@ -44,11 +47,17 @@ if TYPE_CHECKING:
 LINES: Final = turns(8)
 DATA: Final = encoded(LINES)
 RESULTS: Final = result_lines(LINES)
-NOW: Final = 10 * BACKUP_RETENTION_MS
-OLD: Final = NOW - BACKUP_RETENTION_MS - 1
+KEPT_MS: Final = BackupRetention().keep_ms
+FULL: Final = BackupRetention(max_bytes=10)
+NOW: Final = 10 * KEPT_MS
+OLD: Final = NOW - KEPT_MS - 1
 
 DONE: Final = WrittenVersion("0" * 64, 1)
 UNDONE: Final = WrittenVersion("0" * 64, 1, (0,))
+
+
+def policy_with(*values: tuple[str, object]) -> Policy:
+    return resolve_policy(RawValue(*each, PolicyOrigin.USER_FILE, "here") for each in values)
 
 
 class Shelf:
@@ -72,9 +81,9 @@ class Shelf:
         self.receipts.append(CompactionReceipt(**(base | fields)))
         return name
 
-    def left(self) -> set[str]:
+    def left(self, retention: BackupRetention = BackupRetention()) -> set[str]:  # noqa: B008
         """Clear up, and name the copies that are left."""
-        self.backups.remove_old(self.receipts, set(), NOW)
+        self.backups.remove_old(self.receipts, set(), NOW, retention)
         return {path.stem for path in self.backups.folder.glob("*.z")}
 
 
@@ -89,7 +98,7 @@ def test_old_copies_of_what_is_undone_go_but_for_the_newest(shelf: Shelf) -> Non
 
 
 def test_thirty_days_every_copy_stays(shelf: Shelf) -> None:
-    names = [shelf.put(UNDONE, NOW - BACKUP_RETENTION_MS) for _ in range(BACKUPS_PER_SESSION + 3)]
+    names = [shelf.put(UNDONE, NOW - KEPT_MS) for _ in range(BACKUPS_PER_SESSION + 3)]
     assert shelf.left() == set(names)
 
 
@@ -129,7 +138,7 @@ def test_a_partly_undone_change_and_an_open_one_need_their_copies(shelf: Shelf) 
 @pytest.mark.parametrize("origin", ["gone", "changed", "there"])
 @pytest.mark.parametrize("full", [False, True])
 def test_a_forks_copy_stays_while_its_origin_is_not_what_it_was(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, origin: str, full: bool
+    shelf: Shelf, origin: str, full: bool
 ) -> None:
     path = shelf.root / "origin.jsonl"
     name = shelf.put(DONE, 1)
@@ -141,18 +150,22 @@ def test_a_forks_copy_stays_while_its_origin_is_not_what_it_was(
     shelf.receipts[0] = msgspec.structs.replace(shelf.receipts[0], **fork)
     for number in range(BACKUPS_PER_SESSION):
         shelf.put(UNDONE, OLD + number - 100)
-    if full:
-        monkeypatch.setattr(limits, "MAX_BACKUP_BYTES", 10)
-    assert (name in shelf.left()) is not (origin == "there" and full)
+    left = shelf.left(FULL if full else BackupRetention())
+    assert (name in left) is not (origin == "there" and full)
 
 
-def test_where_room_is_short_only_what_is_needed_stays(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_room_is_short_only_what_is_needed_stays(shelf: Shelf) -> None:
     needed, new = shelf.put(DONE, 1), shelf.put(UNDONE, NOW)
     shelf.put(UNDONE)
-    monkeypatch.setattr(limits, "MAX_BACKUP_BYTES", 10)
-    assert shelf.left() == {needed, new}
+    assert shelf.left(FULL) == {needed, new}
+
+
+@pytest.mark.parametrize("days", [0, 3, 365])
+def test_however_short_the_retention_what_an_undo_needs_stays(shelf: Shelf, days: int) -> None:
+    needed, recent = shelf.put(DONE, 1), shelf.put(UNDONE, NOW - 5 * DAY_MS)
+    newest = {shelf.put(UNDONE, NOW - DAY_MS - each) for each in range(BACKUPS_PER_SESSION)}
+    retention = backup_retention(policy_with(("backup.keep_days", days)))
+    assert shelf.left(retention) == {needed, *newest} | ({recent} if days > 5 else set())
 
 
 def test_what_nothing_names_goes_after_a_day(shelf: Shelf) -> None:
@@ -167,16 +180,9 @@ def test_what_nothing_names_goes_after_a_day(shelf: Shelf) -> None:
     assert not shelf.backups.is_intact(name)
 
 
-def test_in_place_is_refused_where_there_is_no_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from ctxtop.core.compaction import apply
-
-    subject = at_rest(tmp_path, DATA)
-    monkeypatch.setattr(apply, "MAX_BACKUP_BYTES", 10)
-    with pytest.raises(
-        CompactionRefusedError, match=r"backup-room: .* over 2 GiB: undo what is no"
-    ):
+def test_in_place_is_refused_where_there_is_no_room(tmp_path: Path) -> None:
+    subject = replace(at_rest(tmp_path, DATA), retention=FULL)
+    with pytest.raises(CompactionRefusedError, match=r"backup-room: .*raise backup.max_mib, undo"):
         apply_plan(plan_of(DATA, masks(DATA, RESULTS[:1])), ApplyMode.IN_PLACE, subject)
     assert subject.transcript.read_bytes() == DATA
 

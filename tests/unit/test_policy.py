@@ -6,7 +6,13 @@ import random
 from typing import Any
 
 import pytest
-from ctxtop.core.measure.levels import Level, Threshold, ThresholdBase, ThresholdOp
+from ctxtop.core.measure.levels import (
+    DEFAULT_THRESHOLDS,
+    Level,
+    Threshold,
+    ThresholdBase,
+    ThresholdOp,
+)
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import (
     MAX_NOTICES,
@@ -17,6 +23,7 @@ from ctxtop.core.policy.resolve import (
 )
 from ctxtop.core.policy.schema import KEYS
 from ctxtop.core.policy.value_types import MAX_LIST_ITEMS, format_value, to_json_value
+from msgspec.structs import replace
 
 from ..seed import SEED
 
@@ -91,7 +98,7 @@ def test_a_key_that_there_is_not_is_told_with_the_one_that_was_meant() -> None:
     (far,) = resolve_policy([given(PolicyOrigin.USER_FILE, 1, "x")]).notices
 
     assert (near.what, near.fix) == ("no such key", "did you mean compact.min_tokens?")
-    assert far.fix == "`ctxtop policy` lists the keys"
+    assert far.fix == "`ctxtop settings` lists the keys"
 
 
 def test_a_file_of_something_else_is_no_flood() -> None:
@@ -129,7 +136,15 @@ BAD: list[tuple[str, object]] = [
     ("limit.override", 5),
     ("summary.model", ""),
     ("summary.model", "m" * 500),
-    ("threshold", "0.8"),
+    ("threshold", "60, 75"),
+    ("threshold", "60%"),
+    ("threshold", "60%, 90%"),
+    ("threshold", "75%, 60%"),
+    ("threshold", "0.6, 0.6"),
+    ("threshold", "60%, high"),
+    ("threshold", "0%, 75%"),
+    ("threshold", "1%, 2%, 3%, 4%, 5%, 6%"),
+    ("threshold", True),
     ("threshold", "0.8:loud"),
     ("threshold", "0:notice"),
     ("threshold", "3:notice"),
@@ -154,6 +169,12 @@ def test_what_a_key_does_not_take(key: str, value: object) -> None:
     assert len(str(policy.notices[0])) < 400
 
 
+DEFAULT_WITH_60_75 = (
+    replace(DEFAULT_THRESHOLDS[0], at=0.6),
+    replace(DEFAULT_THRESHOLDS[1], at=0.75),
+    *DEFAULT_THRESHOLDS[2:],
+)
+
 GOOD: list[tuple[str, object, object]] = [
     ("compact.min_tokens", "70_000", 70_000),
     ("compact.min_tokens", 70_000.0, 70_000),
@@ -166,6 +187,15 @@ GOOD: list[tuple[str, object, object]] = [
     ("compact.target_reduction", "0.4, 0.6", (0.4, 0.6)),
     ("limit.override", "a=1000, b=2000", {"a": 1000, "b": 2000}),
     ("threshold", "", ()),
+    ("threshold", "60%, 75%", DEFAULT_WITH_60_75),
+    ("threshold", "0.6,0.75", DEFAULT_WITH_60_75),
+    ("threshold", ["60%", 0.75], DEFAULT_WITH_60_75),
+    (
+        "threshold",
+        0.82,
+        (*DEFAULT_THRESHOLDS[:1], replace(DEFAULT_THRESHOLDS[1], at=0.82), *DEFAULT_THRESHOLDS[2:]),
+    ),
+    ("threshold", "82%:warning", (Threshold(0.82, Level.WARNING, "suggest"),)),
     (
         "threshold",
         "0.7:notice, >0.9:high:compact, 1@trigger:emergency, 300000@tokens:notice:inform",

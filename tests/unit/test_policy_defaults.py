@@ -129,6 +129,8 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ),
     ("ours", "terminal.answer", True),
     ("2.2", "saveflow.orphan_after_s", 300),
+    ("ours", "backup.keep_days", 30),
+    ("ours", "backup.max_mib", 2048),
     ("2.2", "saveflow.fresh_for_s", 86_400),
     ("2.2", "saveflow.sentinel_ttl_s", 1800),
     ("T-18", "saveflow.locations", "all"),

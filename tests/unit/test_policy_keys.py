@@ -22,6 +22,7 @@ from ctxtop.core.compaction.automation_rules import (
     decide_compaction,
     decide_recovery,
 )
+from ctxtop.core.compaction.receipts import BackupRetention, backup_retention
 from ctxtop.core.compaction.recovery.recovery_run import (
     RecoveryRetry,
     RecoverySettings,
@@ -158,6 +159,8 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "prompts.reassure": ("all is well", prompt("reassure")),
     "prompts.suggest": ("be brief", prompt("suggest")),
     "terminal.answer": (False, answering_obstacle),
+    "backup.keep_days": (7, backup_retention),
+    "backup.max_mib": (64, backup_retention),
     "saveflow.orphan_after_s": (7, save_limits),
     "saveflow.fresh_for_s": (7, save_limits),
     "saveflow.sentinel_ttl_s": (7, save_limits),
@@ -263,6 +266,7 @@ def test_a_key_that_is_not_yet_wired_has_no_reader() -> None:
 
 
 SETTINGS: Final[list[Any]] = [
+    BackupRetention,
     ComplianceSettings,
     DashboardSettings,
     FactSelection,

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from copy import copy
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -65,6 +66,13 @@ def common_command(
     return lambda function: make(common_options(click.pass_context(function)))
 
 
+def add_alias(name: str, command: click.Command) -> None:
+    """Let an earlier name of a command work as well; no help lists it."""
+    alias = copy(command)
+    alias.name, alias.hidden = name, True
+    registry.add_command(alias)
+
+
 def refuse_options(context: click.Context, **reasons: str) -> None:
     """Raise a usage error where an option was given that this command has no use for."""
     options = options_of(context)
@@ -96,7 +104,7 @@ def _store_policy_values(
         key, equals, value = assignment.partition("=")
         if not (equals and key.strip()):
             raise click.BadParameter(
-                f"{assignment!r} is not KEY=VALUE; `ctxtop policy` lists the keys"
+                f"{assignment!r} is not KEY=VALUE; `ctxtop settings` lists the keys"
             )
         options_of(context).policy.append((key.strip(), value.strip()))
 
@@ -148,7 +156,7 @@ _no_scan: Final = _shared_option("--no-scan", is_flag=True, help="Don't rescan t
 _preset: Final = _shared_option(
     "--preset",
     metavar="NAME",
-    help="The preset to start from; see `ctxtop policy`.",
+    help="The preset to start from; see `ctxtop settings`.",
     callback=_store_preset,
 )
 _set: Final = _shared_option(

@@ -32,7 +32,7 @@ from .command_errors import (
     print_error,
     print_errors,
 )
-from .command_options import common_command, options_of, store_command
+from .command_options import add_alias, common_command, options_of, store_command
 from .command_store import StoreSnapshot, open_snapshot
 from .json_records import record_of
 from .printing import print_result, repeat_command
@@ -63,7 +63,7 @@ def _print_failure(failure: session_access.ActionFailure) -> int:
     multiple=True,
     type=click.IntRange(min=1),
     metavar="N",
-    help="Undo only this operation; repeatable. `ctxtop receipts RECEIPT` numbers them.",
+    help="Undo only this operation; repeatable. `ctxtop history RECEIPT` numbers them.",
 )
 def undo(context: click.Context, *, receipt: str, numbers: tuple[int, ...]) -> int:
     """Undo a change. RECEIPT is an id or its start.
@@ -102,7 +102,7 @@ def _find_receipt(places: Places, start: str) -> CompactionReceipt | None:
     if len(matches) == 1:
         return matches[0]
     what = f"{len(matches)} receipts begin" if matches else "no receipt begins"
-    print_error(f"{what} with {start!r}: `ctxtop receipts` lists them")
+    print_error(f"{what} with {start!r}: `ctxtop history` lists them")
     return None
 
 
@@ -284,7 +284,7 @@ def _refusal_code(refused: tuple[Refusal, ...]) -> int:
     is_flag=True,
     help="Include requests to Claude Code, automatic runs and installations.",
 )
-def receipts(context: click.Context, *, receipt: str | None, is_check: bool, is_all: bool) -> int:
+def history(context: click.Context, *, receipt: str | None, is_check: bool, is_all: bool) -> int:
     """List all changes, newest first, or the operations of one.
 
     RECEIPT is an id or its start.
@@ -313,6 +313,9 @@ def receipts(context: click.Context, *, receipt: str | None, is_check: bool, is_
         lambda: output.receipt_table(found, state) if found else [],
         "no receipts yet",
     )
+
+
+add_alias("receipts", history)
 
 
 def _print_history(context: click.Context, places: Places) -> int:

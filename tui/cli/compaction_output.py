@@ -357,7 +357,7 @@ def receipt_table(receipts: Sequence[CompactionReceipt], state: Path) -> list[st
     return [
         *draw_table(columns, receipts),
         "",
-        "ctxtop receipts ID shows one; ctxtop undo ID [--op N] takes it back",
+        "ctxtop history ID shows one; ctxtop undo ID [--op N] takes it back",
     ]
 
 

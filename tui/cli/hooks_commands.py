@@ -144,7 +144,7 @@ def status(context: click.Context, *, project: Path | None) -> int:
     from ...collectors.install.install_status import InstallState
 
     places = _resolve_places(context)
-    installed = _read_status(_all_settings(places, project), places)
+    installed = read_status(settings_locations(places, project), places)
     is_absent = installed.state is InstallState.ABSENT
     last, faults = ({}, []) if is_absent else _last_records(places)
     record = _status_record(installed, last, faults)
@@ -244,13 +244,13 @@ def _resolve_places(context: click.Context) -> Places:
 
 
 def _scope_settings(scope: str, places: Places, project: Path | None) -> SettingsLocation:
-    by_scope = {str(each.scope): each for each in _all_settings(places, project)}
+    by_scope = {str(each.scope): each for each in settings_locations(places, project)}
     if scope not in by_scope:
         raise RefusedError("here the project's settings are your own: omit --scope")
     return by_scope[scope]
 
 
-def _all_settings(places: Places, project: Path | None) -> list[SettingsLocation]:
+def settings_locations(places: Places, project: Path | None) -> list[SettingsLocation]:
     """Locate the settings of all scopes; in the home folder a project's are the user's own."""
     from ...collectors.install.settings_file import SettingsScope, settings_location
 
@@ -267,8 +267,8 @@ def _refuse_second_install(
     settings: SettingsLocation, places: Places, project: Path | None
 ) -> None:
     """Raise RefusedError where each session would be recorded twice."""
-    others = [each for each in _all_settings(places, project) if each.scope != settings.scope]
-    installed = _read_status(others, places)
+    others = [each for each in settings_locations(places, project) if each.scope != settings.scope]
+    installed = read_status(others, places)
     elsewhere = [hook for hook in installed.hooks if hook.scope != settings.scope]
     if elsewhere:
         raise RefusedError(
@@ -277,7 +277,7 @@ def _refuse_second_install(
         )
 
 
-def _read_status(settings: list[SettingsLocation], places: Places) -> InstallStatus:
+def read_status(settings: list[SettingsLocation], places: Places) -> InstallStatus:
     from ...collectors.claude_code.config.save_files import find_system_folders
     from ...collectors.install.install_status import read_install_status
 

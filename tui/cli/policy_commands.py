@@ -1,4 +1,4 @@
-"""`ctxtop policy`, `trust`, `keys` and `notify`: the settings, and what they decide."""
+"""`ctxtop settings`, `trust`, `keys` and `notify`: the settings, and what they decide."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ import click
 from ...collectors.places import Places
 from ...collectors.policy_files import PolicyFiles, TrustPreview
 from ...core.policy.policy import KeyPermission, PolicyNotice, ProjectTrust, key_permission
+from ...core.policy.schema import parse_change
 from ...core.policy.value_types import InvalidValueError, PolicyValue
 from ..tables import Cell, Column, TextColumn
 from ..ui_state import policy_keymap
 from .command_errors import DONE, USAGE, RefusedError, print_error
 from .command_options import (
+    add_alias,
     common_command,
     dry_run_option,
     options_of,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 @store_options
 @session_option
 @click.pass_context
-def policy(context: click.Context, *, session: str | None) -> int:
+def settings(context: click.Context, *, session: str | None) -> int:
     """Show every setting and its origin.
 
     For the current folder, or for a session's.
@@ -54,12 +56,14 @@ def policy(context: click.Context, *, session: str | None) -> int:
     return print_result(context, record, lambda: policy_table(resolved, notices))
 
 
+add_alias("policy", settings)
+
 _project_option = click.option(
     "--project", is_flag=True, help="In the .ctxtop.toml of the current folder."
 )
 
 
-@common_command("set", policy)
+@common_command("set", settings)
 @_project_option
 @dry_run_option
 @click.argument("key")
@@ -68,12 +72,14 @@ def set_policy_value(
     context: click.Context, *, key: str, value: str, project: bool, dry_run: bool
 ) -> int:
     """Set KEY to VALUE in your config.toml; comments and order are kept."""
-    from ..screens.settings.policy_table import parse_value
+    from ..screens.settings.policy_table import value_in_force
 
+    folder = str(Path.cwd()) if project else None
     try:
-        parsed = parse_value(key, value)
+        current = value_in_force(options_of(context).places.policy, folder, key)
+        parsed = parse_change(key, value.strip(), current)
     except KeyError:
-        raise RefusedError(f"no key {key!r}; `ctxtop policy` lists them") from None
+        raise RefusedError(f"no key {key!r}; `ctxtop settings` lists them") from None
     except InvalidValueError as error:
         raise RefusedError(f"{key}: {value!r} is not valid: use {error}") from error
     permission = key_permission(key)
@@ -87,7 +93,7 @@ def set_policy_value(
     return code
 
 
-@common_command("unset", policy)
+@common_command("unset", settings)
 @_project_option
 @dry_run_option
 @click.argument("key")
@@ -261,9 +267,9 @@ def notify(context: click.Context, *, test: bool) -> int:
     from .. import notifications
 
     policy, _ = read_policy(options_of(context), None)
-    settings = notifications.notification_settings(policy)
+    chosen = notifications.notification_settings(policy)
     environ = notifications.terminal_environment()
-    channel = notifications.choose_channel(settings.desktop, environ)
+    channel = notifications.choose_channel(chosen.desktop, environ)
     hint = notifications.channel_hint(channel, environ)
     if test:
         notice = notifications.test_notification(time.time_ns() // 1_000_000)
@@ -272,17 +278,17 @@ def notify(context: click.Context, *, test: bool) -> int:
             if failure := notifications.run_program(desktop):
                 raise RefusedError(failure)
         elif sys.stderr.isatty():
-            bell = "\a" if settings.bell else ""
+            bell = "\a" if chosen.bell else ""
             # Not to stdout, which a program may read.
             print(bell + (desktop or ""), end="", file=sys.stderr, flush=True)
     record = {
-        "toast": settings.toast,
-        "bell": settings.bell,
+        "toast": chosen.toast,
+        "bell": chosen.bell,
         "desktop": channel,
         "condition": hint or None,
-        "quiet": str(settings.quiet_hours) if settings.quiet_hours else None,
+        "quiet": str(chosen.quiet_hours) if chosen.quiet_hours else None,
         "tested": test,
     }
     return print_result(
-        context, record, lambda: [notifications.channels_text(settings, channel, hint)]
+        context, record, lambda: [notifications.channels_text(chosen, channel, hint)]
     )

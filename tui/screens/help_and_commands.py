@@ -311,7 +311,9 @@ class CommandProvider(PaletteProvider):
             key = self.dashboard.get_key_display(with_own_display(binding))
             what = f"{binding.tooltip}  ({key})"
             run = partial(self.dashboard.run_action, binding.action, entry.node)
-            yield PaletteCommand(binding.description, what, run, binding.tooltip)
+            # An id keeps its name when a title changes: `policy` finds Settings.
+            found_by = f"{binding.tooltip} {binding.id or ''}"
+            yield PaletteCommand(binding.description, what, run, found_by)
         for each in self.dashboard.get_system_commands(self.screen):
             yield PaletteCommand(each.title, each.help, each.callback)
 

@@ -22,6 +22,7 @@ from .dialogs import diff_content
 
 if TYPE_CHECKING:
     from ...collectors.install.install_plan import InstallPlan
+    from ...collectors.install.settings_file import InstallOptions
     from ...collectors.places import Places
     from ..dashboard import Dashboard
 
@@ -36,19 +37,21 @@ class InstallOffer:
     diff: tuple[str, ...]
 
 
-def offer_install(places: Places) -> InstallOffer | str:
+def offer_plugin(places: Places) -> InstallOffer | str:
     """Plan it for the user without answers by hooks; or why not. Raises OSError."""
+    from ...collectors.install.settings_file import InstallOptions
+
+    options = InstallOptions(store=places.store, features=(), as_plugin=True, status_line=True)
+    return offer_install(places, options)
+
+
+def offer_install(places: Places, options: InstallOptions) -> InstallOffer | str:
+    """Plan an installation for the user; or why not. Raises OSError."""
     from ...collectors.install.install_plan import install_diff, plan_install
-    from ...collectors.install.settings_file import (
-        InstallOptions,
-        NotSafeError,
-        SettingsScope,
-        settings_location,
-    )
+    from ...collectors.install.settings_file import NotSafeError, SettingsScope, settings_location
     from ..cli.hooks_commands import install_plan_text
 
     location = settings_location(SettingsScope.USER, places.config_dir, Path.cwd())
-    options = InstallOptions(store=places.store, features=(), as_plugin=True, status_line=True)
     try:
         plan = plan_install(location, places.config_dir, options)
     except NotSafeError as error:
@@ -152,7 +155,7 @@ class WelcomeScreen(Screen[None]):
 
     def action_install(self) -> None:
         places = self.app.places
-        self.app.file_worker.submit(lambda: offer_install(places), self._ask)
+        self.app.file_worker.submit(lambda: offer_plugin(places), self._ask)
 
     def _ask(self, found: InstallOffer | Problem | str) -> None:
         if not isinstance(found, InstallOffer):

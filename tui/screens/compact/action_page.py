@@ -202,11 +202,12 @@ class ActionPage(Page):
             return
         self._in_place_checked = True
         places, session = self.app.places, self.session
+        policy = self.app.feed.policies.common
 
         def check() -> Refusal | None:
             from ....collectors.session_target import session_target
 
-            return in_place_refusal(session_target(places.folder, places.store, session))
+            return in_place_refusal(session_target(places.folder, places.store, session, policy))
 
         self.work_out(check, self._take_in_place)
 

@@ -108,13 +108,13 @@ class ReceiptsScreen(FilteredPage):
     ]
 
     def __init__(self) -> None:
-        super().__init__("receipts")
+        super().__init__("history")
         self._entries: list[HistoryEntry] = []
         self._signature: tuple[object, ...] | None = None
         self._check_results: dict[str, str] = {}
 
     def compose_page(self) -> Iterable[Widget]:
-        yield RowList(id="actions", name="Receipts", empty="reading receipts …")
+        yield RowList(id="actions", name="History", empty="reading the history …")
         yield FilterBar("a title, fork, in place, undone, a receipt's id …")
 
     def on_mount(self) -> None:
@@ -244,7 +244,7 @@ class ReceiptsScreen(FilteredPage):
         pane.show_header(header_line(columns))
         pane.show_rows([Row(entry.key, history_line(columns, entry)) for entry in shown])
         count = len(self._entries)
-        pane.border_title = f"Receipts: {count:,}" if count else "Receipts"
+        pane.border_title = f"History: {count:,}" if count else "History"
         freed = sum(entry.freed_tokens or 0 for entry in shown if entry.undo_obstacle is None)
         summary = f"≈ {tokens(freed)} tokens freed" if freed else ""
         pane.border_subtitle = Content(f"/{self.words}" if self.words else summary)

@@ -101,12 +101,15 @@ def editable_files(sources: PolicySources, folder: str | None) -> list[EditableP
     return files
 
 
-def parse_value(key: str, typed: str) -> PolicyValue:
-    """Parse what a person typed.
+def value_in_force(sources: PolicySources, folder: str | None, key: str) -> PolicyValue:
+    """Return what files and the preset set for all projects or a folder, else the default.
 
-    Raises InvalidValueError, which says what the key takes, or KeyError if there is no such key.
+    Raises KeyError if there is no such key.
     """
-    return find_key(key).parse(typed.strip())
+    files = PolicyFiles(replace(sources, environ={}, command_line=()))
+    files.refresh([folder] if folder else [])
+    found = files.policies.for_project(folder).values.get(key)
+    return find_key(key).default if found is None else found.value
 
 
 def write_policy_change(
@@ -161,6 +164,7 @@ AREAS: Final = {
     "prompts": "messages to the model",
     "saveflow": "saves of claude-memory",
     "notify": "notices",
+    "backup": "how long backups stay",
     "ui": "the dashboard",
     "keys": "key bindings",
 }

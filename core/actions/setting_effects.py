@@ -1,0 +1,177 @@
+"""What a setting does, or a new value would do, to the sessions of today; from sessions alone."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from ..compaction.automation_rules import (
+    AutomationInput,
+    check_automation_enabled,
+    decide_compaction,
+    decide_recovery,
+)
+from ..compaction.receipts import BackupRetention, CompactionReceipt
+from ..measure.levels import Level, Threshold, reached_level
+from ..measure.models import LARGE_WINDOW_SUFFIX, find_price
+from ..model.session import Session, SessionStatus
+from ..policy.policy import Policy, PolicyOrigin, ResolvedValue, make_policy
+from ..policy.resolve import RawValue, resolve_policy
+from ..policy.schema import OFF, PRESETS, find_key
+from ..policy.value_types import PolicyValue
+
+TODAY_MS: Final = 24 * 3_600_000  # a session that was active since then is of today
+
+
+def todays_sessions(sessions: Iterable[Session], now_ms: int) -> tuple[Session, ...]:
+    """Return the sessions that are open, or were active in the last 24 hours."""
+    return tuple(
+        each for each in sessions if each.live or now_ms - (each.last_activity_at or 0) < TODAY_MS
+    )
+
+
+def with_value(policy: Policy, name: str, value: PolicyValue) -> Policy:
+    """Return the policy as if the person's own file set a value."""
+    changed = ResolvedValue(find_key(name), value, PolicyOrigin.USER_FILE, "")
+    values = {**policy.values, name: changed}
+    if name == "preset":
+        values = _with_preset(values, str(value)) | {name: changed}
+    return make_policy(values, policy.notices, policy.ignored)
+
+
+def _with_preset(values: Mapping[str, ResolvedValue], preset: str) -> dict[str, ResolvedValue]:
+    raw = RawValue("preset", preset, PolicyOrigin.USER_FILE, "")
+    below = resolve_policy([raw]).values
+    lower = {PolicyOrigin.PRESET, PolicyOrigin.BUILT_IN}
+    return {
+        name: below.get(name, each) if each.origin in lower else each
+        for name, each in values.items()
+    }
+
+
+class LevelEffect(msgspec.Struct, frozen=True):
+    """How many of some sessions a level is about."""
+
+    reached: int  # with the new threshold
+    newly_reached: int
+    no_longer_reached: int
+
+
+def level_effect(
+    sessions: Iterable[Session], before: Policy, after: Policy, threshold: Threshold
+) -> LevelEffect:
+    """Count the sessions that reach a level with `after`, and how that differs from `before`."""
+    pairs = [
+        tuple(_reaches(session, policy, threshold.level) for policy in (before, after))
+        for session in sessions
+    ]
+    return LevelEffect(
+        reached=sum(then for _, then in pairs),
+        newly_reached=sum(then and not now for now, then in pairs),
+        no_longer_reached=sum(now and not then for now, then in pairs),
+    )
+
+
+def _reaches(session: Session, policy: Policy, level: Level) -> bool:
+    ratio = session.context.ratio
+    if ratio is None:
+        return False
+    context = session.context
+    trigger = context.trigger.tokens if context.trigger else None
+    placed = policy.place_thresholds(context.window, trigger)
+    return any(each.level is level and each.is_reached(ratio) for each in placed)
+
+
+def session_level(session: Session, policy: Policy) -> Level | None:
+    """Return the most urgent level that a session reaches by a policy."""
+    context = session.context
+    trigger = context.trigger.tokens if context.trigger else None
+    return reached_level(context.ratio, policy.place_thresholds(context.window, trigger))
+
+
+class PresetEffect(msgspec.Struct, frozen=True):
+    changed_keys: int  # settings whose value changes
+    changed_levels: int  # sessions with another level
+
+
+def preset_effect(sessions: Iterable[Session], policy: Policy, preset: str) -> PresetEffect:
+    after = with_value(policy, "preset", preset)
+    names = {*PRESETS[policy.preset], *PRESETS[preset]}
+    return PresetEffect(
+        changed_keys=sum(policy.value(name) != after.value(name) for name in names),
+        changed_levels=sum(
+            session_level(each, policy) is not session_level(each, after) for each in sessions
+        ),
+    )
+
+
+class NotifiedSessions(msgspec.Struct, frozen=True):
+    at_level: int  # at or above the lowest level that notifies
+    waiting: int
+
+
+def notified_sessions(sessions: Sequence[Session], policy: Policy) -> NotifiedSessions:
+    """Count what notifications are about now; none where the kind is switched off."""
+    lowest = policy.text("notify.level")
+    notifying = list(Level)[list(Level).index(Level(lowest)) :] if lowest != OFF else []
+    at_level = sum(session_level(each, policy) in notifying for each in sessions)
+    waiting = sum(each.status is SessionStatus.WAITING for each in sessions)
+    return NotifiedSessions(
+        at_level=at_level if policy.warns else 0,
+        waiting=waiting if policy.flag("notify.waiting") else 0,
+    )
+
+
+class AutomationEffect(msgspec.Struct, frozen=True):
+    obstacle: str  # why nothing happens by itself; empty if automation is on
+    compacted: int = 0  # sessions that a compaction is due for
+    recovered: int = 0
+
+
+def automation_effect(sessions: Iterable[Session], policy: Policy, now_ms: int) -> AutomationEffect:
+    """Count what automation would do now, before a plan's price is known."""
+    enabled = check_automation_enabled(policy)
+    if not enabled.allowed:
+        return AutomationEffect(enabled.why)
+    states = [
+        AutomationInput(
+            each.context,
+            each.status,
+            is_open=each.live and each.status is not SessionStatus.ACTIVE,
+            now_ms=now_ms,
+            last_written_at=each.last_activity_at,
+        )
+        for each in sessions
+    ]
+    too_long = [each for each in states if each.status is SessionStatus.TOO_LONG]
+    return AutomationEffect(
+        "",
+        compacted=sum(decide_compaction(policy, each).allowed for each in states),
+        recovered=sum(decide_recovery(policy, each, None).allowed for each in too_long),
+    )
+
+
+def unpriced_models(models: Iterable[str], custom_prices: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the models that have no price, each once, by name."""
+    names = {each.removesuffix(LARGE_WINDOW_SUFFIX) for each in models}
+    # The client writes names in <> for messages that no model made.
+    real = (each for each in names if each and not each.startswith("<"))
+    return tuple(sorted(each for each in real if find_price(each, 0, custom_prices) is None))
+
+
+class BackupEffect(msgspec.Struct, frozen=True):
+    old: int  # older than every backup is kept
+    needed: int  # of these, for an undo: they stay
+    is_full: bool  # no transcript is replaced
+
+
+def backup_effect(
+    receipts: Iterable[CompactionReceipt], total_bytes: int, retention: BackupRetention, now_ms: int
+) -> BackupEffect:
+    own = [each for each in receipts if each.backup is not None]
+    old = [each for each in own if now_ms - each.at > retention.keep_ms]
+    return BackupEffect(
+        old=len({each.backup for each in old}),
+        needed=len({each.backup for each in old if each.needs_backup}),
+        is_full=total_bytes > retention.max_bytes,
+    )

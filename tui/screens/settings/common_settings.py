@@ -1,0 +1,233 @@
+"""The settings that people change most: which ones, and what each does to today's sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import time
+from typing import Final
+
+from ....core.actions import setting_effects
+from ....core.actions.setting_effects import LevelEffect
+from ....core.compaction.receipts import MIB, CompactionReceipt, backup_retention
+from ....core.measure.levels import Threshold
+from ....core.model.session import Session
+from ....core.policy.policy import Policy, PolicyOrigin, ResolvedValue
+from ....core.policy.resolve import Policies
+from ....core.policy.schema import OFF
+from ....core.policy.value_types import PolicyValue, parse_quiet_hours
+from ....core.transcript.sanitize import one_line
+from ...text.formats import plural
+
+FEATURES_KEY: Final = "hooks"
+"""Of what hooks may do: no key of the policy, but a part of the installed commands."""
+
+FEATURE_EFFECTS: Final[Mapping[str, str]] = {
+    "enforce": "holds an agent back once that returns something else than its declared format",
+    "inject": "gives a starting agent open tasks and earlier results of this project",
+    "steer": "tells Claude Code's own compaction what must survive",
+    "remember": "adds what a compaction lost to your next prompt, once",
+    "prompts": "tells the model at a level that there is room, or to save context",
+    "confirm": "tells a session that ctxtop compacted so, at its next prompt",
+}
+
+_MODE_EFFECTS: Final = {
+    "observe": "ctxtop only shows; it suggests nothing and changes nothing",
+    "suggest": "ctxtop suggests; it changes a session only when you ask",
+}
+MAX_NAMED_MODELS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """What is read once for the page: files and the whole store."""
+
+    models: tuple[str, ...] = ()  # that answered in any session
+    receipts: tuple[CompactionReceipt, ...] = ()
+    backup_bytes: int = 0
+    features: tuple[str, ...] = ()  # that installed hooks have
+    hooks_note: str = ""  # where hooks are installed, or why their features cannot be changed
+
+
+@dataclass(frozen=True, slots=True)
+class EffectContext:
+    """What effects are computed from."""
+
+    policy: Policy
+    sessions: tuple[Session, ...]  # of today
+    now_ms: int
+    time_of_day: time
+    facts: MachineFacts
+
+
+def affected_sessions(
+    sessions: Iterable[Session], policies: Policies, folder: str | None, now_ms: int
+) -> tuple[Session, ...]:
+    """Return today's sessions of a folder, or for None those whose project sets nothing itself."""
+    own = (
+        each
+        for each in sessions
+        if (
+            each.project_root == folder
+            if folder
+            else (each.project_root or "") not in policies.projects
+        )
+    )
+    return setting_effects.todays_sessions(own, now_ms)
+
+
+def origin_text(value: ResolvedValue) -> str:
+    return {
+        PolicyOrigin.COMMAND_LINE: "command line",
+        PolicyOrigin.ENVIRONMENT: one_line(value.where) or "environment",
+        PolicyOrigin.PROJECT_FILE: "project's file",
+        PolicyOrigin.USER_FILE: "your file",
+        PolicyOrigin.PRESET: f"preset {one_line(value.where)}",
+        PolicyOrigin.BUILT_IN: "default",
+    }[value.origin]
+
+
+def level_text(context: EffectContext, draft: PolicyValue, level: Threshold | None) -> str:
+    """Describe what the chosen level of a draft is about."""
+    if level is None:
+        return "no level is a share of the window: type a value"
+    after = setting_effects.with_value(context.policy, "threshold", draft)
+    effect = setting_effects.level_effect(context.sessions, context.policy, after, level)
+    above = f"{plural(effect.reached, 'session')} above {level.at * 100:.4g}% now"
+    return ", ".join((above, *_level_changes(effect, level)))
+
+
+def _level_changes(effect: LevelEffect, level: Threshold) -> list[str]:
+    changes = []
+    if effect.newly_reached:
+        changes.append(f"{effect.newly_reached} would reach {level.level}")
+    if effect.no_longer_reached:
+        changes.append(f"{effect.no_longer_reached} would no longer reach {level.level}")
+    return changes
+
+
+def preset_text(context: EffectContext, draft: PolicyValue) -> str:
+    preset = str(draft)
+    if preset == context.policy.preset:
+        return "in force: its values apply where no file sets one"
+    effect = setting_effects.preset_effect(context.sessions, context.policy, preset)
+    changed = plural(effect.changed_keys, "setting")
+    return f"changes {changed}; {plural(effect.changed_levels, 'session')} would change level"
+
+
+_CHANNELS: Final = {
+    "notify.toast": "message in the dashboard",
+    "notify.bell": "bell",
+    "notify.desktop": "desktop notification",
+}
+
+
+def channel_text(context: EffectContext, key: str, draft: PolicyValue) -> str:
+    """Describe what a way to notify is for."""
+    if draft in {False, OFF}:
+        return f"no {_CHANNELS[key]}"
+    return f"for {notification_text(context, context.policy)}"
+
+
+def notification_text(context: EffectContext, policy: Policy) -> str:
+    """Count the sessions that notifications are about."""
+    found = setting_effects.notified_sessions(context.sessions, policy)
+    level = policy.text("notify.level")
+    above = "no level"
+    if level != OFF:
+        above = f"{plural(found.at_level, 'session')} at {level} or above"
+    return f"{above}, {found.waiting} waiting for you now"
+
+
+def quiet_text(draft: PolicyValue, now: time) -> str:
+    hours = parse_quiet_hours(str(draft))
+    if hours is None:
+        return "bell and desktop notify at any time"
+    state = "quiet now" if hours.contains(now) else "not quiet now"
+    return f"{state}; no bell and no desktop notification in these hours"
+
+
+def automation_text(context: EffectContext, policy: Policy) -> str:
+    mode = policy.text("mode")
+    if mode in _MODE_EFFECTS:
+        return _MODE_EFFECTS[mode]
+    effect = setting_effects.automation_effect(context.sessions, policy, context.now_ms)
+    if effect.obstacle:
+        return f"nothing happens by itself: {effect.obstacle}"
+    return (
+        f"idle sessions are compacted at their level: {effect.compacted} due now,"
+        f" {effect.recovered} to recover"
+    )
+
+
+def _compact_by_text(_context: EffectContext, policy: Policy) -> str:
+    if policy.text("compact.by") == "client":
+        return "automation asks Claude Code to /compact"
+    return "automation applies ctxtop's plan, with a backup and undo"
+
+
+def _recovery_text(context: EffectContext, policy: Policy) -> str:
+    count = sum(each.too_long is not None for each in context.sessions)
+    now = f"{plural(count, 'session')} too long now"
+    if not policy.flag("recovery.auto"):
+        return f"{now}: r repairs one"
+    if policy.text("mode") != "auto":
+        return f"{now}: nothing happens before mode is auto"
+    return f"{now}: each is repaired in a fork"
+
+
+def price_text(context: EffectContext) -> str:
+    prices = context.policy.strings_by_name("price")
+    names = setting_effects.unpriced_models(context.facts.models, prices)
+    if not names:
+        return "every model that answered has a price"
+    shown = ", ".join(map(one_line, names[:MAX_NAMED_MODELS]))
+    more = len(names) - MAX_NAMED_MODELS
+    return f"without a price: {shown}" + (f" and {more} more" if more > 0 else "")
+
+
+def features_text(context: EffectContext, word: str, chosen: tuple[str, ...]) -> str:
+    state = "on" if word in chosen else "off"
+    note = context.facts.hooks_note
+    return f"{word} ({state}): {FEATURE_EFFECTS[word]}" + (f" · {note}" if note else "")
+
+
+def _backup_text(context: EffectContext, policy: Policy) -> str:
+    facts, retention = context.facts, backup_retention(policy)
+    effect = setting_effects.backup_effect(
+        facts.receipts, facts.backup_bytes, retention, context.now_ms
+    )
+    size = f"backups take {facts.backup_bytes / MIB:,.1f} MiB"
+    full = ", too much to edit in place" if effect.is_full else ""
+    needed = f", {effect.needed} of them needed for an undo: they stay" if effect.needed else ""
+    return f"{size}{full}; {effect.old} older than this{needed}"
+
+
+_POLICY_EFFECTS: Final[Mapping[str, Callable[[EffectContext, Policy], str]]] = {
+    "notify.level": notification_text,
+    "mode": automation_text,
+    "compact.by": _compact_by_text,
+    "recovery.auto": _recovery_text,
+    "backup.keep_days": _backup_text,
+    "backup.max_mib": _backup_text,
+}
+_FIXED_EFFECTS: Final = {
+    "ui.theme": "applies at the next start; t changes the theme now",
+    "ui.ascii": "applies at the next start, to the dashboard and to tables of commands",
+}
+
+
+def effect_text(context: EffectContext, key: str, draft: PolicyValue) -> str:
+    """Describe in one line what a draft of a key does; levels and features have their own."""
+    if key in _FIXED_EFFECTS:
+        return _FIXED_EFFECTS[key]
+    if key == "preset":
+        return preset_text(context, draft)
+    if key == "notify.quiet":
+        return quiet_text(draft, context.time_of_day)
+    if key in _CHANNELS:
+        return channel_text(context, key, draft)
+    if key == "price":
+        return price_text(context)
+    describe = _POLICY_EFFECTS[key]
+    return describe(context, setting_effects.with_value(context.policy, key, draft))
