@@ -50,7 +50,7 @@ async def test_enter_shows_a_session_s_report_and_esc_goes_back(demo: Stage) -> 
             "163,412 tokens  82 %",
             "the last answer's input",
             "200,000",
-            "known of this model",
+            "known for this model",
             "82 %",
             demo.titled("Fix the flaky").session_id,
             "idle in tmux work:@2.%2",

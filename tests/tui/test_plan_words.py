@@ -160,9 +160,9 @@ def test_what_a_plan_frees_costs_and_takes() -> None:
 
 def test_a_missed_target_is_told_with_what_stays() -> None:
     told = plan_lines(plan(*FOUND), CONTEXT, 100, is_stale=False, target_tokens=100_000).plain
-    assert "short of the target, ≈ 100 k; ≈ 75 k stay: newest turns" in told
+    assert "above the target of 100 k: ≈ 75 k are protected (newest turns)" in told
     reached = plan_lines(plan(*FOUND), CONTEXT, 100, is_stale=False, target_tokens=120_000).plain
-    assert "short of" not in reached
+    assert "above the target" not in reached
 
 
 def test_a_refusal_says_what_to_do_on_the_screen() -> None:

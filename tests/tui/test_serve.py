@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 PATIENCE_S: Final = 20.0
-READ: Final = b" 19 sessions"
+READ: Final = b"19 sessions"
 """What stands on the screen once the demo's folder was read."""
 
 ENDS_S: Final = 4.0
@@ -98,7 +98,7 @@ async def page(it: Served, query: str = "") -> AsyncIterator[aiohttp.ClientWebSo
 
 
 async def until_drawn(socket: aiohttp.ClientWebSocketResponse) -> None:
-    await until_heard(socket, READ.decode().strip())
+    await until_heard(socket, READ.decode())
 
 
 async def until_heard(socket: aiohttp.ClientWebSocketResponse, words: str) -> None:

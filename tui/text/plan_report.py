@@ -126,8 +126,11 @@ def _target_missed(plan: CompactionPlan, target_tokens: int | None) -> list[str]
     """Return a line on what keeps the plan from its target; empty if it is reached."""
     if target_tokens is None or plan.refused or plan.after_tokens <= target_tokens:
         return []
-    stays = "".join(f"; ≈ {tokens(each.tokens)} stay: {each.why}" for each in plan.protected[:1])
-    return [f"short of the target, ≈ {tokens(target_tokens)}{stays}"]
+    above = plan.after_tokens - target_tokens
+    why = "".join(
+        f": ≈ {tokens(each.tokens)} are protected ({each.why})" for each in plan.protected[:1]
+    )
+    return [f"≈ {tokens(above)} above the target of {tokens(target_tokens)}{why}"]
 
 
 MAX_REFUSALS: Final = 2  # the first names what to do first

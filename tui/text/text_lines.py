@@ -132,7 +132,7 @@ class SessionTab(StrEnum):
     CONVERSATION = "Conversation"
 
 
-SHORT_TAB_NAMES: Final = ("Context", "Items", "Compact", "Warn", "Sources", "About", "Talk")
+SHORT_TAB_NAMES: Final = ("Context", "Items", "Compact", "Warn", "Sources", "About", "Read")
 """In narrow windows."""
 
 

@@ -23,7 +23,7 @@ FEATURES_KEY: Final = "hooks"
 """Of what hooks may do: no key of the policy, but a part of the installed commands."""
 
 FEATURE_EFFECTS: Final[Mapping[str, str]] = {
-    "enforce": "holds an agent back once that returns something else than its declared format",
+    "enforce": "holds back an agent once if its result does not have its declared format",
     "inject": "gives a starting agent open tasks and earlier results of this project",
     "steer": "tells Claude Code's own compaction what must survive",
     "remember": "adds what a compaction lost to your next prompt, once",
