@@ -73,7 +73,7 @@ def test_a_prompt_that_is_too_long_is_a_trouble() -> None:
 
 def test_agents_that_broke_their_rule_are_told_where_that_is_wanted() -> None:
     (notice,) = found(replace(IDLE, agents_noncompliant=1), replace(IDLE, agents_noncompliant=3))
-    assert "2 agents did not compress" in notice.body
+    assert "2 agents returned a noncompliant result" in notice.body
     assert not notification_settings(BUILT_IN_POLICY).includes(notice)
     assert replaced(notification_settings(BUILT_IN_POLICY), disabled=frozenset()).includes(notice)
     assert (

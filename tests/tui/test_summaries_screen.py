@@ -444,7 +444,7 @@ async def test_x_says_what_is_in_its_way_and_esc_writes_nothing(demo: Stage) -> 
         assert "○" not in it.words
         name, said = screen.query_one(Input), screen.query_one("#said", Static)
         for typed, words in (
-            ("", "no name"),
+            ("", "type the name of the file"),
             (str(demo.root), "is not a regular file"),
             (f"{demo.root}/none/there.md", "No such file"),
         ):

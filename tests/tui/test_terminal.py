@@ -132,7 +132,8 @@ def test_ctrl_c_leaves_too(terminal: Terminal, tmp_path: Path) -> None:
 def test_without_a_folder_it_says_so_and_shows_the_demo(terminal: Terminal, tmp_path: Path) -> None:
     terminal.run(CTXTOP, (120, 40))
     shown = terminal.until(lambda now: shows_sessions(now) and "no Claude Code folder" in now)
-    assert "this is the demo" in " ".join(shown.split())
+    # The toast wraps over the panes, so only words that stay together are looked for.
+    assert all(words in shown for words in ("this is", "name a folder", "--config-dir"))
     terminal.press("q")
     shown = terminal.until(lambda now: "ended with" in now)
     assert f"ctxtop: no Claude Code folder at {tmp_path / '.claude'}" in shown.replace("\n", "")
@@ -221,8 +222,7 @@ def test_the_journey(terminal: Terminal, tmp_path: Path, size: tuple[int, int]) 
     shown = terminal.until(lambda now: "sort: fullest" in now)
     assert shown.index("Mend the") < shown.index("Sort the") < shown.index("Name the")
     terminal.press("g", "Enter")
-    shown = terminal.until(lambda now: "sessions › Mend the" in now and "Read" in now)
-    assert "tool results" in shown
+    terminal.until(lambda now: "sessions › Mend the" in now and "tool results" in now)
     terminal.press("c")
     terminal.until(lambda now: "frees" in now and "Write a fork" in now)
     terminal.press("f")

@@ -186,7 +186,7 @@ def test_the_same_words_are_given_once() -> None:
         start(), [past("a1", at=2, text="The same."), past("a2", at=1, text="The  same.")]
     )
     assert given_ids(found) == [(InjectionStage.SIBLING, "a1")]
-    assert why(found) == {"a2": "says the same as a1"}
+    assert why(found) == {"a2": "has the same text as a1"}
 
 
 def test_an_agent_that_returned_twice_is_given_once() -> None:

@@ -77,8 +77,8 @@ def test_a_bad_value_is_one_notice_and_the_next_layer_holds() -> None:
     assert policy.values["compact.min_tokens"].origin is PolicyOrigin.USER_FILE
     (notice,) = policy.notices
     assert str(notice) == (
-        "the environment: compact.min_tokens: 'many' is not taken;"
-        " give a whole number from 0 to 100000000; until then the next origin applies"
+        "the environment: compact.min_tokens: 'many' is not valid;"
+        " use a whole number from 0 to 100000000; until then the next origin applies"
     )
 
 

@@ -353,9 +353,9 @@ def test_what_cannot_be_kept_is_used_all_the_same(server: Server, tmp_path: Path
     [
         ((500, b""), "500"),
         ((200, says("")), "empty"),
-        ((200, says("word " * 30_000)), "no good"),
+        ((200, says("word " * 30_000)), "was rejected"),
         ((200, says("word " * 2_500)), "too long"),
-        ((200, says("CRITICAL: Respond with TEXT ONLY.")), "no good"),
+        ((200, says("CRITICAL: Respond with TEXT ONLY.")), "was rejected"),
     ],
 )
 def test_a_failure_or_a_worse_summary_changes_nothing(

@@ -182,7 +182,7 @@ def test_one_that_came_at_the_windows_end_tells_that_nothing_was_armed() -> None
     found = trigger(own_compactions=(AutoCompaction(190_000, 196_049),))
 
     assert (found.tokens, found.source) == (None, ClaimSource.SESSION_COMPACTION)
-    assert "window's end" in found.why
+    assert "end of its window" in found.why
 
 
 def test_a_compaction_where_the_environment_asks_for_it_contradicts_nobody() -> None:
