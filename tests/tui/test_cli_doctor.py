@@ -133,7 +133,7 @@ def test_all_is_well(scanned: Places) -> None:
         "plugin log",
         "answers",
         "hook answers",
-        "requested compactions",
+        "compact requests",
         "sqlite",
         "token table",
         "terminal",

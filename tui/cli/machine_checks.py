@@ -336,7 +336,7 @@ RECENT_FAILURE_MS: Final = 24 * 3600 * 1000  # older failures are not reported
 
 def requests_check(store: Path) -> DoctorCheck:
     """Check the compactions that ctxtop asked for and that did not end."""
-    name = "requested compactions"
+    name = "compact requests"
     now_ms = time.time_ns() // 1_000_000
     try:
         receipts = read_client_receipts(store, now_ms)
