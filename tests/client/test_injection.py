@@ -75,7 +75,7 @@ def test_its_tasks_and_not_what_an_unrelated_agent_of_the_project_found(lab: Lab
     assert "| [pending] Look at the cart: All of its totals" in sent
     assert "Paint the shed" not in sent
     # Nothing is closer, so the newest of the project is told in short.
-    assert "nothing is closer" in sent
+    assert "no closer match" in sent
     again = lab.turn(delegate("worker", "Build it", WORKER), resume=turn.session_id)
     assert "stranger's details" not in first_request(again.exchanges, "worker")
 
