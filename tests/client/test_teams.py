@@ -35,7 +35,7 @@ def test_a_teammates_result_is_its_own(lab: Lab) -> None:
         description="Scout it",
         prompt="Scout it all.",
     )
-    screen.ask(f"Do it. [[{started}&&&usage:30000]] [[say:Waiting.]] [[say:Thanks.]]")
+    screen.ask(f"Scout the parser. [[{started}&&&usage:30000]] [[say:Waiting.]] [[say:Thanks.]]")
     screen.until(lambda: answered(lab), "what the teammate brought")
 
     # Where its message comes while the lead is at work, the lab's script begins again.
@@ -49,7 +49,7 @@ def test_a_teammates_result_is_its_own(lab: Lab) -> None:
         assert agent.tool_use_id is not None
     session = lab.ctxtop().sessions[screen.session_id]
     assert session.agents == len(found)
-    assert session.title.startswith("Do it.")
+    assert session.title.startswith("Scout the parser")
 
 
 def answered(lab: Lab) -> bool:

@@ -213,7 +213,7 @@ def test_a_pane_is_not_touched_where_that_is_not_safe(lab: Lab) -> None:
     screen.until_status("waiting")
     screen.until(lambda: DIALOG in screen.text(), "the dialog")
     ended = trigger(lab, session_id)
-    assert (ended.code, "waits" in ended.err) == (4, True)
+    assert (ended.code, "waiting for your answer" in ended.err) == (4, True)
     assert DIALOG in screen.text()
     screen.press("Escape")
     assert boundaries(lab, session_id) == []

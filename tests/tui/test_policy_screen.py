@@ -361,7 +361,8 @@ async def test_how_a_change_looks(
     async with opened(demo) as it:
         await counted(it)
         await open_policy(it)
-        await mark(it, "compact.min_tokens")
+        await mark(it, "mode")
+        await it.calm()
         await it.press("enter")
         await it.until(lambda: isinstance(it.app.screen, ValueScreen) and it.app.screen.is_mounted)
         it.app.screen.query_one(Input).value = "many"
