@@ -348,7 +348,8 @@ async def test_how_it_looks(
     async with opened(demo) as it:
         await counted(it)
         await open_policy(it)
-        await mark(it, "mode")
+        await it.press("home")
+        await it.calm()
         await compare_sizes(it, "policy")
 
 
@@ -361,7 +362,7 @@ async def test_how_a_change_looks(
     async with opened(demo) as it:
         await counted(it)
         await open_policy(it)
-        await mark(it, "mode")
+        await it.press("home", "down")
         await it.calm()
         await it.press("enter")
         await it.until(lambda: isinstance(it.app.screen, ValueScreen) and it.app.screen.is_mounted)
