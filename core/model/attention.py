@@ -10,7 +10,6 @@ RECENT_MS: Final = 24 * 3_600_000
 
 FEW_TURNS: Final = 3  # until auto-compact: a person can still choose what is kept
 NEAR_TRIGGER: Final = 0.95  # share of the auto-compact trigger, where there is no forecast
-_WORKING: Final = frozenset({SessionStatus.BUSY, SessionStatus.ACTIVE})
 
 
 class Attention(IntEnum):
@@ -34,7 +33,7 @@ def attention(session: Session, now_ms: int) -> Attention:
         return Attention.ENDED
     if _compacts_soon(session):
         return Attention.COMPACTS_SOON
-    if session.status in _WORKING:
+    if session.is_working:
         return Attention.WORKING
     return Attention.WARM if session.cache.is_warm(now_ms) else Attention.IDLE
 

@@ -78,6 +78,10 @@ class Session(msgspec.Struct, frozen=True):
     recent_contexts: tuple[int, ...] = ()  # tokens, oldest first; includes what compactions left
 
     @property
+    def is_working(self) -> bool:
+        return self.status in {SessionStatus.BUSY, SessionStatus.ACTIVE}
+
+    @property
     def is_waiting(self) -> bool:
         """Whether it waits for a person."""
         if self.status is SessionStatus.WAITING:

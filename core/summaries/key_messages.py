@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ..transcript.conversation import RESULT_KINDS, ConversationMessage, Entry, PartKind
+from ..transcript.titles import CLIENT_COMMANDS
 from .artifacts import prompt_excerpt
 from .decision_patterns import DECISION_PATTERN, RULE_PATTERN, find_sentences
 from .mentions import contains_secret
@@ -85,15 +86,10 @@ _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", 
 _COMMAND_NAME: Final = re.compile(r"<command-name>\s*/?([^<\s]+)\s*</command-name>")
 _COMMAND_ARGUMENTS: Final = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 
-_CLIENT_COMMAND_LIST: Final = (
-    "add-dir agents bashes bug clear compact config context copy cost doctor effort exit export"
-    " extra-usage fast feedback fork help hooks ide install-github-app keybindings login logout"
-    " mcp memory model output-style permissions plugin privacy-settings quit release-notes reload"
-    " remote-control rename resume rewind sandbox settings skills status statusline stats tasks"
-    " terminal-setup theme upgrade usage vim voice"
-)
-CLIENT_COMMANDS: Final = frozenset(_CLIENT_COMMAND_LIST.split())
-"""Commands of the client's own that ask nothing of the model (2.1.330)."""
+_SILENT_COMMANDS: Final = CLIENT_COMMANDS | {
+    *("copy", "extra-usage", "reload", "remote-control", "voice")
+}
+"""Commands of the client itself that ask nothing of the model (2.1.330)."""
 
 _MODE_COMMANDS: Final = frozenset({"plan"})  # ask something of the model only by their arguments
 
@@ -101,7 +97,7 @@ _MODE_COMMANDS: Final = frozenset({"plan"})  # ask something of the model only b
 def typed_command(text: str) -> str | None:
     """Write a slash command as the person typed it; None if the text asks nothing by one."""
     name = _COMMAND_NAME.search(text) if text.startswith("<command-") else None
-    if name is None or name[1] in CLIENT_COMMANDS:
+    if name is None or name[1] in _SILENT_COMMANDS:
         return None
     arguments = _COMMAND_ARGUMENTS.search(text)
     words = arguments[1].strip() if arguments else ""

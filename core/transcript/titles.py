@@ -27,13 +27,18 @@ _COMMAND: Final = re.compile(
 )
 _CLIENT_COMMANDS_TEXT: Final = (
     "add-dir agents bashes bug clear compact config context cost doctor effort exit export "
-    "fast feedback fork help hooks ide init install-github-app keybindings login logout mcp "
-    "memory model output-style permissions plan plugin plugins privacy-settings quit "
-    "release-notes reload-plugins rename resume rewind sandbox settings skills stats status "
-    "statusline tasks terminal-setup theme todos upgrade usage vim"
+    "fast feedback fork help hooks ide install-github-app keybindings login logout mcp memory "
+    "model output-style permissions plugin privacy-settings quit release-notes rename resume "
+    "rewind sandbox settings skills stats status statusline tasks terminal-setup theme upgrade "
+    "usage vim"
 )
-_CLIENT_COMMANDS: Final = frozenset(_CLIENT_COMMANDS_TEXT.split())
-"""Commands of the client itself: their names say nothing about the task."""
+CLIENT_COMMANDS: Final = frozenset(_CLIENT_COMMANDS_TEXT.split())
+"""Slash commands of the client itself that ask nothing of the model (2.1.330)."""
+
+_UNTELLING_COMMANDS: Final = CLIENT_COMMANDS | {
+    *("init", "plan", "plugins", "reload-plugins", "todos")
+}
+"""Commands of the client: their names say nothing about the task."""
 
 _PLAN_INTRO: Final = re.compile(
     r"\s*(?:please\s+)?implement (?:the following|this) plan\s*[:.]?\s*", re.IGNORECASE
@@ -115,7 +120,7 @@ def command_prompt(text: str) -> str:
     if command is None:
         return ""
     name, arguments = command[1], (command[2] or "").strip()
-    if name in _CLIENT_COMMANDS:
+    if name in _UNTELLING_COMMANDS:
         # What follows /plan is a prompt; other commands of the client take options.
         return arguments if name == "plan" else ""
     return f"/{name} {arguments}".strip()

@@ -541,7 +541,7 @@ def _with_counts(status: FleetStatus, view: FleetView) -> FleetStatus:
         status,
         sessions=len(sessions),
         live=len(live),
-        working=sum(each.status in session_filter.AT_WORK for each in live),
+        working=sum(each.is_working for each in live),
         waiting=sum(each.status is SessionStatus.WAITING for each in live),
         lag_s=view.lag_s,
         scan=scan,

@@ -27,8 +27,6 @@ from ....core.model.filter_language import (
 from ....core.model.session import Session, SessionStatus
 from ...text.formats import model_name
 
-AT_WORK: Final = frozenset({SessionStatus.BUSY, SessionStatus.ACTIVE})
-
 _SIZE: Final = re.compile(r"([<>]=?)(\d+(?:\.\d+)?)(%|k|m)?")
 _SCALES: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 
@@ -186,7 +184,7 @@ FLAG_TESTS: Final[dict[str, SessionTest]] = {
 
 STATE_TESTS: Final[dict[str, SessionTest]] = {
     "waiting": lambda session, _: session.status is SessionStatus.WAITING,
-    "working": lambda session, _: session.status in AT_WORK,
+    "working": lambda session, _: session.is_working,
     "idle": lambda session, _: session.status is SessionStatus.IDLE,
     "live": FLAG_TESTS["live:"],
     "ended": lambda session, _: not session.live,

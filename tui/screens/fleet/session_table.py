@@ -22,7 +22,6 @@ from ...text.gauge import LEVEL_STYLES, PERCENT_CELLS
 from ...text.matches import matched_text
 from ...text.session_text import cache_texts, cost_texts, longest_fitting
 from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn, item_line
-from .session_filter import AT_WORK
 from .session_list import EndedHeading, ProjectHeading, SessionOrder
 from .table_layout import (
     COLUMN_GAP,
@@ -198,7 +197,7 @@ def _doing(line: SessionLine) -> Drawing:
     session = line.session
     activity = session.activity
     is_asking = session.live and activity is not None and activity.kind is ActivityKind.PERSON
-    style = "$foreground" if session.status in AT_WORK or activity else "$quiet"
+    style = "$foreground" if session.is_working or activity else "$quiet"
     if session.status is SessionStatus.WAITING or is_asking:
         style = "bold $waiting"
 
