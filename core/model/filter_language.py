@@ -141,9 +141,7 @@ def unknown_key_error(word: FilterWord, keys: Iterable[str]) -> str:
     """
     if word.is_quoted or not _KEY.fullmatch(word.key) or word.value.startswith(_NO_FILTER_VALUES):
         return ""
-    *most, last = keys
-    said = f"{', '.join(most)} or {last}" if most else last
-    return f'unknown filter "{one_line(word.key)[:MAX_QUOTED_CHARS]}". Use {said}'
+    return unknown_filter(word.key, keys)
 
 
 Fields = Mapping[str, str]  # the texts of an entry, case-folded, by key

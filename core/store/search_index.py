@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from ..transcript.turn_search import TurnRole
 from .queries.query_rows import fetch_records
+from .queries.search_queries import INDEXED_KINDS
 from .transcript_records import FileKind
 from .writer import Writer
 
@@ -26,7 +27,6 @@ MAX_BLOCKS_RATIO: Final = 2.0  # of all blocks ever stored to those of a new ind
 MIN_WASTED_BLOCKS: Final = 5_000  # fewer are not worth building the index again
 
 _ROLES: Final = tuple(TurnRole)
-_INDEXED_KINDS: Final = (str(FileKind.SESSION), str(FileKind.AGENT))
 
 
 class UnindexedTranscript(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ def unindexed_transcripts(writer: Writer, limit: int) -> list[UnindexedTranscrip
         FROM file f LEFT JOIN searched_file s USING (file_id)
         WHERE f.gone = 0 AND f.kind IN (?, ?) AND f.offset > COALESCE(s.offset, 0)
         ORDER BY f.mtime_ns DESC, f.path LIMIT ?"""
-    rows = fetch_records(UnindexedTranscript, writer.connection, sql, [*_INDEXED_KINDS, limit])
+    rows = fetch_records(UnindexedTranscript, writer.connection, sql, [*INDEXED_KINDS, limit])
     return [replace(row, kind=FileKind(row.kind)) for row in rows]
 
 

@@ -79,8 +79,7 @@ class _ProgressLine:
         if now - self._began < PROGRESS_AFTER_S or not sys.stderr.isatty():
             return
         end = "\r\x1b[K" if progress.is_complete else ""
-        line = f"indexing {progress.indexed:,} of {progress.total:,}"
-        print(f"\r{line}{end}", end="", file=sys.stderr, flush=True)
+        print(f"\rindexing {progress}{end}", end="", file=sys.stderr, flush=True)
 
 
 def _project_names(snapshot: StoreSnapshot, query: TurnQuery) -> dict[str, str]:
@@ -90,10 +89,8 @@ def _project_names(snapshot: StoreSnapshot, query: TurnQuery) -> dict[str, str]:
 
 
 def _report_incomplete(found: SearchResults, limit: int) -> None:
-    progress = found.progress
-    if not progress.is_complete:
-        indexed = f"only {progress.indexed:,} of {progress.total:,} transcripts are indexed"
-        print_error(f"{indexed}; without --no-scan all are")
+    if not found.progress.is_complete:
+        print_error(f"only {found.progress} transcripts are indexed; without --no-scan all are")
     if found.is_cut and len(found.hits) == limit:
         print_error(f"the newest {limit:,}; --limit shows more")
     elif found.is_cut:

@@ -11,7 +11,7 @@ import msgspec
 
 from ..transcript_records import RequestPartRecord
 from .agent_queries import RUNNING_STATUSES
-from .query_rows import FillRow, RecordT, RequestRow, columns, fetch_records
+from .query_rows import LISTED, FillRow, RecordT, RequestRow, columns, fetch_records
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -236,7 +236,7 @@ def request_parts(
 ) -> dict[int, RequestPartRecord]:
     """Locate parts of requests in a file; a message without a blob is left out."""
     sql = f"""SELECT {columns(RequestPartRecord)} FROM request_part
-        WHERE file_id = ? AND part IN (SELECT value FROM json_each(?))"""
+        WHERE file_id = ? AND part IN {LISTED}"""
     rows = fetch_records(RequestPartRecord, db, sql, [file_id, json.dumps(list(parts))])
     return {row.part: row for row in rows}
 

@@ -6,7 +6,7 @@ Times are milliseconds since 1970 (UTC), sizes are tokens. None means that nothi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 RecordT = TypeVar("RecordT", bound=msgspec.Struct)
 SessionIds = Iterable[str] | None  # None for all sessions
+LISTED: Final = "(SELECT value FROM json_each(?))"  # the values of a JSON array, after IN
 
 
 def in_condition(column: str, values: Iterable[str] | None) -> tuple[str, list[str]]:

@@ -9,7 +9,9 @@ from typing import Final
 import msgspec
 
 from ..transcript_records import FileKind
-from .query_rows import fetch_records
+from .query_rows import LISTED, fetch_records
+
+INDEXED_KINDS: Final = (str(FileKind.SESSION), str(FileKind.AGENT))
 
 
 class BlockRow(msgspec.Struct, frozen=True):
@@ -28,6 +30,9 @@ class SearchProgress(msgspec.Struct, frozen=True):
 
     indexed: int
     total: int
+
+    def __str__(self) -> str:
+        return f"{self.indexed:,} of {self.total:,}"
 
     @property
     def is_complete(self) -> bool:
@@ -50,7 +55,7 @@ def find_blocks(
     conditions: dict[str, object] = {
         "search_fts MATCH ?": fts_match or None,
         "b.at >= ?": since,
-        f"f.session_id IN {_LISTED}": None if session_ids is None else json.dumps(session_ids),
+        f"f.session_id IN {LISTED}": None if session_ids is None else json.dumps(session_ids),
     }
     needed = {sql: value for sql, value in conditions.items() if value is not None}
     words = "search_fts x CROSS JOIN searched_block b ON b.block_id = x.rowid"
@@ -68,8 +73,7 @@ def search_progress(db: Connection) -> SearchProgress:
             COUNT(*) AS total
         FROM file f LEFT JOIN searched_file s USING (file_id)
         WHERE f.gone = 0 AND f.kind IN (?, ?)"""
-    kinds = [str(FileKind.SESSION), str(FileKind.AGENT)]
-    return fetch_records(SearchProgress, db, sql, kinds)[0]
+    return fetch_records(SearchProgress, db, sql, INDEXED_KINDS)[0]
 
 
 def search_index_size(db: Connection) -> SearchIndexSize:
@@ -88,6 +92,3 @@ def _index_bytes(db: Connection) -> int:
         return int(db.execute(pages).fetchone()[0])
     except sqlite3.OperationalError:
         return int(db.execute(content).fetchone()[0])
-
-
-_LISTED: Final = "(SELECT value FROM json_each(?))"

@@ -14,7 +14,7 @@ from ...summaries.summary_search import (
     SummaryQuery,
     parse_summary_query,
 )
-from ..queries.query_rows import SummaryRow, fetch_records
+from ..queries.query_rows import LISTED, SummaryRow, fetch_records
 
 MAX_SUMMARIES: Final = 100_000  # nobody scrolls further, and words find older ones
 
@@ -54,7 +54,7 @@ def read_summary_rows(
         FROM summary s JOIN file f USING (file_id)
         LEFT JOIN estimate n ON n.summary_id = s.summary_id
         {_TYPE_JOINS}
-        WHERE s.summary_id IN {_LISTED}"""
+        WHERE s.summary_id IN {LISTED}"""
     found = fetch_records(SummaryRow, db, sql, [json.dumps(stored)])
     rows |= {row.summary_id: row for row in found}
     return [rows[each] for each in ids if each in rows]
@@ -81,11 +81,11 @@ def find_summary_ids(
     conditions = {
         f"s.summary_id IN ({_MATCHING})": search.fts_match or None,
         f"s.summary_id NOT IN ({_MATCHING})": search.fts_exclude or None,
-        f"s.kind IN {_LISTED}": json.dumps(search.kinds) if search.kinds else None,
+        f"s.kind IN {LISTED}": json.dumps(search.kinds) if search.kinds else None,
         _OF_TYPE: json.dumps(search.types) if search.types else None,
-        f"f.session_id IN {_LISTED}": None if sessions is None else json.dumps(sessions),
+        f"f.session_id IN {LISTED}": None if sessions is None else json.dumps(sessions),
         "s.at >= ?": search.since,
-        f"s.uuid NOT IN {_LISTED}": json.dumps(excluded_uuids) if excluded_uuids else None,
+        f"s.uuid NOT IN {LISTED}": json.dumps(excluded_uuids) if excluded_uuids else None,
     }
     needed = {sql: value for sql, value in conditions.items() if value is not None}
     joins = _TYPE_JOINS if search.types else ""
@@ -136,7 +136,6 @@ def _matches_plan(row: SummaryRow, search: SummaryQuery, sessions: Sequence[str]
 
 _MATCHING: Final = "SELECT rowid FROM summary_fts WHERE summary_fts MATCH ?"
 
-_LISTED: Final = "(SELECT value FROM json_each(?))"
 
 _TYPE: Final = "COALESCE(NULLIF(m.agent_type, ''), l.agent_type)"
 

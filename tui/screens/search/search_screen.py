@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Callable, Iterable
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, Final
 
 from textual import on
@@ -15,7 +14,7 @@ from ....collectors.claude_code.turn_finder import SearchHit, SearchResults, sea
 from ....core.model.problem import Problem
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
-from ....core.transcript.turn_search import TurnQuery, TurnRole, parse_turn_query
+from ....core.transcript.turn_search import TurnRole, parse_turn_query
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView, OpenConversation
 from ...text.formats import fit_left, fit_right, local_time
@@ -100,7 +99,7 @@ class SearchScreen(FilteredPage):
         # Without words it only tells how complete the index is.
         limit = 0 if query.is_empty or query.problems else MAX_HITS
         folder = self.app.places.folder.projects
-        return partial(_search, folder=folder, query=query, projects=projects, limit=limit)
+        return lambda db: search_turns(db, folder, query, projects, limit)
 
     def _take_results(self, found: SearchResults | Problem) -> None:
         if isinstance(found, SearchResults):
@@ -145,10 +144,8 @@ class SearchScreen(FilteredPage):
             return
         more = "+" if found.is_cut and found.hits else ""
         count = f" · {len(found.hits):,}{more}" if not found.query.is_empty else ""
-        progress = found.progress
-        indexing = f"indexing {progress.indexed:,} of {progress.total:,}"
-        subtitle = "" if progress.is_complete else indexing
-        self._list.set_titles(Content(f"Search{count}"), Content(subtitle))
+        indexing = "" if found.progress.is_complete else f"indexing {found.progress}"
+        self._list.set_titles(Content(f"Search{count}"), Content(indexing))
 
     # Keys.
 
@@ -173,12 +170,6 @@ class SearchScreen(FilteredPage):
         hit = self._hits.get(self._list.key or "")
         if hit is not None:
             self.app.copy(hit.excerpt.text, "the excerpt")
-
-
-def _search(
-    db: sqlite3.Connection, *, folder: Path, query: TurnQuery, projects: dict[str, str], limit: int
-) -> SearchResults:
-    return search_turns(db, folder, query, projects, limit)
 
 
 _TIME_CELLS: Final = 12
