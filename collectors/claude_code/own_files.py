@@ -302,7 +302,7 @@ def status_line_record(session: Session) -> dict[str, object]:
         "counter_tokens": context.token_counts.counter,
         "window_tokens": context.window.tokens,
         "window_source": context.window.source.value,
-        "trigger_tokens": context.trigger.tokens if context.trigger else None,
+        "trigger_tokens": context.trigger_tokens,
         "turns_left": turns,
         "agents_noncompliant": session.agents_noncompliant,
     }

@@ -12,7 +12,7 @@ from ..compaction.automation_rules import (
     decide_recovery,
 )
 from ..compaction.receipts import BackupRetention, CompactionReceipt
-from ..measure.levels import Level, Threshold, reached_level
+from ..measure.levels import Level, PlacedThreshold, Threshold, reached_level
 from ..measure.models import LARGE_WINDOW_SUFFIX, find_price
 from ..model.session import Session, SessionStatus
 from ..policy.policy import Policy, PolicyOrigin, ResolvedValue, make_policy
@@ -76,17 +76,17 @@ def _reaches(session: Session, policy: Policy, level: Level) -> bool:
     ratio = session.context.ratio
     if ratio is None:
         return False
-    context = session.context
-    trigger = context.trigger.tokens if context.trigger else None
-    placed = policy.place_thresholds(context.window, trigger)
+    placed = _placed_thresholds(session, policy)
     return any(each.level is level and each.is_reached(ratio) for each in placed)
+
+
+def _placed_thresholds(session: Session, policy: Policy) -> tuple[PlacedThreshold, ...]:
+    return policy.place_thresholds(session.context.window, session.context.trigger_tokens)
 
 
 def session_level(session: Session, policy: Policy) -> Level | None:
     """Return the most urgent level that a session reaches by a policy."""
-    context = session.context
-    trigger = context.trigger.tokens if context.trigger else None
-    return reached_level(context.ratio, policy.place_thresholds(context.window, trigger))
+    return reached_level(session.context.ratio, _placed_thresholds(session, policy))
 
 
 class PresetEffect(msgspec.Struct, frozen=True):

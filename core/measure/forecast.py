@@ -468,7 +468,7 @@ def make_outlook(context: Context, rows: Sequence[FillRow], prior: GrowthPrior |
     if fill is None or counts.fill is None:
         return NO_OUTLOOK
     ahead_of_fill = (counts.counter or fill) - counts.fill
-    armed = context.trigger.tokens if context.trigger else None
+    armed = context.trigger_tokens
     end = context.window.tokens if armed is None else armed - ahead_of_fill
     return Outlook(make_forecast(rows, end, prior), _next_threshold(context, rows, prior))
 

@@ -122,6 +122,11 @@ class Context(msgspec.Struct, frozen=True):
     thresholds: tuple[PlacedThreshold, ...] = DEFAULT_PLACED_THRESHOLDS  # by its session's policy
 
     @property
+    def trigger_tokens(self) -> int | None:
+        """Where the client compacts by itself; None if that is not known or not armed."""
+        return self.trigger.tokens if self.trigger else None
+
+    @property
     def trigger_ratio(self) -> float | None:
         """The compaction counter as a ratio of the trigger; may exceed 1."""
         counter, trigger = self.token_counts.counter, self.trigger

@@ -30,6 +30,11 @@ def unreadable_problem(where: str, error: OSError) -> Problem:
     )
 
 
+def reading_problem(where: str, error: OSError, fix: str) -> Problem:
+    """Make the problem of a page that cannot read what it was opened for."""
+    return Problem(where, f"cannot be read: {error.strerror or error}", fix)
+
+
 class ProblemReporter(msgspec.Struct, frozen=True):
     """The collector's callbacks; the first two may be called again with the same problem."""
 

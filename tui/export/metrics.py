@@ -187,7 +187,7 @@ def _session_values(session: Session) -> dict[str, float | None]:
         "session.context": context.tokens,
         "session.window": context.window.tokens,
         "session.used": context.ratio,
-        "session.trigger": context.trigger.tokens if context.trigger else None,
+        "session.trigger": context.trigger_tokens,
         "session.trigger.used": context.trigger_ratio,
         "session.turns.left": end.turns.p50 if end else None,
         "session.level": _LEVEL_RANKS[context.level] if context.level else 0,

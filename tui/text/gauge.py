@@ -100,7 +100,7 @@ def _marks(context: Context, cells: int, trigger_style: str) -> dict[int, tuple[
     marks: dict[int, tuple[str, str]] = {}
     for cell in mark_cells(context.thresholds, cells):
         marks[cell] = (LEVEL_MARK, "$bar-mark")
-    trigger = context.trigger.tokens if context.trigger else None
+    trigger = context.trigger_tokens
     if trigger:
         # In the last cell at the latest: a trigger beyond the bar is not shown nowhere.
         place = min(int(cells * trigger / context.window.tokens + _ROUNDING_ERROR), cells - 1)

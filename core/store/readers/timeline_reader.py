@@ -55,7 +55,7 @@ def read_timeline(
         compactions=compactions,
         events=tuple(sorted(events, key=lambda event: (event.turn, event.at or 0))),
         thresholds=context.thresholds,
-        trigger=context.trigger.tokens if context.trigger else None,
+        trigger=context.trigger_tokens,
     )
 
 

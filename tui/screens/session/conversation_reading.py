@@ -12,7 +12,7 @@ from ....collectors.claude_code.transcripts.transcript_pages import (
     TranscriptWindow,
 )
 from ....core.measure.conversation_turns import Turn, group_turns
-from ....core.model.problem import Problem
+from ....core.model.problem import Problem, reading_problem
 from .conversation_rows import ConversationLayout, ConversationRow, StepKey
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ def read_conversation(
     try:
         window = read(source)
     except OSError as error:
-        why = str(error.strerror or error)
-        return Problem(source.path.name, f"cannot be read: {why}", "open this page again")
+        return reading_problem(source.path.name, error, "open this page again")
     turns = group_turns(window.steps)
     rows = layout.rows(turns, unfolded) if layout else ()
     return LoadedConversation(source, window, turns, tuple(rows))

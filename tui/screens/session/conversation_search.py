@@ -12,7 +12,7 @@ from ....collectors.claude_code.transcripts.transcript_search import (
     Words,
     search_earlier,
 )
-from ....core.model.problem import Problem
+from ....core.model.problem import Problem, reading_problem
 
 if TYPE_CHECKING:
     import re
@@ -68,8 +68,7 @@ class ConversationSearch:
             try:
                 return search_earlier(source, matcher, end, stop)
             except OSError as error:
-                why = str(error.strerror or error)
-                return Problem(str(source.path), f"cannot be read: {why}", "search again")
+                return reading_problem(str(source.path), error, "search again")
 
         self._worker.submit(work, lambda found: self._take(found, stop))
 

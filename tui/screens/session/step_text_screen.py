@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual import on
 from textual.binding import BindingType
@@ -12,17 +12,13 @@ from textual.widget import Widget
 
 from ....collectors.claude_code.transcripts.transcript_pages import ConversationFile, read_line
 from ....core.measure.conversation_turns import Step, StepKind, part_text
-from ....core.model.problem import Problem
+from ....core.model.problem import Problem, reading_problem
 from ....core.transcript.sanitize import sanitize_text
 from ...keymap import bind, bind_hidden
 from ...text.markdown_text import markdown_lines
 from ...text.text_lines import HIT_STYLE, WrappedText, expand_tabs, quiet, wrap_text
 from ...widgets.text_pane import TextPane, next_place
 from ..page import Page
-
-if TYPE_CHECKING:
-    from textual.content import Content
-
 
 READING: Final = "reading …"
 MARKDOWN_KINDS: Final = frozenset({StepKind.ANSWER, StepKind.SUMMARY, StepKind.AGENT_RESULT})
@@ -37,8 +33,7 @@ def read_step_text(source: ConversationFile, step: Step) -> str | Problem:
         try:
             entry = read_line(source, offset)
         except OSError as error:
-            why = str(error.strerror or error)
-            return Problem(str(source.path), f"cannot be read: {why}", "open it again")
+            return reading_problem(str(source.path), error, "open it again")
         parts = entry.parts if entry else ()
         texts += [
             part_text(each)
@@ -84,10 +79,11 @@ class StepTextScreen(Page):
     @on(TextPane.Resized)
     def _wrap(self) -> None:
         width = max(1, self.query_one(TextPane).line_width - 1)
-        source, step, pattern = self._source, self._step, self._pattern
+        source, step, pattern, known = self._source, self._step, self._pattern, self._text
 
         def work() -> tuple[str, WrappedText] | Problem:
-            text = read_step_text(source, step)
+            # It is read once, however often it is wrapped for another width.
+            text = known or read_step_text(source, step)
             if isinstance(text, Problem):
                 return text
             shown = expand_tabs(text)
@@ -101,8 +97,7 @@ class StepTextScreen(Page):
     def _take(self, found: tuple[str, WrappedText] | Problem) -> None:
         pane = self.query_one(TextPane)
         if isinstance(found, Problem):
-            lines: tuple[Content, ...] = (quiet(str(found)),)
-            pane.show(lines)
+            pane.show((quiet(str(found)),))
             return
         self._text, self._wrapped = found
         pane.show(self._wrapped.lines)
