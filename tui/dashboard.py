@@ -200,7 +200,7 @@ class SessionActions:
 
         what = "Claude Code was asked to /compact"
         if self._start(session, what, work, sizes_text, on_done, self._client_worker):
-            self._notify(_short_title(session), f"{what}; it may take minutes")
+            self._notify(short_title(session), f"{what}; it may take minutes")
 
     def recover(
         self,
@@ -298,7 +298,7 @@ class SessionActions:
         worker: WorkerThread | None = None,
     ) -> bool:
         """Start an action and show its result; returns False while another one is running."""
-        session_id, title = session.session_id, _short_title(session)
+        session_id, title = session.session_id, short_title(session)
         if running := self.running(session_id):
             self._notify(title, f"wait: {running}", failed=True)
             return False
@@ -334,5 +334,5 @@ class SessionActions:
             self._notify_end(title, success_text(found))
 
 
-def _short_title(session: Session) -> str:
+def short_title(session: Session) -> str:
     return shorten_middle(session.title, TITLE_CELLS)

@@ -265,7 +265,7 @@ class NavigationApp(TerminalApp):
 
         session = self.find_session(session_id)
         if session is None:
-            self.notify("this session is not known: its folder was not read", markup=False)
+            self.toast("this session is not known: its folder was not read")
             return
         place = ConversationPlace(session_id, agent_id, line_offset)
         for screen in self.screen_stack:

@@ -159,5 +159,5 @@ class _TurnSearch:
             path=block.path,
             offset=place.offset,
             uuid=entry.uuid,
-            excerpt=make_excerpt(text, self._query),
+            excerpt=make_excerpt(text, query),
         )

@@ -28,7 +28,10 @@ _THRESHOLDS_EXPECTED: Final = (
     " or { at = 0.8, level = 'warning' }; levels are " + ", ".join(Level)
 )
 _NUMBERED_LEVELS: Final = (
-    *(Level.NOTICE, Level.WARNING, Level.HIGH, Level.EMERGENCY),
+    Level.NOTICE,
+    Level.WARNING,
+    Level.HIGH,
+    Level.EMERGENCY,
     Level.OVERFLOW,
 )
 """The levels that plain numbers are for, in order; a single number is for the warning."""

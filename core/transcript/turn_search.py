@@ -153,14 +153,15 @@ class TurnQuery(msgspec.Struct, frozen=True, dict=True):
         )
 
     def has_terms(self, text: str) -> bool:
-        folded = fold_text(text)
-        return all(term.pattern.search(folded) for term in self.terms)
+        return self._has_terms(fold_text(text))
 
     def matches(self, text: str) -> bool:
         folded = fold_text(text)
-        return all(term.pattern.search(folded) for term in self.terms) and not any(
-            term.pattern.search(folded) for term in self.excluded
-        )
+        is_excluded = any(term.pattern.search(folded) for term in self.excluded)
+        return not is_excluded and self._has_terms(folded)
+
+    def _has_terms(self, folded: str) -> bool:
+        return all(term.pattern.search(folded) for term in self.terms)
 
     def hits(self, text: str) -> list[tuple[int, int]]:
         """Return start and end of each match of a term, in order and without overlaps."""

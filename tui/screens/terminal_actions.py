@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding, BindingType
 
-from ...core.transcript.sanitize import one_line
 from ..background_queries import WorkerThread
-from ..dashboard import RESULT_TOAST_S, TITLE_CELLS, Dashboard
+from ..dashboard import RESULT_TOAST_S, Dashboard, short_title
 from ..keymap import bind, bind_hidden
-from ..text.formats import shorten_middle
 
 if TYPE_CHECKING:
     from ...collectors.client_terminal.prompt_answer import Answer, PromptTarget, ProvedPrompt
@@ -57,10 +55,9 @@ class TerminalApp(Dashboard):
         raise NotImplementedError
 
     def action_next_waiting(self) -> None:
-        sessions = self.view.sessions if self.view else ()
-        waiting = [session for session in sessions if session.is_waiting]
+        waiting = [session for session in self.sessions if session.is_waiting]
         if not waiting:
-            self.notify("no session waits for you", markup=False)
+            self.toast("no session waits for you")
             return
         current = self.current_session
         ids = [session.session_id for session in waiting]
@@ -79,14 +76,12 @@ class TerminalApp(Dashboard):
     @property
     def listed_session(self) -> Session | None:
         """The session of the row under the cursor, if the page lists rows of many sessions."""
-        session_id = getattr(self.screen, "listed_session_id", None)
-        sessions = self.view.sessions if self.view else ()
-        return next((each for each in sessions if each.session_id == session_id), None)
+        return self.find_session(getattr(self.screen, "listed_session_id", None))
 
     def _act(self, action: Callable[[Session], None]) -> None:
         session = self.listed_session or self.current_session
         if session is None:
-            self.notify("no session is marked", markup=False)
+            self.toast("no session is marked")
         else:
             action(session)
 
@@ -156,7 +151,7 @@ class TerminalActions:
             if chosen:
                 self._give_answer(session, target, shown, Answer(chosen))
 
-        self._app.push_screen(AnswerScreen(_short_title(session), shown), give)
+        self._app.push_screen(AnswerScreen(short_title(session), shown), give)
 
     def _give_answer(
         self, session: Session, target: PromptTarget, shown: ProvedPrompt, answer: Answer
@@ -175,7 +170,7 @@ class TerminalActions:
             failed = not isinstance(found, str)
             text = f"not answered: {found}" if failed else str(found)
             self._notify(session, text, failed=failed)
-            self._on_end(_short_title(session), text, failed)
+            self._on_end(short_title(session), text, failed)
 
         self._worker.submit(work, report)
 
@@ -210,7 +205,7 @@ class TerminalActions:
                 self._resume_in_tmux(session, plan, ResumePlace(chosen))
 
         in_tmux = own_pane() is not None
-        self._app.push_screen(ResumeScreen(_short_title(session), plan, in_tmux=in_tmux), carry_out)
+        self._app.push_screen(ResumeScreen(short_title(session), plan, in_tmux=in_tmux), carry_out)
 
     def _resume_in_tmux(self, session: Session, plan: ResumePlan, place: ResumePlace) -> None:
         def work() -> str | Exception:
@@ -232,14 +227,6 @@ class TerminalActions:
         self._worker.submit(work, report)
 
     def _notify(self, session: Session, words: str, *, failed: bool = False) -> None:
-        self._app.notify(
-            one_line(words),
-            title=one_line(_short_title(session)),
-            severity="error" if failed else "information",
-            timeout=RESULT_TOAST_S,
-            markup=False,
+        self._app.toast(
+            words, short_title(session), "error" if failed else "information", RESULT_TOAST_S
         )
-
-
-def _short_title(session: Session) -> str:
-    return shorten_middle(session.title, TITLE_CELLS)

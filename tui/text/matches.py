@@ -32,7 +32,9 @@ def matched_text(text: str, cells: int, pattern: re.Pattern[str] | None, style: 
     return highlight_matches(Content.styled(shown, style), pattern)
 
 
-def highlight_matches(text: Content, pattern: re.Pattern[str] | None) -> Content:
+def highlight_matches(
+    text: Content, pattern: re.Pattern[str] | None, style: str = MATCH_STYLE
+) -> Content:
     for match in pattern.finditer(text.plain) if pattern else ():
-        text = text.stylize(MATCH_STYLE, match.start(), match.end())
+        text = text.stylize(style, *match.span())
     return text

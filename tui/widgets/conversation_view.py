@@ -17,6 +17,7 @@ from textual.widget import Widget
 
 from ..keymap import bind, bind_hidden
 from ..messages import WidgetMessage
+from ..text.matches import highlight_matches
 from ..text.text_lines import HIT_STYLE
 from .text_pane import CONTEXT_LINES_ABOVE, PAGER_PAGE_DOWN_KEYS, movement_bindings
 
@@ -257,10 +258,8 @@ class ConversationView(Widget, can_focus=True):
     def _draw_row(self, content: Content, *, is_cursor: bool) -> Strip:
         width = self.row_width
         style = self.get_visual_style(_CURSOR_CLASS) if is_cursor else self.visual_style
-        if self._pattern is not None:
-            for hit in self._pattern.finditer(content.plain):
-                content = content.stylize(HIT_STYLE, *hit.span())
-        (strip, *_) = Visual.to_strips(self, content, width, 1, style, pad=True)
+        marked = highlight_matches(content, self._pattern, HIT_STYLE)
+        (strip, *_) = Visual.to_strips(self, marked, width, 1, style, pad=True)
         return strip.crop_extend(0, width, style.rich_style)
 
     def _scroll_bar_cell(self, y: int) -> Strip:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import accumulate
@@ -110,7 +110,7 @@ class KeyLine(Widget):
     hovered: reactive[FooterKey | None] = reactive(None)
 
     def __init__(self, *, if_room: Sequence[str] = ()) -> None:
-        """Take the ids of hidden bindings that are shown where the line has room for them."""
+        """`if_room`: the ids of hidden bindings that are shown where the line has room."""
         super().__init__()
         self._if_room: Final = if_room
 
@@ -124,21 +124,32 @@ class KeyLine(Widget):
         """Show a screen's keys, except while the terminal has lost the focus."""
         if not screen.app.app_focus or screen is not self.screen:
             return
-        active = [self._footer_key(each) for each in screen.active_bindings.values()]
-        shown = {key.binding.action: key for key in reversed(active) if key.binding.show}
-        keys = [key for key in active if shown.get(key.binding.action) is key]
-        hidden = {key.binding.id: key for key in active if not key.binding.show}
-        room = self.size.width - sum(key.width for key in keys)
+        shown: dict[str, FooterKey] = {}
+        hidden: dict[str | None, FooterKey] = {}
+        for each in screen.active_bindings.values():
+            key = self._footer_key(each)
+            if key.binding.show:
+                shown.setdefault(key.binding.action, key)
+            else:
+                hidden[key.binding.id] = key
+        keys = [*shown.values()]
         place = next((n for n, key in enumerate(keys) if key.binding.id == "help"), len(keys))
-        for key in [hidden[name] for name in self._if_room if name in hidden]:
-            if key.width > room:
-                break
-            keys.insert(place, key)
-            place, room = place + 1, room - key.width
+        keys[place:place] = self._fitting_keys(hidden, sum(key.width for key in keys))
         starts = accumulate((key.width for key in keys), initial=0)
         self.keys = tuple(
             replace(key, start=start) for key, start in zip(keys, starts, strict=False)
         )
+
+    def _fitting_keys(
+        self, hidden: Mapping[str | None, FooterKey], used_cells: int
+    ) -> Iterator[FooterKey]:
+        """Yield the first hidden keys, as many as the line has room for."""
+        room = self.size.width - used_cells
+        for key in [hidden[name] for name in self._if_room if name in hidden]:
+            room -= key.width
+            if room < 0:
+                return
+            yield key
 
     def _footer_key(self, active: ActiveBinding) -> FooterKey:
         display = self.app.get_key_display(active.binding)

@@ -62,13 +62,12 @@ def search_earlier(
 ) -> SearchBlock:
     """Search up to `SEARCH_BYTES` before a line's start or the file's end; raises OSError.
 
-    Nothing before `stop` is searched. Go on with the block's `start`, until that is `stop`.
+    Nothing before `stop` is searched. Continue with the block's `start`, until that is `stop`.
     """
     with open_regular(source.path) as file:
         size = file.seek(0, 2)
         until = complete_end(file, size) if end is None or end > size else end
-        start = line_start(file, max(stop, until - SEARCH_BYTES))
-        start = max(start, stop)
+        start = max(stop, line_start(file, max(stop, until - SEARCH_BYTES)))
         if until - start > MAX_LINE_BYTES + SEARCH_BYTES:
             return SearchBlock(start, ())
         file.seek(start)
@@ -77,7 +76,7 @@ def search_earlier(
     for begin, close in words.candidates(data):
         entry = decode_entry(start + begin, data[begin:close], {})
         if entry is not None and source.holds(entry):
-            hits += reversed(list(_line_hits(entry, words)))
+            hits += reversed([*_line_hits(entry, words)])
         if len(hits) >= MAX_BLOCK_HITS:
             break
     return SearchBlock(start, tuple(hits))

@@ -157,23 +157,27 @@ class PolicyEditor:
 
     def edit(self, value: ResolvedValue) -> None:
         """Open the editor for a value, or show why it cannot be changed."""
-        why = policy_table.fixed_reason(value)
-        if why or not self._files:
-            self._refuse(why or "there is no config file to write to")
-            return
-        self._app.push_screen(ValueScreen(value, self._files), partial(self._plan, value.key.name))
+        if self._can_change(value):
+            plan = partial(self._plan, value.key.name)
+            self._app.push_screen(ValueScreen(value, self._files), plan)
 
     def save(self, value: ResolvedValue, new: PolicyValue) -> None:
         """Show what setting a new value would change, and write it if that is confirmed.
 
         It goes to the project's file if the project's settings are shown and it may set the key.
         """
+        if self._can_change(value):
+            is_personal = key_permission(value.key.name) is KeyPermission.PERSON
+            self._plan(value.key.name, ValueEdit(self._files[0 if is_personal else -1], new))
+
+    def _can_change(self, value: ResolvedValue) -> bool:
+        """Whether a file can change a value; show why if none can."""
         why = policy_table.fixed_reason(value)
-        if why or not self._files:
-            self._refuse(why or "there is no config file to write to")
-            return
-        is_personal = key_permission(value.key.name) is KeyPermission.PERSON
-        self._plan(value.key.name, ValueEdit(self._files[0 if is_personal else -1], new))
+        if not why and not self._files:
+            why = "there is no config file to write to"
+        if why:
+            self._refuse(why)
+        return not why
 
     def undo_last(self, last: AppliedPolicyChange | None) -> None:
         """Show how the newest change is undone, and undo it if that is confirmed."""
