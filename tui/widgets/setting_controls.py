@@ -29,6 +29,10 @@ PART: Final = "part"  # style metadata: the place of a choice, from 0
 _SAVE: Final = "save"  # style metadata: what saves the draft
 
 
+def control_id(key: str) -> str:
+    return key.replace(".", "-")
+
+
 class SettingControl(Widget, can_focus=True):
     """Subclasses draw `draw_control` and change `draft` in `step`."""
 
@@ -62,8 +66,8 @@ class SettingControl(Widget, can_focus=True):
     class Opened(WidgetMessage["SettingControl"]):
         """The user wants to type a value."""
 
-    def __init__(self, key: str, label: str, *, id: str) -> None:  # noqa: A002 -- Textual's
-        super().__init__(id=id)
+    def __init__(self, key: str, label: str) -> None:
+        super().__init__(id=control_id(key))
         self.key: Final = key
         self.label: Final = label
         self.saved: PolicyValue = ""
@@ -156,15 +160,8 @@ SWITCH_CHOICES: Final = (ControlChoice(False, "off"), ControlChoice(True, "on"))
 class ChoiceControl(SettingControl):
     """One of some values; all are drawn where there is room, else the chosen one with arrows."""
 
-    def __init__(
-        self,
-        key: str,
-        label: str,
-        choices: Sequence[ControlChoice],
-        *,
-        id: str,  # noqa: A002 -- Textual's
-    ) -> None:
-        super().__init__(key, label, id=id)
+    def __init__(self, key: str, label: str, choices: Sequence[ControlChoice]) -> None:
+        super().__init__(key, label)
         self._choices: Final = tuple(choices)
 
     @property
@@ -212,16 +209,8 @@ class ChoiceControl(SettingControl):
 class NumberControl(SettingControl):
     """A number on a slider; one that is not on the scale stays until the slider is moved."""
 
-    def __init__(
-        self,
-        key: str,
-        label: str,
-        scale: SliderScale,
-        unit: str,
-        *,
-        id: str,  # noqa: A002 -- Textual's
-    ) -> None:
-        super().__init__(key, label, id=id)
+    def __init__(self, key: str, label: str, scale: SliderScale, unit: str) -> None:
+        super().__init__(key, label)
         self._scale: Final = scale
         self._unit: Final = unit
 
@@ -278,15 +267,8 @@ class SetControl(SettingControl):
         bind("space", "switch", "On/off", "turn the marked one on or off", "switch")
     ]
 
-    def __init__(
-        self,
-        key: str,
-        label: str,
-        words: Sequence[str],
-        *,
-        id: str,  # noqa: A002 -- Textual's
-    ) -> None:
-        super().__init__(key, label, id=id)
+    def __init__(self, key: str, label: str, words: Sequence[str]) -> None:
+        super().__init__(key, label)
         self._words: Final = tuple(words)
         self.place = 0
 

@@ -27,6 +27,7 @@ from ...widgets.setting_controls import (
     SetControl,
     SettingControl,
     TextControl,
+    control_id,
 )
 from . import common_settings
 from .common_settings import FEATURES_KEY, EffectContext
@@ -36,17 +37,12 @@ KEEP_DAYS: Final = SliderScale(0, 180, 5)
 MAX_MIB: Final = SliderScale(256, 8192, 256)
 
 
-def control_id(key: str) -> str:
-    return key.replace(".", "-")
-
-
 def _choice(key: str, label: str, values: Iterable[str]) -> ChoiceControl:
-    choices = [ControlChoice(each, each) for each in values]
-    return ChoiceControl(key, label, choices, id=control_id(key))
+    return ChoiceControl(key, label, [ControlChoice(each, each) for each in values])
 
 
 def _switch(key: str, label: str) -> ChoiceControl:
-    return ChoiceControl(key, label, SWITCH_CHOICES, id=control_id(key))
+    return ChoiceControl(key, label, SWITCH_CHOICES)
 
 
 def make_controls() -> Mapping[str, tuple[SettingControl, ...]]:
@@ -55,7 +51,7 @@ def make_controls() -> Mapping[str, tuple[SettingControl, ...]]:
     themes += [ControlChoice(each.name, each.name.removeprefix("ctxtop-")) for each in THEMES]
     return {
         "Levels": (
-            LevelControl("threshold", "warn at", id=control_id("threshold")),
+            LevelControl("threshold", "warn at"),
             _choice("preset", "preset", PRESETS),
         ),
         "Notifications": (
@@ -66,7 +62,7 @@ def make_controls() -> Mapping[str, tuple[SettingControl, ...]]:
             _choice("notify.quiet", "quiet hours", QUIET_HOURS),
         ),
         "Appearance": (
-            ChoiceControl("ui.theme", "theme", themes, id=control_id("ui.theme")),
+            ChoiceControl("ui.theme", "theme", themes),
             _switch("ui.ascii", "ASCII only"),
         ),
         "Automation": (
@@ -74,17 +70,11 @@ def make_controls() -> Mapping[str, tuple[SettingControl, ...]]:
             _choice("compact.by", "compacts by", ("plan", "client")),
             _switch("recovery.auto", "recovers"),
         ),
-        "Prices": (TextControl("price", "prices", id=control_id("price")),),
-        "What hooks may do": (
-            SetControl(FEATURES_KEY, "features", tuple(FEATURE_EVENTS), id=FEATURES_KEY),
-        ),
+        "Prices": (TextControl("price", "prices"),),
+        "What hooks may do": (SetControl(FEATURES_KEY, "features", tuple(FEATURE_EVENTS)),),
         "Backups": (
-            NumberControl(
-                "backup.keep_days", "keep for", KEEP_DAYS, "days", id=control_id("backup.keep_days")
-            ),
-            NumberControl(
-                "backup.max_mib", "use at most", MAX_MIB, "MiB", id=control_id("backup.max_mib")
-            ),
+            NumberControl("backup.keep_days", "keep for", KEEP_DAYS, "days"),
+            NumberControl("backup.max_mib", "use at most", MAX_MIB, "MiB"),
         ),
     }
 
