@@ -23,11 +23,11 @@ from ...core.store.writer import Writer
 from ...core.transcript.entry_decoder import decode_entry, iter_lines
 from ...core.transcript.turn_search import index_terms, searched_text, turn_role
 
-INDEX_BUDGET_S: Final = 0.1  # of one run; changes wait that long
-TRANSACTION_S: Final = 0.25  # of a run without a budget: a kill loses no more
+INDEX_BUDGET_S: Final = 0.1  # of one run; changes of files wait that long
+TRANSACTION_S: Final = 0.25  # of a run without a budget; a kill loses no more than that
 FILE_LIST_INTERVAL_S: Final = 2.0  # between two queries for files; each lists all files
 FILES_AT_ONCE: Final = 20  # listed at once; later ones may be up to date by their turn
-CLOCK_LINES: Final = 16  # lines between two looks at the clock
+CLOCK_LINES: Final = 16  # lines between two readings of the clock
 
 
 class SearchIndexJob:
@@ -36,14 +36,14 @@ class SearchIndexJob:
     def __init__(
         self, projects: Path, writer: Writer, report_commit: Callable[[], None] = lambda: None
     ) -> None:
-        """Call `report_commit` before each commit: readers of the sessions need not read again."""
+        """`report_commit` is called before each commit, after which no session looks different."""
         self._projects: Final = projects
         self._writer: Final = writer
         self._report_commit: Final = report_commit
         self._waiting: list[UnindexedTranscript] = []
         self._looked_at = -math.inf
         self._changes = -1
-        self._unreadable: dict[str, int] = {}  # tried again once more of them is read
+        self._unreadable: dict[str, int] = {}  # retried once the store has read more of them
         self._needs_merge = False
 
     def run(self, seconds: float = INDEX_BUDGET_S) -> bool:

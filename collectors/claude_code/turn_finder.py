@@ -31,7 +31,7 @@ from ...core.transcript.turn_search import (
 )
 
 MAX_READ_TURNS: Final = 5_000
-"""Turns that are read for one search: a phrase of frequent words may be in none of them."""
+"""Turns to read for one search: a phrase of frequent words may be in none of them."""
 
 READ_BUFFER: Final = 1 << 14  # bytes; few turns are longer
 
@@ -65,7 +65,7 @@ def search_turns(
 ) -> SearchResults:
     """Find the newest turns that match; `project_names` names the project of each session.
 
-    Each hit was read: a text that is gone or was rewritten since is none.
+    Each hit is read from its file, so a text that is gone or was rewritten is not found.
     """
     search = _TurnSearch(projects, query)
     sessions = _allowed_sessions(query, project_names)
@@ -132,12 +132,12 @@ class _TurnSearch:
                     if hit is not None:
                         yield hit
         except OSError:
-            # Deleted since it was indexed; the next scan takes its turns out.
+            # Deleted since it was indexed; the next scan removes its turns.
             return
 
     def _wanted_places(self, block: BlockRow) -> Iterator[TurnPlace]:
         since, roles = self._query.since or 0, self._query.roles
-        # From the end: what is written on one millisecond is newest there.
+        # From the end: of turns with the same time, the last one is the newest.
         for place in reversed([*decode_places(block.turns)]):
             if place.at >= since and (not roles or place.role in roles):
                 self._turns_left -= 1

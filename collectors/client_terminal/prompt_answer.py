@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ANSWER_KEY: Final = "terminal.answer"  # the policy key that allows it
 PERMISSION_WORDS: Final = "permission prompt"  # the registry's, of a session that waits for one
-GONE_TIMEOUT_S: Final = 1.5  # the client takes the prompt away in 50 ms
+GONE_TIMEOUT_S: Final = 1.5  # the client removes the prompt within 50 ms
 MAX_PRESSES: Final = 3  # the client ignores a key in the first moments of a prompt (seen)
 
 
@@ -57,7 +57,7 @@ class ProvedPrompt(msgspec.Struct, frozen=True):
 
 
 def answering_obstacle(policy: Policy) -> str | None:
-    """Return why the policy forbids to answer prompts; None if it allows it."""
+    """Return why the policy forbids answering prompts; None if it allows it."""
     if policy.flag(ANSWER_KEY):
         return None
     return f"{ANSWER_KEY} is off: answer it in its terminal"
@@ -84,7 +84,7 @@ def prove_prompt(target: PromptTarget) -> ProvedPrompt:
 
 
 def answer_prompt(target: PromptTarget, shown: ProvedPrompt, answer: Answer) -> None:
-    """Give the answer to the prompt that a person was shown, and wait until it is taken.
+    """Answer the prompt that a person was shown, and wait until the client accepts it.
 
     Raises PromptRefusedError, before a key was sent or if the prompt stays.
     """

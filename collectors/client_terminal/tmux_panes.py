@@ -72,7 +72,7 @@ class TmuxPane(msgspec.Struct, frozen=True):
         self.run("send-keys", "-t", self.pane_id, key)
 
     def address(self) -> str:
-        """Return how tmux names the pane for people, as work:3.1; raises PaneError."""
+        """Return the pane's address for people, such as work:3.1; raises PaneError."""
         answer = self.run("display-message", "-p", "-t", self.pane_id, _ADDRESS_FORMAT)
         return sanitize_title(answer)
 
@@ -85,7 +85,7 @@ class TmuxPane(msgspec.Struct, frozen=True):
 
 
 def escape_argument(text: str) -> str:
-    """Write an argument for tmux, for which a semicolon at its end would end the command."""
+    """Escape an argument for tmux, to which a semicolon at its end would end the command."""
     return f"{text[:-1]}\\;" if text.endswith(";") else text
 
 

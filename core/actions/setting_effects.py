@@ -20,7 +20,7 @@ from ..policy.resolve import RawValue, resolve_policy
 from ..policy.schema import OFF, PRESETS, find_key
 from ..policy.value_types import PolicyValue
 
-TODAY_MS: Final = 24 * 3_600_000  # a session that was active since then is of today
+TODAY_MS: Final = 24 * 3_600_000  # sessions that were active within this time count
 
 
 def todays_sessions(sessions: Iterable[Session], now_ms: int) -> tuple[Session, ...]:
@@ -123,7 +123,7 @@ def notified_sessions(sessions: Sequence[Session], policy: Policy) -> NotifiedSe
 
 
 class AutomationEffect(msgspec.Struct, frozen=True):
-    obstacle: str  # why nothing happens by itself; empty if automation is on
+    obstacle: str  # why nothing happens automatically; empty if automation is on
     compacted: int = 0  # sessions that a compaction is due for
     recovered: int = 0
 

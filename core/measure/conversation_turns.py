@@ -23,7 +23,7 @@ from ..transcript.conversation import (
 from ..transcript.sanitize import sanitize_text, sanitize_title
 from .composition import describe_input
 
-MAX_STEP_CHARS: Final = 20_000  # of a text that is kept: more than anybody reads in a list
+MAX_STEP_CHARS: Final = 20_000  # of a text that is kept: nobody reads more in a list
 
 
 class StepKind(StrEnum):
@@ -94,7 +94,7 @@ class Turn(msgspec.Struct, frozen=True):
 
     @property
     def prompt(self) -> Step | None:
-        """None if the prompt stands before what was read."""
+        """None if the prompt is before the part that was read."""
         first = self.steps[0]
         return first if first.kind is StepKind.PROMPT else None
 
@@ -217,7 +217,7 @@ def part_text(part: MessagePart) -> str:
 
 
 def input_text(text: str) -> str:
-    """Write a call's input as one field a line; what is not JSON object stays as it is."""
+    """Write a call's input with one field per line; what is not a JSON object stays as it is."""
     fields = decode_tool_input(text)
     if fields is None:
         return text

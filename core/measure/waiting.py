@@ -30,7 +30,7 @@ _PERMISSION_WORD: Final = "permission"  # in what the client's registry says of 
 
 
 def find_waiting(row: "ActivityRow", activity: Activity | None) -> WaitingFor | None:
-    """Return what a live session waits for, by its activity; None if it waits for nobody."""
+    """Return what a live session waits for; None if it waits for nobody."""
     if activity is None or activity.kind is not ActivityKind.PERSON:
         return None
     tool, text = row.call_name or row.hook_tool or "", row.call_detail or ""

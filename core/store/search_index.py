@@ -17,14 +17,14 @@ from .transcript_records import FileKind
 from .writer import Writer
 
 BLOCK_CHARS: Final = 8_000
-"""Of the texts of a block. An index of single turns takes 24 % of their bytes, of such blocks 14 %;
-in larger ones a search reads more turns without the words."""
+"""Characters of text in a block. An index of single turns takes 24 % of their bytes, one of such
+blocks 14 %; with larger blocks a search reads more turns in vain."""
 
 SEARCH_RULES: Final = "1"
-"""Of what is indexed and how words are split; raised with every change, it indexes all again."""
+"""The version of what is indexed and how words are split; a new one rebuilds the index."""
 
 MAX_BLOCKS_RATIO: Final = 2.0  # of all blocks ever stored to those of a new index
-MIN_WASTED_BLOCKS: Final = 5_000  # fewer are not worth building the index again
+MIN_WASTED_BLOCKS: Final = 5_000  # fewer are not worth a rebuild
 
 _ROLES: Final = tuple(TurnRole)
 
@@ -117,10 +117,9 @@ def save_blocks(
 
 
 def remove_stale_blocks(writer: Writer) -> None:
-    """Take out the turns of deleted transcripts, and the whole index if it is outdated.
+    """Remove the turns of deleted transcripts, or the whole index if it is outdated.
 
-    Words of blocks that are gone stay in the index, where no query finds them, until it is built
-    again.
+    The words of removed blocks stay in the index, where no query finds them, until it is rebuilt.
     """
     db = writer.connection
     rules = db.execute("SELECT value FROM about WHERE key = 'search_rules'").fetchone()
@@ -174,6 +173,6 @@ def add_indexing_time(writer: Writer, seconds: float) -> None:
 
 
 def merge_index(writer: Writer) -> None:
-    """Join the index's pieces: it gets smaller, and prefixes are found sooner."""
+    """Merge the segments of the index: it gets smaller, and prefix queries get faster."""
     with writer.transaction():
         writer.connection.execute("INSERT INTO search_fts (search_fts) VALUES ('optimize')")

@@ -6,9 +6,9 @@ from typing import Final
 
 from .sanitize import MAX_LONG_TITLE_CHARS, one_line
 
-MAX_READ_CHARS: Final = 8_000  # of a prompt: what it is about is said at its beginning
+MAX_READ_CHARS: Final = 8_000  # of a prompt: its beginning says what it is about
 MAX_BLOCK_LINES: Final = 20  # that are joined: no sentence is longer
-MIN_LETTERS: Final = 2  # fewer say nothing
+MIN_LETTERS: Final = 2  # of a prompt that says something
 
 _SMALL_TALK_TEXT: Final = (
     "a again and claude continue do done exit fine from go goes going great hello help here "

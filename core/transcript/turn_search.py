@@ -1,4 +1,4 @@
-"""Searches prompts and answers: what of an entry is indexed, and what a query means.
+"""The search in prompts and answers: what is indexed of an entry, and what a query means.
 
 The index and every check use the same text: sanitized and redacted, so that no secret is found.
 """
@@ -38,12 +38,12 @@ class TurnRole(StrEnum):
 SEARCHED_PARTS: Final = frozenset({PartKind.PROMPT, PartKind.TEXT})
 FILTER_KEYS: Final = ("project:", "since:", "role:", "session:")
 
-MAX_TERMS: Final = 32  # more are ignored: nobody types them
+MAX_TERMS: Final = 32  # more are ignored: nobody types so many
 MAX_TERM_CHARS: Final = 40  # of an indexed word; longer ones are told apart by the text itself
 MAX_HITS: Final = 5_000  # of one text; more are not marked
 
 _IDEOGRAPH: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-"""Written without blanks between words, so each character is a word of the index."""
+"""Scripts without spaces between words: each character is a word of the index."""
 
 _LETTER: Final = rf"[^\W_{_IDEOGRAPH}]"
 _TERM: Final = re.compile(f"[{_IDEOGRAPH}]|{_LETTER}+")
@@ -55,7 +55,7 @@ _FOLDED_SIGNS: Final = b"\xe2\x84"  # the same for Kelvin and Ångström
 
 
 def _has_other_spelling(line: bytes) -> bool:
-    """Whether a line of JSON may have a word of ASCII in other bytes than those of the word."""
+    """Whether a line of JSON may spell an ASCII word with other bytes than its own."""
     if not line.isascii():
         has_accents = len(line.translate(None, _FOLDED_LETTERS)) < len(line)
         if has_accents or _FOLDED_SIGNS in line:
@@ -67,7 +67,7 @@ _BETWEEN_WORDS: Final = rb"(?:\\[nrtbf]|[^a-z0-9])*"  # in a line of JSON withou
 
 
 def searched_text(entry: Entry) -> str:
-    """Return what can be found of an entry, as it is shown; empty if it is no prompt or answer."""
+    """Return the text of an entry that can be found, as it is shown; empty for other entries."""
     return redact(unredacted_text(entry))
 
 
@@ -91,7 +91,7 @@ def index_terms(text: str) -> set[str]:
 
 
 class TurnTerm(msgspec.Struct, frozen=True, dict=True):
-    """Words that must follow each other; the last one may be the beginning of a longer word."""
+    """Words that must follow each other; the last one may be a prefix."""
 
     words: tuple[str, ...]
     is_prefix: bool = False
@@ -183,7 +183,7 @@ class TurnQuery(msgspec.Struct, frozen=True, dict=True):
 def parse_turn_query(typed: str, now_ms: int) -> TurnQuery:
     """Parse what was typed; `now_ms` is what `since:` counts from.
 
-    The last word is a beginning while it is typed: unless it is quoted or a blank follows.
+    The last word is a prefix unless it is quoted or followed by a space: it is still being typed.
     """
     readable = readable_filter(typed)
     words = split_filter(readable)[:MAX_TERMS]
@@ -237,14 +237,14 @@ CHARS_BEFORE_HIT: Final = 40
 
 
 class Excerpt(msgspec.Struct, frozen=True):
-    """A piece of a text in one line, and where the query's terms are in it."""
+    """A part of a text in one line, and where the query's terms are in it."""
 
     text: str
     matches: tuple[tuple[int, int], ...] = ()
 
 
 def make_excerpt(text: str, query: TurnQuery) -> Excerpt:
-    """Cut out the first hit with what is around it; the beginning where there is none."""
+    """Return the text around the first hit, or the start of the text if there is none."""
     hits = query.hits(text)
     first = hits[0][0] if hits else 0
     start = max(0, first - CHARS_BEFORE_HIT)

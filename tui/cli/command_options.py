@@ -67,7 +67,7 @@ def common_command(
 
 
 def add_alias(name: str, command: click.Command) -> None:
-    """Let an earlier name of a command work as well; no help lists it."""
+    """Register an earlier name of a command, which no help lists."""
     alias = copy(command)
     alias.name, alias.hidden = name, True
     registry.add_command(alias)

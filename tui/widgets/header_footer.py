@@ -273,7 +273,7 @@ def _status_counts(status: FleetStatus) -> Iterator[Content]:
 
 
 def _link(text: str, style: str, words: str) -> Content:
-    """Write a count; a click on it asks for what it counts: the sessions that a filter finds."""
+    """Write a count; a click on it shows the sessions that it counts, by their filter."""
     return Content.styled(text, style).stylize(Style.from_meta({_FILTER: words}))
 
 

@@ -103,7 +103,7 @@ class LevelControl(SettingControl):
         return drawn.stylize(Style.from_meta({PART: place}))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take the nearest mark; it follows the mouse."""
+        """Grab the nearest mark, which then follows the mouse."""
         x = event.x - LABEL_CELLS
         if event.y == 0 and self.levels and 0 <= x < self._bar_cells:
             cells = [abs(self._cell(each.at) - x) for each in self.levels]

@@ -1,4 +1,4 @@
-"""Searches a transcript for words, block by block, newest lines first."""
+"""Searches a transcript for words, block by block, the newest lines first."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from ....core.transcript.entry_decoder import decode_entry
 from ....core.transcript.raw_lines import MAX_LINE_BYTES
 from .transcript_pages import ConversationFile, complete_end, line_start
 
-SEARCH_BYTES: Final = 4 * 1024 * 1024  # of one call: other work of the thread waits that long
+SEARCH_BYTES: Final = 4 * 1024 * 1024  # of one call; other work of the thread waits for it
 MAX_BLOCK_HITS: Final = 2_000  # of one call: of lines that all match, the newest count
 
 

@@ -1,4 +1,4 @@
-"""The search page: finds prompts and answers while one types, and opens them."""
+"""The search page: finds prompts and answers as you type, and opens them."""
 
 import sqlite3
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ from ..page import FilteredPage, RefreshingQuery
 
 CRUMB: Final = "search"
 PLACEHOLDER: Final = 'words "a phrase" -not project: since:7d role:prompt session:'
-MAX_HITS: Final = 100  # nobody reads further: another word finds less
+MAX_HITS: Final = 100  # nobody reads further: another word narrows the search
 INDEXING_REFRESH_S: Final = 1.0  # between two searches while transcripts are being indexed
 
 EMPTY_TEXT: Final = "Type words to search the prompts and answers of all sessions."
@@ -90,13 +90,13 @@ class SearchScreen(FilteredPage):
         if self.is_attached:
             self._draw_results()
 
-    # The search, in the lookup thread: while one runs, only the last words wait.
+    # The search runs in the lookup thread; while it runs, only the last words wait.
 
     def _make_query(self) -> Callable[[sqlite3.Connection], SearchResults]:
-        # Not `words`, which have no blank at their end: it completes the last word.
+        # Not `words`, which has no space at its end: a space completes the last word.
         query = parse_turn_query(self.query_one(FilterBar).value, self.app.now_ms())
         projects = {each.session_id: each.project for each in self._sessions.values()}
-        # Without words it only tells how complete the index is.
+        # Without words it only reports how complete the index is.
         limit = 0 if query.is_empty or query.problems else MAX_HITS
         folder = self.app.places.folder.projects
         return lambda db: search_turns(db, folder, query, projects, limit)

@@ -34,7 +34,7 @@ class LoadedConversation:
     source: ConversationFile
     window: TranscriptWindow
     turns: tuple[Turn, ...]
-    rows: tuple[ConversationRow, ...]  # written here, so that the screen need not
+    rows: tuple[ConversationRow, ...]  # laid out here, so that the screen does not have to
 
 
 ReadWindow = Callable[[ConversationFile], TranscriptWindow]
