@@ -91,7 +91,7 @@ def _move_levels(shares: Sequence[float], current: tuple[Threshold, ...]) -> tup
     if not all(0 < each <= MAX_SHARE for each in shares):
         raise InvalidValueError("shares of the window above 0%, e.g. 60% or 0.6, up to 200%")
     levels = _NUMBERED_LEVELS if len(shares) > 1 else (Level.WARNING,)
-    moved = dict(zip(levels, shares, strict=False))
+    moved: dict[Level, float] = dict(zip(levels, shares, strict=False))
     targets = _first_of_level(moved, current)
     changed = [replace(each, at=moved[each.level]) for each in targets]
     others = [each for each in current if each not in targets]
