@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.activity import Activity, ActivityKind, PromptCache, SessionCost
+from ctxtop.core.measure.activity import HOUR_MS, Activity, ActivityKind, PromptCache, SessionCost
 from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.tui.text.session_text import (
@@ -119,6 +119,7 @@ def test_the_cache_in_words() -> None:
     warm = session(cache=PromptCache(NOW_MS + 250_000))
     assert cache_texts(warm, NOW_MS) == ("≈warm 4 min", "≈warm")
     assert cache_texts(warm, NOW_MS + 250_000) == ("≈cold",)
+    assert cache_texts(warm, NOW_MS + 250_000 + HOUR_MS + 1) == ("cold",)
     assert (
         cache_texts(session(cache=PromptCache(NOW_MS + 1, estimated=False)), NOW_MS)[-1] == "warm"
     )

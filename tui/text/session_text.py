@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from ...core.measure.activity import Activity, ActivityKind, SessionCost
+from ...core.measure.activity import HOUR_MS, Activity, ActivityKind, SessionCost
 from ...core.measure.composition import CompositionSource
 from ...core.model.session import Session, SessionStatus
 from .formats import age, duration, shorten, shorten_end, sparkline, tokens, turns_to_go
@@ -126,7 +126,9 @@ def cache_texts(session: Session, now_ms: int) -> tuple[str, ...]:
     warm = cache.is_warm(now_ms)
     if warm is None or cache.expires_at is None:
         return ()
-    sign = "≈" * cache.estimated
+    # No cache lives longer than an hour after its estimated end.
+    is_certain = now_ms > cache.expires_at + HOUR_MS
+    sign = "≈" * (cache.estimated and not is_certain)
     if not warm:
         return (f"{sign}cold",)
     return (f"{sign}warm {duration(cache.expires_at - now_ms)}", f"{sign}warm")

@@ -182,10 +182,11 @@ class FleetScreen(ZoomableScreen):
         is_first = shown is None or not shown.scanned
         if is_first:
             self._ages_at = view.now_ms
-        is_untouched = is_first and not self._sessions.rows.highlighted
+        panes = self._sessions, self.query_one("#summaries", RowList)
+        untouched = [pane for pane in panes if is_first and not pane.rows.highlighted]
         self.draw()
-        if is_untouched:
-            self._sessions.highlight_first()
+        for pane in untouched:
+            pane.highlight_first()
 
     def show_progress(self, progress: ScanProgress) -> None:
         files, total = progress.files_read, progress.files_total
