@@ -13,7 +13,7 @@ from textual.content import Content
 
 from ..core.transcript.sanitize import one_line
 from .background_queries import WorkerThread
-from .text.formats import shorten_middle, toast_text, tokens
+from .text.formats import shorten, toast_text, tokens
 from .ui_state import UiState, UiStateFile
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ class SessionActions:
         from .screens.history.receipt_history import undo_question
 
         app = self._app
-        title = shorten_middle(app.title_of(receipt.session_id), TITLE_CELLS)
+        title = shorten(app.title_of(receipt.session_id), TITLE_CELLS)
 
         def ask(obstacle: str | Problem | None) -> None:
             if obstacle is not None:
@@ -335,4 +335,4 @@ class SessionActions:
 
 
 def short_title(session: Session) -> str:
-    return shorten_middle(session.title, TITLE_CELLS)
+    return shorten(session.title, TITLE_CELLS)

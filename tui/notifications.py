@@ -22,7 +22,7 @@ from ..core.policy.policy import Policy
 from ..core.policy.schema import AUTO, OFF
 from ..core.policy.value_types import QuietHours, parse_quiet_hours
 from ..core.transcript.sanitize import one_line
-from .text.formats import percent, shorten_middle, tokens
+from .text.formats import percent, shorten, tokens
 
 if TYPE_CHECKING:
     from ..core.store.warning_log import ContextWarning
@@ -332,4 +332,4 @@ def terminal_environment() -> Mapping[str, str]:
 
 def _safe_text(text: str, cells: int) -> str:
     # A semicolon would begin the next field of a sequence; one_line removes control characters.
-    return shorten_middle(one_line(text).replace(";", ","), cells)
+    return shorten(one_line(text).replace(";", ","), cells)

@@ -178,7 +178,7 @@ def _report_lines(report: CompactionReport | None) -> list[str]:
     room = max(1, terminal_width() - len(_INDENT) - _LABEL_CELLS)
     return [
         paint(_INDENT + f"{label:<{_LABEL_CELLS}}", "quiet")
-        + formats.shorten_middle(clean_line(text), room)
+        + formats.shorten(clean_line(text), room)
         for label, text in compaction_text.compaction_report_lines(report, room)
     ]
 

@@ -237,9 +237,7 @@ def _head_line(found: ProjectSaves, now_ms: int) -> Content:
     return Content.assemble(
         (f"{sign} ", style),
         (
-            formats.fit_left(
-                formats.shorten_middle(one_line(found.name), _NAME_CELLS), _NAME_CELLS
-            ),
+            formats.fit_left(formats.shorten(one_line(found.name), _NAME_CELLS), _NAME_CELLS),
             "bold",
         ),
         " ",

@@ -20,7 +20,7 @@ from ...core.transcript.sanitize import one_line
 from ..keymap import bind, bind_hidden
 from ..messages import FleetView
 from ..text import plan_text
-from ..text.formats import fit_left, fit_right, shorten_middle, tokens
+from ..text.formats import fit_left, fit_right, shorten, tokens
 from ..text.text_lines import join_lines, quiet
 from ..widgets.text_pane import Reader
 from .dialogs import CANCEL_LABEL
@@ -40,8 +40,8 @@ MIN_TEXT_CELLS: Final = 20
 def recovery_lines(recovery: Recovery, width: int) -> Content:
     first, *more = (one_line(each) for each in plan_text.recovery_cause_lines(recovery))
     return join_lines(
-        Content.styled(shorten_middle(first, width), "bold $level-emergency"),
-        *(Content.styled(shorten_middle(each, width), "$foreground") for each in more),
+        Content.styled(shorten(first, width), "bold $level-emergency"),
+        *(Content.styled(shorten(each, width), "$foreground") for each in more),
         Content(""),
         *_step_lines(recovery, width),
         Content(""),
@@ -60,7 +60,7 @@ def _step_lines(recovery: Recovery, width: int) -> Iterator[Content]:
             yield quiet(f"· {name}{plan_text.unused_step_text(recovery)}")
             continue
         if proposal.insufficient is None:
-            what = shorten_middle(plan_text.step_effect(recovery, proposal), room)
+            what = shorten(plan_text.step_effect(recovery, proposal), room)
             yield Content.styled(f"✓ {name}{what}", "bold $level-calm")
             continue
         why = proposal.insufficient.why
@@ -182,7 +182,7 @@ class RecoverScreen(Page):
             return
         step, why = self._step_to_confirm
         what = (
-            f"{shorten_middle(self._session.title, 60)}: the step “{step}” loses something:"
+            f"{shorten(self._session.title, 60)}: the step “{step}” loses something:"
             f" {why}.\n\n"
             "It is only planned for now, and applied in a fork; the session is unchanged."
         )

@@ -273,14 +273,21 @@ def fit_right(text: str, cells: int) -> str:
 
 
 def shorten(text: str, cells: int) -> str:
-    """Shorten prose at its end, and a path at its beginning: its file name says most."""
+    """Shorten prose at its end, and a path at its beginning: its file name says most.
+
+    The path may have a word before it, as in `Read src/app.py`.
+    """
     text = _drawable(text)
     if _fits(text, cells):
         return text
-    return shorten_path(text, cells) if _PATH.fullmatch(text) else shorten_end(text, cells)
+    found = _PATH.fullmatch(text)
+    word = found["word"] or "" if found else ""
+    if found is None or len(word) >= cells // 2:
+        return shorten_end(text, cells)
+    return word + shorten_path(found["path"], cells - cell_len(word))
 
 
-_PATH: Final = re.compile(r"(?:[~.:\w@+-]*[/\\])+[^\s/\\]*")
+_PATH: Final = re.compile(r"(?P<word>[A-Za-z]{1,12} )?(?P<path>(?:[~.:\w@+-]*[/\\])+[^\s/\\]*)")
 
 
 def shorten_end(text: str, cells: int) -> str:
@@ -389,4 +396,4 @@ def toast_text(text: str) -> str:
         seen.add(path)
         return shorten_path(path, MAX_PATH_CELLS)
 
-    return shorten_middle(_PATH_IN_TEXT.sub(name_once, one_line(text)), MAX_TOAST_CELLS)
+    return shorten(_PATH_IN_TEXT.sub(name_once, one_line(text)), MAX_TOAST_CELLS)

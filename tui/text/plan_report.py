@@ -16,7 +16,7 @@ from ...core.model.context import Context, ContextState
 from ...core.model.problem import Problem
 from ...core.transcript.sanitize import one_line
 from . import plan_text
-from .formats import fit_right, percent, plural, shorten_middle, tokens
+from .formats import fit_right, percent, plural, shorten, tokens
 from .gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
 from .text_lines import join_lines, quiet
 
@@ -42,9 +42,9 @@ def plan_lines(
     drawn = join_lines(
         _bar("now", plan.before_tokens, context, width),
         _bar("after", plan.after_tokens, context, width),
-        *(Content(shorten_middle(each, width)) for each in _facts(plan, width)),
+        *(Content(shorten(each, width)) for each in _facts(plan, width)),
         *_refusal_lines(plan.refused, width),
-        *(Content(shorten_middle(each, width)) for each in _target_missed(plan, target_tokens)),
+        *(Content(shorten(each, width)) for each in _target_missed(plan, target_tokens)),
     )
     return quiet(drawn.plain) if is_stale else drawn
 
@@ -95,7 +95,7 @@ def in_place_question(plan: CompactionPlan, session: Session, projects: Path) ->
     if plan.only_appends:
         care = "No line is rewritten: lines are appended, and u removes them."
     return (
-        f"“{shorten_middle(session.title, 60)}” itself is changed:"
+        f"“{shorten(session.title, 60)}” itself is changed:"
         f" {plural(len(plan.operations), 'operation')}, ≈ {tokens(plan.tokens_saved)} tokens less"
         f" for the model.\n\n{one_line(str(projects / session.path))}\n\n{care}"
     )
@@ -141,7 +141,7 @@ def _refusal_lines(refused: Sequence[Refusal], width: int) -> Iterator[Content]:
     for refusal in refused[:MAX_REFUSALS]:
         lines = wrap(f"✗ {refusal_text(refusal)}", max(width, MIN_GAUGE_CELLS))
         for line in lines[:MAX_REFUSAL_LINES]:
-            yield Content.styled(shorten_middle(line, width), "bold $level-warning")
+            yield Content.styled(shorten(line, width), "bold $level-warning")
 
 
 MAX_CHANGES: Final = 10  # of one operation; a way back removes hundreds of lines

@@ -20,7 +20,7 @@ from textual.widgets import Input, Static
 from ...core.transcript.sanitize import one_line
 from ..keymap import bind, bind_hidden
 from ..messages import WidgetMessage
-from ..text.formats import fit_left, shorten_middle
+from ..text.formats import fit_left, shorten
 
 FILTER_SIGN: Final = "/"
 
@@ -183,7 +183,7 @@ class FilterChip:
         """Write the name and the value in so many cells; 0 is for the shortest text."""
         if not cells and not self.chosen:
             return self.name
-        value = shorten_middle(self.labels[self.chosen], cells or SHORT_VALUE_CELLS)
+        value = shorten(self.labels[self.chosen], cells or SHORT_VALUE_CELLS)
         return f"{self.name}: {value}"
 
 

@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ...core.transcript.sanitize import one_line
-from ..text.formats import shorten_middle
+from ..text.formats import shorten
 
 if TYPE_CHECKING:
     from ...core.model.problem import Problem
@@ -75,7 +75,7 @@ def shorten_crumbs(path: Sequence[str], cells: int) -> list[str]:
         # All of the widest at once, down to the next: a title may have a million characters.
         least = max(second, MIN_CRUMB_CELLS, widest - -(-(sum(widths) - room) // count))
         widths = [least if width == widest else width for width in widths]
-    return [shorten_middle(crumb, width) for crumb, width in zip(crumbs, widths, strict=True)]
+    return [shorten(crumb, width) for crumb, width in zip(crumbs, widths, strict=True)]
 
 
 _KEY_CLASS: Final = "key-line--key"

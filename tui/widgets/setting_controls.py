@@ -20,7 +20,7 @@ from ...core.policy.value_types import PolicyValue, format_value
 from ...core.transcript.sanitize import one_line
 from ..keymap import bind, bind_hidden
 from ..messages import WidgetMessage
-from ..text.formats import fit_left, shorten_middle
+from ..text.formats import fit_left, shorten
 from .controls import LARGE_STEP, SliderScale, draw_track
 
 LABEL_CELLS: Final = 15
@@ -109,7 +109,7 @@ class SettingControl(Widget, can_focus=True):
         end = SAVE_TEXT if self.is_changed else self._origin
         end_cells = min(cell_len(end), max(0, width // 3))
         end_style = "bold $accent" if self.is_changed else "$quiet"
-        right = Content.styled(shorten_middle(end, end_cells), end_style)
+        right = Content.styled(shorten(end, end_cells), end_style)
         if self.is_changed:
             right = right.stylize(Style.from_meta({_SAVE: True}))
         label_style = "bold $accent" if self.has_focus else "$foreground"
@@ -188,7 +188,7 @@ class ChoiceControl(SettingControl):
         before, after = max(0, self._place - 1), min(len(self.choices) - 1, self._place + 1)
         return Content.assemble(
             Content.styled("‹ ", "$accent").stylize(Style.from_meta({PART: before})),
-            (shorten_middle(self.choices[self._place].label, max(0, cells - 4)), self._style),
+            (shorten(self.choices[self._place].label, max(0, cells - 4)), self._style),
             Content.styled(" ›", "$accent").stylize(Style.from_meta({PART: after})),
         )
 
@@ -253,7 +253,7 @@ class TextControl(SettingControl):
 
     def draw_control(self, cells: int) -> Content:
         text = one_line(format_value(self.draft)) or "none"
-        shown = Content.styled(shorten_middle(text, max(0, cells)), "bold $level-calm")
+        shown = Content.styled(shorten(text, max(0, cells)), "bold $level-calm")
         return shown.stylize(Style.from_meta({PART: 0}))
 
     def choose_part(self, place: int) -> None:

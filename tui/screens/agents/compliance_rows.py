@@ -27,7 +27,7 @@ from ...text.formats import (
     fit_right,
     iso_time,
     percent,
-    shorten_middle,
+    shorten,
     sparkline,
     tokens,
 )
@@ -310,7 +310,7 @@ def _file_line(in_file: FileFindings, fold_sign: str, width: int) -> Content:
     room = max(0, width - len(head) - AGE_CELLS)
     if room < cell_len(in_file.path) + cell_len(project):
         project = ""
-    path = shorten_middle(in_file.path, room - cell_len(project))
+    path = shorten(in_file.path, room - cell_len(project))
     rest = room - cell_len(path) - cell_len(project)
     return Content.assemble(
         (head, "$quiet"),

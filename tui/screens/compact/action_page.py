@@ -20,7 +20,7 @@ from ....core.compaction.plan import CompactionPlan, Refusal
 from ....core.compaction.receipts import ApplyMode, CompactionReceipt
 from ....core.model.session import Session
 from ...keymap import bind, bind_hidden
-from ...text.formats import shorten_middle
+from ...text.formats import shorten
 from ...text.plan_report import in_place_question, refusal_text
 from ...text.plan_text import screen_advice
 from ..dialogs import CANCEL_LABEL, dialog_bindings
@@ -44,7 +44,7 @@ class AskClientScreen(ModalScreen[str | None]):
         self._session: Final = session
 
     def compose(self) -> ComposeResult:
-        title = shorten_middle(self._session.title, TITLE_CELLS)
+        title = shorten(self._session.title, TITLE_CELLS)
         where = "in its own window" if self._session.live else "in a separate run"
         what = (
             f"Claude Code is asked to /compact “{title}”, {where}: it writes a summary with its"

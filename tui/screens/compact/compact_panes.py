@@ -27,7 +27,7 @@ from ....core.compaction.plan import (
     target_tokens,
 )
 from ....core.transcript.sanitize import one_line
-from ...text.formats import fit_left, fit_right, plural, shorten_middle, tokens
+from ...text.formats import fit_left, fit_right, plural, shorten, tokens
 from ...text.plan_text import HARM_NAMES, screen_advice
 from ...widgets.controls import Choice, Slider, SliderScale
 from ...widgets.row_list import Row, RowList
@@ -363,5 +363,5 @@ def apply_state_line(state: ApplyState, width: int) -> Content:
         return Content.styled(f"✗ {one_line(state.problem)}", "bold $level-warning")
     if state.in_place is not None:
         why = f"not in place: {state.in_place.why}; {screen_advice(state.in_place)}"
-        return Content.styled(shorten_middle(one_line(why), max(0, width)), "$quiet")
+        return Content.styled(shorten(one_line(why), max(0, width)), "$quiet")
     return Content("")

@@ -19,7 +19,7 @@ from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
-from ...text.formats import shorten_middle
+from ...text.formats import shorten
 from ...text.plan_report import FULL_TEXT_LINES, change_lines, plan_lines
 from ...text.plan_text import NOTHING_TO_GAIN, OperationChange, screen_advice
 from ...widgets.row_list import RowList, Rows
@@ -266,7 +266,7 @@ class CompactScreen(ActionPage):
             target_tokens=self._options.target_tokens(context.window.tokens),
         )
         self.query_one("#sums", Static).update(drawn)
-        status = shorten_middle(self._status_text(), max(0, width - 20))
+        status = shorten(self._status_text(), max(0, width - 20))
         self.query_one(compact_panes.OperationPane).border_subtitle = Content(status)
 
     def _status_text(self) -> str:

@@ -23,7 +23,7 @@ from ....core.transcript.conversation import Entry
 from ....core.transcript.entry_decoder import iter_entries
 from ....core.transcript.sanitize import one_line
 from ...background_queries import WorkerThread
-from ...text.formats import shorten_middle
+from ...text.formats import shorten
 from ...text.plan_text import OperationChange, read_edit_changes
 
 if TYPE_CHECKING:
@@ -255,6 +255,6 @@ def _prompt_choices(view: TranscriptView) -> list[PromptChoice]:
     from ....core.compaction.strategies.summary_and_cut import sent_prompts
 
     return [
-        PromptChoice(each.line, shorten_middle(one_line(each.part.text), PROMPT_CHARS))
+        PromptChoice(each.line, shorten(one_line(each.part.text), PROMPT_CHARS))
         for each in sent_prompts(view)
     ]

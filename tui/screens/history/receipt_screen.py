@@ -18,7 +18,7 @@ from ....core.compaction.receipts import ApplyMode, CompactionReceipt
 from ....core.compaction.undo import UndoResult
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
-from ...text.formats import duration, fit_left, fit_right, percent, plural, shorten_middle, tokens
+from ...text.formats import duration, fit_left, fit_right, percent, plural, shorten, tokens
 from ...text.plan_report import FULL_TEXT_LINES, change_lines, format_bytes
 from ...text.plan_text import HARM_NAMES, OperationChange
 from ...widgets.row_list import Row, RowList, Rows
@@ -98,7 +98,7 @@ def _summary_facts(
     receipt: CompactionReceipt, obstacle: str | None, when: str, width: int
 ) -> Iterator[tuple[str, Content]]:
     def fit(text: str) -> Content:
-        return Content(shorten_middle(text, width))
+        return Content(shorten(text, width))
 
     plan = receipt.plan
     by = f"automatic: {one_line(receipt.automatic)}" if receipt.automatic else "requested by you"
@@ -124,7 +124,7 @@ def _summary_facts(
     if obstacle and not undone:
         state = f"cannot be undone: {one_line(obstacle)}"
     checks = f" · ✓ {plural(len(receipt.verified), 'check')} held" if receipt.verified else ""
-    shown = shorten_middle(state, max(0, width - len(checks)))
+    shown = shorten(state, max(0, width - len(checks)))
     yield "state", Content.assemble((shown, "bold $foreground"), (checks, "$level-calm"))
 
 

@@ -28,7 +28,7 @@ from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...text import compaction_text, formats
 from ...text.compaction_text import CONTENT_UNKNOWN, lost_counts
-from ...text.formats import fit_left, fit_right, plural, shorten_middle
+from ...text.formats import fit_left, fit_right, plural, shorten
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row, RowList, Rows
 from ...widgets.text_pane import Pager
@@ -82,9 +82,7 @@ def compaction_detail(compaction: ReportedCompaction, width: int, now_ms: int) -
         quiet(_age_text(row, now_ms)),
         Content(""),
         *(
-            Content.assemble(
-                (fit_left(label, _DETAIL_LABEL_CELLS), "$quiet"), shorten_middle(text, room)
-            )
+            Content.assemble((fit_left(label, _DETAIL_LABEL_CELLS), "$quiet"), shorten(text, room))
             for label, text in labelled
         ),
     ]
@@ -246,7 +244,7 @@ def _item_line(item: CompactionItem, width: int) -> Content:
         sign = RETAINED_SIGN if item.is_retained else LOST_SIGN
     line = fit_right("" if item.line is None else f"line {item.line}", LINE_CELLS)
     room = max(1, width - 4 - len(line))
-    text = fit_left(shorten_middle(item.text, room), room)
+    text = fit_left(item.text, room)
     return Content.assemble(
         (f"  {sign[0]} ", sign[1]),
         (text, "$quiet" if item.is_retained else "$foreground"),

@@ -13,7 +13,7 @@ from ....core.measure.window import Certainty, Trigger
 from ....core.model.context import Context, ContextState
 from ....core.transcript.sanitize import one_line
 from ...text import formats
-from ...text.formats import NOTHING, fit_left, fit_right, percent, shorten_middle, tokens
+from ...text.formats import NOTHING, fit_left, fit_right, percent, shorten, tokens
 from ...text.session_text import composition_total_text, largest_parts, share_tokens_text
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
@@ -70,7 +70,7 @@ def categories_listing(composition: Composition, width: int) -> Listing:
         for part in largest_parts(share):
             line = _share_line(part, f"  {part.name}", "$quiet", "$bar-mark", width)
             rows.append(Row(f"{share.name}\n{part.name}", line, share))
-    head = quiet(shorten_middle(composition_total_text(composition), width))
+    head = quiet(shorten(composition_total_text(composition), width))
     return Listing(tuple(rows), head, NOTHING_IN_CONTEXT)
 
 
@@ -110,7 +110,7 @@ def items_listing(composition: Composition, width: int) -> Listing:
         seen[name] += 1
     superseded = _superseded_text(items)
     words = f"the {len(rows)} largest" + (f"; {superseded}" if superseded else "")
-    return Listing(tuple(rows), quiet(shorten_middle(words, width)), NOTHING_IN_CONTEXT)
+    return Listing(tuple(rows), quiet(shorten(words, width)), NOTHING_IN_CONTEXT)
 
 
 def item_detail(item: ContextItem, text: str) -> Content:
@@ -158,7 +158,7 @@ def _short_item_line(item: ContextItem, width: int) -> Content:
     return Content.assemble(
         (fit_right(f"≈{tokens(item.tokens)}", TOKEN_CELLS - 1), "$quiet"),
         (f" {SUPERSEDED_SIGN} " if item.superseded else "   ", "$level-notice"),
-        shorten_middle(item.name, max(1, width - TOKEN_CELLS - 2)),
+        shorten(item.name, max(1, width - TOKEN_CELLS - 2)),
     )
 
 

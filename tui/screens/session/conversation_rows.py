@@ -11,7 +11,7 @@ from textual.content import Content
 
 from ....core.measure.conversation_turns import Step, StepKind, StepText, Turn
 from ....core.measure.levels import DEFAULT_PLACED_THRESHOLDS, PlacedThreshold, reached_level
-from ...text.formats import fit_right, percent, plural, shorten_middle, time_of_day, tokens
+from ...text.formats import fit_right, percent, plural, shorten, time_of_day, tokens
 from ...text.gauge import LEVEL_STYLES
 from ...text.markdown_text import markdown_lines
 from ...text.text_lines import FOLD_SIGNS, expand_tabs, quiet, wrap_text
@@ -172,7 +172,7 @@ class ConversationLayout:
         return Content.assemble(
             INDENT,
             (f"{sign} ", "$quiet"),
-            (shorten_middle(name, max(1, self._room - 4)), style),
+            (shorten(name, max(1, self._room - 4)), style),
             "  " if subject else "",
             subject,
             (f"  {size}" if size else "", "$level-emergency" if step.failed else "$quiet"),
@@ -244,7 +244,7 @@ def _size_text(step: Step) -> str:
 def _subject(step: Step, cells: int) -> Content:
     """What tells a fold from others: its subject, else the start of its text."""
     if step.subject or step.title:
-        return Content.styled(shorten_middle(step.subject, cells), "$foreground")
+        return Content.styled(shorten(step.subject, cells), "$foreground")
     start = " ".join(step.body.text[: 2 * cells].split())
     return Content.styled(start, "$quiet").truncate(cells, ellipsis=True)
 

@@ -21,7 +21,7 @@ from ....core.store.warning_log import ContextWarning
 from ....core.transcript.sanitize import one_line
 from ...text import formats
 from ...text.compaction_text import forgotten_prompt
-from ...text.formats import NOTHING, duration, fit_left, fit_right, percent, shorten_middle, tokens
+from ...text.formats import NOTHING, duration, fit_left, fit_right, percent, shorten, tokens
 from ...text.gauge import LEVEL_STYLES, gauge
 from ...text.session_text import cache_texts, cost_texts, doing_age, doing_text
 from ...text.text_lines import SessionTab, heading, join_lines, quiet
@@ -193,7 +193,7 @@ def _about_listing(session: Session, width: int, now_ms: int) -> Listing:
     rows = []
     for label, value in session_facts(session, now_ms).items():
         style = "$level-emergency" if label == LAST_REFUSAL else "$foreground"
-        shown = shorten_middle(value, max(1, width - LABEL_CELLS))
+        shown = shorten(value, max(1, width - LABEL_CELLS))
         line = Content.assemble((fit_left(label, LABEL_CELLS), "$quiet"), (shown, style))
         rows.append(Row(label, line, (label, value)))
     return Listing(tuple(rows), quiet("y copies the selected one"), "nothing is known yet")

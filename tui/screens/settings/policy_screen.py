@@ -20,7 +20,7 @@ from ....core.policy.value_types import format_value
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
-from ...text.formats import local_datetime, shorten_middle
+from ...text.formats import local_datetime, shorten
 from ...text.policy_text import ignored_lines
 from ...text.text_lines import header_line, item_line
 from ...widgets.controls import FilterBar
@@ -185,7 +185,7 @@ class PolicyScreen(FilteredPage):
     def _draw_title(self, snapshot: PolicySnapshot) -> None:
         of = "of all projects"
         if snapshot.folder:
-            of = f"of {shorten_middle(one_line(snapshot.folder), FOLDER_CELLS)}"
+            of = f"of {shorten(one_line(snapshot.folder), FOLDER_CELLS)}"
         policy = snapshot.policy
         count = sum(map(policy_table.is_chosen, policy.values.values()))
         title = Content(f"Settings {of} · preset {policy.preset} · {count} {CHOSEN_SIGN} set")

@@ -38,7 +38,7 @@ from ....core.policy.value_types import PolicyValue, format_value
 from ....core.store.queries.config_queries import project_roots
 from ....core.transcript.sanitize import one_line
 from ...tables import Cell, Column
-from ...text.formats import fit_left, shorten_middle
+from ...text.formats import fit_left, shorten
 from ...text.policy_text import name_keys
 from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn
 from ...ui_state import policy_keymap
@@ -250,7 +250,7 @@ def area_line(area: str, values: Sequence[ResolvedValue], width: int, is_folded:
     return Content.assemble(
         (f"{FOLD_SIGNS[is_folded]} ", "$quiet"),
         (name, "bold $primary"),
-        (f"  {shorten_middle(about, max(1, width - len(name) - 4))}", "$quiet"),
+        (f"  {shorten(about, max(1, width - len(name) - 4))}", "$quiet"),
     )
 
 
@@ -322,6 +322,6 @@ def fixed_reason(value: ResolvedValue) -> str:
 
 def notice_lines(notices: Iterable[object], width: int) -> list[Content]:
     return [
-        Content.styled(shorten_middle(f"▲ {one_line(str(notice))}", width), "$level-warning")
+        Content.styled(shorten(f"▲ {one_line(str(notice))}", width), "$level-warning")
         for notice in notices
     ]

@@ -28,7 +28,7 @@ from ....core.policy.value_types import InvalidValueError, PolicyValue, format_v
 from ....core.transcript.sanitize import one_line
 from ...dashboard import Dashboard
 from ...keymap import bind
-from ...text.formats import shorten_middle
+from ...text.formats import shorten
 from ..dialogs import diff_content
 from . import policy_table
 from .policy_table import EditablePolicyFile, PolicyChangeRefused, try_change
@@ -98,7 +98,7 @@ class ValueScreen(ModalScreen[ValueEdit | None]):
 
     def _show_file(self) -> None:
         file = self._files[self._selected]
-        path = shorten_middle(one_line(str(file.path)), PATH_CELLS)
+        path = shorten(one_line(str(file.path)), PATH_CELLS)
         self.query_one("#file", Static).update(
             Content.assemble(("in ", "$quiet"), (file.name, "bold"), (f"\n   {path}", "$quiet"))
         )

@@ -16,7 +16,7 @@ from ....core.store.queries.query_rows import SummaryRow
 from ....core.summaries.summary_comparison import DiffLine, TextDiff, diff_texts
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
-from ...text.formats import plural, shorten_middle
+from ...text.formats import plural, shorten
 from ...text.summary_text import summary_name
 from ...text.text_lines import expand_tabs, wrap_text
 from ...widgets.text_pane import TextPane, next_place
@@ -217,4 +217,4 @@ class CompareScreen(Page):
     def action_copy(self) -> None:
         """Copy the text with the focus, or the older one."""
         row = self._rows[1 if self.sides[1].has_focus else 0]
-        self.app.copy(row.text, shorten_middle(summary_name(row), 40))
+        self.app.copy(row.text, shorten(summary_name(row), 40))

@@ -25,7 +25,7 @@ from ....core.summaries.summary_comparison import (
 from ....core.summaries.summary_search import PlanSummary
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
-from ...text.formats import shorten_middle
+from ...text.formats import shorten
 from ...text.summary_text import COVERAGE_SIGNS, coverage_headline, summary_name
 from ...text.text_lines import expand_tabs, wrap_text
 from ...widgets.text_pane import TextPane, next_place
@@ -108,7 +108,7 @@ def _item_lines(item: ReplacedItem, width: int) -> Iterator[Content]:
     line = f" {item.line}" if item.line else ""
     room = max(1, width - 3)
     if item.sort in {ReplacedItemKind.FILE, ReplacedItemKind.NAME}:
-        name = shorten_middle(one_line(item.text), max(1, room - len(line)))
+        name = shorten(one_line(item.text), max(1, room - len(line)))
         yield Content.assemble((f" {sign}", style), (name, base), (line, "$quiet"))
         return
     for number, text in enumerate(wrap_text(expand_tabs(item.text), room, (), "", base).lines):

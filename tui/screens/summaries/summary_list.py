@@ -172,7 +172,7 @@ def lay_out_days(places: Sequence[tuple[int, int]], width: int, now_ms: int) -> 
 
 def day_line(day: SummaryDay, width: int) -> Content:
     count = f" {day.count:,}"
-    label = formats.shorten_middle(day.label, max(0, width - len(count) - 1))
+    label = formats.shorten(day.label, max(0, width - len(count) - 1))
     rest = max(0, width - len(label) - len(count) - 1)
     line = f" {'─' * rest}"
     return Content.assemble((label, "bold $primary"), (line, "$pane"), (count, "$quiet"))

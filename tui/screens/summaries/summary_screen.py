@@ -28,7 +28,7 @@ from ....core.summaries.summary_search import PlanSummary, SummaryQuery
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
-from ...text.formats import date_time_and_age, duration, plural, shorten_middle, tokens
+from ...text.formats import date_time_and_age, duration, plural, shorten, tokens
 from ...text.markdown_text import TextForm, markdown_lines
 from ...text.summary_text import KIND_SIGNS, KIND_STYLES, summaries_markdown, summary_name
 from ...text.text_lines import HIT_STYLE, WrappedText, expand_tabs, wrap_text
@@ -94,9 +94,9 @@ def summary_fact_lines(
     lines = [
         Content.assemble(
             (f"{KIND_SIGNS.get(row.kind, '?')} ", style),
-            (shorten_middle(one_line(summary_name(row)), width - 2), f"bold {style}"),
+            (shorten(one_line(summary_name(row)), width - 2), f"bold {style}"),
         ),
-        Content.styled(shorten_middle(known.session_label, width), "$foreground"),
+        Content.styled(shorten(known.session_label, width), "$foreground"),
         Content.styled(_time_and_size(row, width, now_ms), "$quiet"),
     ]
     found = known.verdict
@@ -105,7 +105,7 @@ def summary_fact_lines(
         reason = codes or VERDICT_MEANINGS[found.verdict]
         line = f"{VERDICT_SIGNS[found.verdict]} {VERDICT_NAMES[found.verdict]}: {reason}"
         color = "$broken" if found.failed else "$level-calm"
-        lines.append(Content.styled(shorten_middle(line, width), color))
+        lines.append(Content.styled(shorten(line, width), color))
     if known.plan is not None:
         plan = known.plan
         line = (
@@ -113,7 +113,7 @@ def summary_fact_lines(
             f" ≈{tokens(plan.after_tokens)} tokens{' · undone' if plan.undone else ''}"
         )
         room = width - len(line) - 3
-        about = f" · {shorten_middle(plan.description, room)}" if room > 0 else ""
+        about = f" · {shorten(plan.description, room)}" if room > 0 else ""
         lines.append(Content.styled(line + about, "$quiet"))
     return lines
 
