@@ -260,7 +260,7 @@ def _attachment_path(part: MessagePart) -> tuple[str, ...]:
 
 
 MAX_ITEMS: Final = 20  # what a person looks through; most of a context (compaction.md 1.4)
-MAX_ITEM_NAME_CHARS: Final = 120  # a command may be a whole script
+MAX_ITEM_NAME_CHARS: Final = 240  # a command may be a whole script; a path is seldom so long
 _DESCRIPTIVE_FIELDS: Final = (
     "file_path", "notebook_path", "path", "command", "pattern", "url", "query", "description",
     "skill", "prompt",
@@ -290,7 +290,8 @@ def tool_call_name(call: MessagePart) -> str:
 
 
 def _shorten(text: str) -> str:
-    return " ".join(text[: MAX_ITEM_NAME_CHARS * 2].split())[:MAX_ITEM_NAME_CHARS]
+    line = " ".join(text[: MAX_ITEM_NAME_CHARS * 2].split())
+    return line if len(line) <= MAX_ITEM_NAME_CHARS else f"{line[: MAX_ITEM_NAME_CHARS - 1]}…"
 
 
 def describe_input(text: str) -> str:

@@ -98,7 +98,7 @@ def test_all_that_was_ever_done_is_listed(
     assert run(capsys, monkeypatch, "history", "--all", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["receipt_id"], listed["how"]) == (done.receipt_id, "in place")
-    assert (listed["state"], listed["by"], listed["can_be_undone"]) == ("stands", "you", True)
+    assert (listed["state"], listed["by"], listed["can_be_undone"]) == ("done", "you", True)
     assert run(capsys, monkeypatch, "history", done.receipt_id, "--all") == 2
 
 

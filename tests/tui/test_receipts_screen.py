@@ -78,7 +78,7 @@ async def test_a_fork_stands_in_the_list_and_is_undone_there(demo: Stage) -> Non
         await it.press("R")
         await receipts_shown(it)
         (row,) = rows(it)
-        for words in ("Rewrite the", "fork", "≈", "stands"):
+        for words in ("Rewrite the", "fork", "≈", "done"):
             assert words in row
         await it.press("y")
         assert it.app.clipboard == receipt_id

@@ -197,7 +197,7 @@ def _receipt_entry(receipt: CompactionReceipt, state: Path, *, is_recovery: bool
         requested_by=receipt.automatic or "you",
         freed_tokens=plan.tokens_saved,
         freed_bytes=plan.bytes_saved,
-        state="stands" if is_done else receipt_state_text(receipt, state),
+        state="done" if is_done else receipt_state_text(receipt, state),
         receipt_id=receipt.receipt_id,
         undo_obstacle=undo_obstacle(receipt, state),
     )
@@ -266,6 +266,6 @@ def _install_entry(path: Path, receipt: InstallReceipt) -> HistoryEntry:
         mode="hooks",
         what=f"{receipt.form}: {', '.join(receipt.features)} in {receipt.settings}",
         requested_by="you",
-        state="stands",
+        state="done",
         undo_obstacle="`ctxtop hooks uninstall` undoes it",
     )

@@ -149,7 +149,7 @@ def _warning_line(found: ContextWarning, width: int, now_ms: int) -> Content:
     warning = found.warning
     style = LEVEL_STYLES[warning.level]
     is_active = warning.cleared_by is None
-    end = "stands" if is_active else f"cleared {_age_text(warning.cleared_at, now_ms)}"
+    end = "active" if is_active else f"cleared {_age_text(warning.cleared_at, now_ms)}"
     reached, cells = f"at {percent(warning.ratio)}", RATIO_CELLS
     if width >= TOKENS_FROM_CELLS:
         reached, cells = f"{reached} ({tokens(warning.point.tokens)})", REACHED_CELLS
