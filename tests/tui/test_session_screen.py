@@ -404,7 +404,7 @@ async def test_y_copies_what_the_mark_stands_for(demo: Stage) -> None:
 # The lens.
 
 
-async def test_the_lens_shows_what_was_kept_and_what_was_forgotten(demo: Stage) -> None:
+async def test_the_page_shows_what_was_kept_and_what_was_lost(demo: Stage) -> None:
     async with opened(demo) as it:
         await open_page(it, STORY)
         await it.press("3", "enter")

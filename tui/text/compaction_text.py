@@ -8,12 +8,14 @@ from ...core.measure import compaction_report
 from ...core.measure.compaction_report import CompactionReport, Culprit, SteeringOutcome
 from ...core.summaries.artifacts import FileUse, LostArtifacts
 from ...core.transcript.sanitize import one_line
-from .formats import plural, tokens
+from .formats import plural, shorten, tokens
 
 # Of one compaction; `ctxtop compactions --json` has all.
 MAX_FILES: Final = 10
 MAX_NAMES: Final = 30
 MAX_QUOTES: Final = 8
+
+MIN_PATH_CELLS: Final = 24  # of a file's path; with fewer, how it was used is cut instead
 
 CONTENT_UNKNOWN: Final = "The transcript begins at this compaction: what was lost cannot be known."
 
@@ -27,7 +29,7 @@ def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tup
         yield "thrash", f"{turns} after the last one{refill_text(thrash.culprit)}"
     if report.cleared_results:
         yield "cleared", f"{plural(report.cleared_results, 'tool result')} before it, silently"
-    files = [f"{use.path} ({file_use_text(use)}; line {use.line})" for use in lost.files]
+    files = [_file_line(use, room) for use in lost.files]
     yield from _labelled_once("lost files", _first(files, MAX_FILES, counts.files))
     names = [one_line(each.text) for each in lost.names]
     listed = ", ".join(_first(names, MAX_NAMES, counts.identifiers))
@@ -39,6 +41,11 @@ def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tup
     ):
         texts = [f"{each.text} (line {each.line})" for each in quotes]
         yield from _labelled_once(label, _first(texts, MAX_QUOTES, count))
+
+
+def _file_line(use: FileUse, room: int) -> str:
+    how = f" ({file_use_text(use)}; line {use.line})"
+    return shorten(use.path, max(MIN_PATH_CELLS, room - len(how))) + how
 
 
 def lost_counts(lost: LostArtifacts) -> dict[str, int]:

@@ -29,6 +29,8 @@ from ...keymap import bind, bind_hidden
 from ...text import compaction_text, formats
 from ...text.compaction_text import CONTENT_UNKNOWN, lost_counts
 from ...text.formats import fit_left, fit_right, plural, shorten
+from ...text.markdown_text import markdown_lines
+from ...text.session_text import relative_path
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row, RowList, Rows
 from ...widgets.text_pane import Pager
@@ -92,7 +94,7 @@ def compaction_detail(compaction: ReportedCompaction, width: int, now_ms: int) -
         nothing = "nothing that was checked was lost"
         parts.append(quiet(nothing if report.is_known else CONTENT_UNKNOWN))
     if row.summary:
-        parts += [Content(""), heading("The summary"), Content(row.summary)]
+        parts += [Content(""), heading("The summary"), *markdown_lines(row.summary, width)]
     return join_lines(*parts)
 
 
@@ -155,6 +157,7 @@ class CompactionItem:
     text: str
     line: int | None
     is_retained: bool | None  # none if that is not recorded
+    how: str = ""  # a file was used
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,49 +208,53 @@ def is_content_known(
 _GROUP_NAMES: Final = ("rules", "decisions", "todos", "files", "names")
 
 
-def _artifacts_named(found: Artifacts, name: str) -> list[tuple[str, int]]:
+def _artifacts_named(found: Artifacts, name: str) -> list[tuple[str, int, str]]:
     if name == "files":
-        uses = ((use, compaction_text.file_use_text(use)) for use in found.files)
-        return [(f"{use.path} ({how})" if how else use.path, use.line) for use, how in uses]
+        return [(use.path, use.line, compaction_text.file_use_text(use)) for use in found.files]
     artifacts: dict[str, Sequence[UsedName | Todo | Quote]] = {
         "names": found.names,
         "todos": found.todos,
         "rules": found.constraints,
         "decisions": found.decisions,
     }
-    return [(each.text, each.line) for each in artifacts[name]]
+    return [(each.text, each.line, "") for each in artifacts[name]]
 
 
-def _items(named: Sequence[tuple[str, int]], *, kept: bool) -> Iterator[CompactionItem]:
-    for text, line in named[:MAX_ITEMS_LISTED]:
-        yield CompactionItem(one_line(text), line, kept)
+def _items(named: Sequence[tuple[str, int, str]], *, kept: bool) -> Iterator[CompactionItem]:
+    for text, line, how in named[:MAX_ITEMS_LISTED]:
+        yield CompactionItem(one_line(text), line, kept, how)
 
 
 def retained_and_lost_listing(
-    groups: Sequence[CompactionItemGroup], width: int, empty: str
+    groups: Sequence[CompactionItemGroup], width: int, empty: str, *folders: str | None
 ) -> Listing:
+    """List the items; paths are written relative to the first of the folders they are in."""
     rows = []
     for group in groups:
         kept = "" if group.retained is None else f", {group.retained:,} kept"
-        counts = quiet(f"  {group.lost:,} forgotten{kept}{group.note}")
+        counts = quiet(f"  {group.lost:,} lost{kept}{group.note}")
         rows.append(Row(group.name, heading(group.name) + counts))
         for place, item in enumerate(group.items):
             key = f"{group.name} {place} {item.text}"
-            rows.append(Row(key, _item_line(item, width), item))
+            text = relative_path(item.text, *folders) if group.name == "files" else item.text
+            rows.append(Row(key, _item_line(item, text, width), item))
     head = quiet("✗ lost: neither in the summary nor in what was kept   ✓ kept")
     return Listing(tuple(rows), head, empty)
 
 
-def _item_line(item: CompactionItem, width: int) -> Content:
+def _item_line(item: CompactionItem, text: str, width: int) -> Content:
     sign = ("·", "$quiet")
     if item.is_retained is not None:
         sign = RETAINED_SIGN if item.is_retained else LOST_SIGN
     line = fit_right("" if item.line is None else f"line {item.line}", LINE_CELLS)
+    how = f" ({item.how})" if item.how else ""
     room = max(1, width - 4 - len(line))
-    text = fit_left(item.text, room)
+    shown = fit_left(
+        shorten(text, max(compaction_text.MIN_PATH_CELLS, room - len(how))) + how, room
+    )
     return Content.assemble(
         (f"  {sign[0]} ", sign[1]),
-        (text, "$quiet" if item.is_retained else "$foreground"),
+        (shown, "$quiet" if item.is_retained else "$foreground"),
         (line, "$quiet"),
     )
 
@@ -306,7 +313,7 @@ class CompactionDetailScreen(Page):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("y", "copy", "Copy as prompt", "copy what was lost as a prompt", "copy"),
-        bind_hidden("1", "rows", "Kept, forgotten", "what was kept and lost", "lens_rows"),
+        bind_hidden("1", "rows", "Kept, lost", "what was kept and lost", "lens_rows"),
         bind("2", "summary", "Summary", "read the summary", "lens_summary"),
     ]
 
@@ -360,7 +367,8 @@ class CompactionDetailScreen(Page):
         groups = group_compaction_items(
             compaction.report, self._retained_and_lost, compaction.steering
         )
-        listing = retained_and_lost_listing(groups, rows.row_width or width, self._empty)
+        folders = self._session.project_root, self._session.cwd
+        listing = retained_and_lost_listing(groups, rows.row_width or width, self._empty, *folders)
         rows.empty = listing.empty
         rows.show_header(quiet(self._note) if self._note else listing.head)
         rows.show_rows(listing.rows)
@@ -379,15 +387,19 @@ class CompactionDetailScreen(Page):
     @property
     def _summary(self) -> Content:
         summary = self._compaction.row.summary
-        return Content(summary) if summary else quiet(NO_SUMMARY)
+        if not summary:
+            return quiet(NO_SUMMARY)
+        beside = self.query_one("#beside").scrollable_content_region.width
+        return join_lines(*markdown_lines(summary, beside or self.size.width - 2))
 
     @on(RowList.Opened)
     def _open(self, event: RowList.Opened) -> None:
         item = event.widget.item
         if isinstance(item, CompactionItem):
             where = "" if item.line is None else f"line {item.line} of the transcript"
-            kept = heading("kept" if item.is_retained else "forgotten")
-            self._read(join_lines(kept, Content(item.text), quiet(where)))
+            kept = heading("kept" if item.is_retained else "lost")
+            used = Content(f"{item.text} ({item.how})" if item.how else item.text)
+            self._read(join_lines(kept, used, quiet(where)))
 
     def action_rows(self) -> None:
         self.query_one(RowList).rows.focus()
