@@ -191,6 +191,7 @@ def test_the_middle_goes_and_both_ends_stay() -> None:
         ("shop/fix-the-login-page", 10, "fix-the-l…"),
         ("/home/dev/a/", 6, "…/a/"),
         ("Read src/app/screens/rows.py", 16, "Read …/rows.py"),
+        ("  Read src/app/screens/rows.py", 16, "  Read …/rows.py"),
         ("Read src/app/screens/rows.py", 8, "Read sr…"),
         # What only has a slash in it is prose.
         ("read and/or write it", 10, "read and/…"),

@@ -275,19 +275,18 @@ def fit_right(text: str, cells: int) -> str:
 def shorten(text: str, cells: int) -> str:
     """Shorten prose at its end, and a path at its beginning: its file name says most.
 
-    The path may have a word before it, as in `Read src/app.py`.
+    A tool's name may stand before the path.
     """
     text = _drawable(text)
     if _fits(text, cells):
         return text
     found = _PATH.fullmatch(text)
-    word = found["word"] or "" if found else ""
-    if found is None or len(word) >= cells // 2:
+    if found is None or len(found["before"]) >= cells // 2:
         return shorten_end(text, cells)
-    return word + shorten_path(found["path"], cells - cell_len(word))
+    return found["before"] + shorten_path(found["path"], cells - len(found["before"]))
 
 
-_PATH: Final = re.compile(r"(?P<word>[A-Za-z]{1,12} )?(?P<path>(?:[~.:\w@+-]*[/\\])+[^\s/\\]*)")
+_PATH: Final = re.compile(r"(?P<before> *(?:[A-Za-z]+ )?)(?P<path>(?:[~.:\w@+-]*[/\\])+[^\s/\\]*)")
 
 
 def shorten_end(text: str, cells: int) -> str:
