@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from ....core.files.safe_open import open_regular
-from ....core.measure.conversation_turns import entry_steps, part_text
+from ....core.measure.conversation_steps import entry_steps, part_text
 from ....core.transcript.conversation import Entry
 from ....core.transcript.entry_decoder import decode_entry
 from ....core.transcript.raw_lines import MAX_LINE_BYTES
