@@ -16,7 +16,7 @@ from ...core.compaction.receipts import (
     ReceiptStore,
     receipt_to_dict,
 )
-from ...core.transcript.sanitize import sanitize_text
+from ...core.transcript.sanitize import one_line, sanitize_text
 from ..screens.history import receipt_history
 from ..screens.history.receipt_history import HistoryEntry
 from ..tables import Column, TextColumn
@@ -25,7 +25,6 @@ from ..text.formats import date_time, iso_time, percent, tokens
 from .command_errors import DONE, FAILED
 from .json_records import Record, record_of
 from .printing import (
-    clean_line,
     draw_table,
     label_beside,
     labelled_lines,
@@ -43,7 +42,7 @@ def preview_lines(
 
     `command` made the plan, `open_in` is the process that has the session open.
     """
-    head = f"{plan.session_id[:8]}  {clean_line(title)}"
+    head = f"{plan.session_id[:8]}  {one_line(title)}"
     return [
         *labelled_lines("session", head)[:1],
         "",
@@ -416,7 +415,7 @@ def _check_lines(checks: Sequence[str]) -> Iterator[str]:
 
 def _next_steps(receipt: CompactionReceipt) -> Iterator[str]:
     # A command is never wrapped: it is to be copied.
-    yield label_beside("resume", clean_line(receipt.resume_command))
+    yield label_beside("resume", one_line(receipt.resume_command))
     if receipt.state is not ReceiptState.UNDONE:
         several = len(receipt.plan.operations) > 1
         part = "  (--op N: that one alone)" if several else ""

@@ -13,13 +13,13 @@ from ...core.measure.tokens import tokens_or_estimate
 from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin, ResolvedValue
 from ...core.policy.value_types import format_value
 from ...core.store.queries.query_rows import CompactionRow, SummaryRow
-from ...core.transcript.sanitize import sanitize_text
+from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, TextColumn
 from ..text import compaction_text, compliance_text, formats, session_text
 from ..text.formats import NOTHING, age, date_time, percent, plural, tokens
-from ..text.policy_text import ignored_table
+from ..text.settings_text import ignored_table
 from .command_store import shorten_ids
-from .printing import clean_line, draw_table, paint, session_id_cell, terminal_width, text_bar
+from .printing import draw_table, paint, session_id_cell, terminal_width, text_bar
 
 if TYPE_CHECKING:
     from ...core.compliance.run_verdict import RunVerdict
@@ -178,7 +178,7 @@ def _report_lines(report: CompactionReport | None) -> list[str]:
     room = max(1, terminal_width() - len(_INDENT) - _LABEL_CELLS)
     return [
         paint(_INDENT + f"{label:<{_LABEL_CELLS}}", "quiet")
-        + formats.shorten_middle(clean_line(text), room)
+        + formats.shorten_middle(one_line(text), room)
         for label, text in compaction_text.compaction_report_lines(report, room)
     ]
 
@@ -231,7 +231,7 @@ _POLICY_COLUMNS: Final[Sequence[TextColumn[ResolvedValue]]] = (
 def policy_table(policy: Policy, notices: Iterable[PolicyNotice]) -> list[str]:
     lines = draw_table(_POLICY_COLUMNS, list(policy.values.values()))
     remarks = (*map(str, notices), *ignored_table(policy))
-    return [*lines, *(paint(clean_line(line), "bad") for line in remarks)]
+    return [*lines, *(paint(one_line(line), "bad") for line in remarks)]
 
 
 SUMMARY_LINES: Final = 12  # of each summary; `--json` has the whole
@@ -246,7 +246,7 @@ def summaries_list(rows: Iterable[tuple[SummaryRow, str]]) -> list[str]:
         size = tokens(tokens_or_estimate(row.estimated_tokens, row.text))
         head = f"{short_id}  {date_time(row.at)}  {kind}  {row.session_id}  ≈{size} tokens"
         text_lines = row.text.strip("\n").split("\n")
-        lines.append(paint(clean_line(head), "ok"))
+        lines.append(paint(one_line(head), "ok"))
         wrapped, whole = _first_lines(text_lines)
         lines += [f"  {line}".rstrip() for line in wrapped]
         if more := len(text_lines) - whole:
@@ -309,16 +309,16 @@ def scan_lines(record: Record) -> list[str]:
     bad, problems = record.get("bad"), record.get("troubles", ())
     lines = _count_lines(record)
     lines += [
-        f"unknown type  {clean_line(name)}  {count:,}"
+        f"unknown type  {one_line(name)}  {count:,}"
         for name, count in record["unknown_types"].items()
     ]
     if bad is not None:
         for each in bad:
             place = f"{each['file']} at {each['offset']}, {each['length']} bytes"
-            lines.append(clean_line(f"{place}: {each['reason']}"))
+            lines.append(one_line(f"{place}: {each['reason']}"))
         if more := record["bad_lines"] - len(bad):
             lines.append(f"{plural(more, 'bad line')} more: counted, not listed")
-    lines += [clean_line(f"{each['place']}: {each['what']}; {each['remedy']}") for each in problems]
+    lines += [one_line(f"{each['place']}: {each['what']}; {each['remedy']}") for each in problems]
     return [*lines, f"in {record['seconds']:.1f} s"]
 
 
@@ -355,7 +355,5 @@ def checks_list(checks: Sequence[DoctorCheck]) -> list[str]:
     lines = []
     for check in checks:
         fix = f" — {check.fix}" if check.fix else ""
-        lines.append(
-            f"{signs[check.state]} {check.name:<{names}}  {clean_line(check.detail + fix)}"
-        )
+        lines.append(f"{signs[check.state]} {check.name:<{names}}  {one_line(check.detail + fix)}")
     return lines
