@@ -17,8 +17,7 @@ from textual.widget import Widget
 
 from ..keymap import bind, bind_hidden
 from ..messages import WidgetMessage
-from ..text.matches import highlight_matches
-from ..text.text_lines import HIT_STYLE
+from ..text.text_lines import HIT_STYLE, highlight_matches
 from .text_pane import CONTEXT_LINES_ABOVE, PAGER_PAGE_DOWN_KEYS, movement_bindings
 
 READ_AHEAD_ROWS: Final = 150  # rows beyond the screen from which more is asked for
