@@ -116,9 +116,9 @@ class Notifier:
         )
 
     def _log(
-        self, weight: EventSeverity, source: str, where: str, text: str, detail: str = ""
+        self, severity: EventSeverity, source: str, where: str, text: str, detail: str = ""
     ) -> None:
-        self._app.event_log.add(self._app.now_ms(), weight, source, where, text, detail)
+        self._app.event_log.add(self._app.now_ms(), severity, source, where, text, detail)
 
     # Sending.
 

@@ -17,8 +17,8 @@ from .artifacts import (
     tool_results,
 )
 from .mentions import MentionIndex, split_path
+from .tool_outcomes import RESULT_TAIL_CHARS
 
-RESULT_TAIL_CHARS: Final = 20_000  # characters of a result's end: what failed is summed up there
 RECENT_RESULTS: Final = 40  # what failed before these was worked on since
 
 

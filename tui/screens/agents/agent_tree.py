@@ -127,7 +127,7 @@ def measure_tree(branches: Sequence[Branch]) -> TreeColumns:
 def session_root_line(session: Session, width: int) -> Content:
     context, count = session.context, session.agents
     name_width = max(0, width - PERCENT_COLUMN_CELLS - RESULT_CELLS - 2)
-    agents = count_text(count, "agent") if count else "no agents"
+    agents = formats.plural(count, "agent") if count else "no agents"
     return Content.assemble(
         (formats.fit_left(f"▾ {session.title}", name_width), "bold $foreground"),
         " ",
@@ -207,15 +207,11 @@ def returned_text(agent: Agent, now_ms: int) -> str:
     """Return the size of the result; without a result, the run time or the status."""
     if agent.result:
         estimate = agent.result.estimated_tokens
-        lines = count_text(agent.result.lines, "line")
+        lines = formats.plural(agent.result.lines, "line")
         return lines if estimate is None else f"{lines} ≈{formats.tokens(estimate)}"
     if agent.status is AgentStatus.RUNNING and agent.started_at is not None:
         return f"running {formats.duration(now_ms - agent.started_at)}"
     return agent.status.label
-
-
-def count_text(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def duration_text(agent: Agent, now_ms: int) -> str:
@@ -363,5 +359,5 @@ def _returned_cell(row: AgentTreeRow, now_ms: int) -> Cell:
     if row.branch is not None:
         return Cell(returned_text(row.branch.agent, now_ms), "$foreground")
     failed = sum(1 for agent in row.agents if agent.compliance and agent.compliance.failed)
-    count = count_text(len(row.agents), "agent")
+    count = formats.plural(len(row.agents), "agent")
     return Cell(f"{count} ✗{failed}" if failed else count, "$quiet") if row.session else Cell("")
