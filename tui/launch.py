@@ -211,7 +211,7 @@ class ExitHandler:
         poll.register(read_end, select.POLLIN)
         terminal = _input_descriptor(self._app)
         if terminal is not None:
-            # Without events poll reports only that it is gone, not input.
+            # Without events, poll reports only that the terminal is gone, and no input.
             poll.register(terminal, 0)
         while True:
             for descriptor, event in poll.poll():

@@ -161,7 +161,7 @@ class Notifier:
 
     def _send_outside(self, notification: Notification, settings: NotificationSettings) -> None:
         if not settings.is_quiet_now and (settings.bell or settings.desktop != OFF):
-            # Of two dashboards on one store one rings.
+            # If two dashboards show one store, only one of them rings.
             self._worker.submit(self._bell.acquire, partial(self._ring, notification, settings))
 
     def _ring(

@@ -161,7 +161,7 @@ def find_prompt_cache(row: ActivityRow) -> PromptCache:
 
 
 MIN_REPORTED_SHARE: Final = 0.5
-"""Of the estimate: if the client reports less, it cannot have counted the whole session. Before
+"""A share of the estimate: a client that reports less has not counted the whole session. Before
 about 2.1.246 (`cost-state`) it counted from its own start, and a resume starts it again."""
 
 

@@ -312,7 +312,7 @@ def _was_kept(request: AnswerItemRecord, report: CompactionReport | None) -> boo
 
 
 MAX_OVERHEAD_TOKENS: Final = 100_000
-"""Of system prompt and tools; 91,000 is the most that was seen (claude-code-formats 3.6). A first
+"""The most that system prompt and tools take; 91,000 were seen (claude-code-formats 3.6). A first
 answer that saw more follows a conversation that its file does not hold."""
 
 

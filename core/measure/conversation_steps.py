@@ -82,7 +82,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> tuple[int, int]:
-        """Where it stands in the file: its line and its part."""
+        """Its place in the file: its line and its part."""
         return self.offset, self.part
 
 

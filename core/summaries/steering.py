@@ -150,7 +150,7 @@ def fit_essentials(items: Iterable[Essential], budget: int, heading: str) -> tup
 
 
 def essential_tokens(item: Essential) -> int:
-    """Return how many tokens an item takes at the most, with its line's end."""
+    """Return an upper bound of an item's tokens, with its line end."""
     return token_upper_bound(_essential_line(item))
 
 

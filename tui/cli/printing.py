@@ -173,7 +173,7 @@ def session_id_cell(session_id: str, short_ids: Mapping[str, str]) -> Cell:
 _NOT_REPEATED: Final = frozenset(
     {"explain", "is_applied", "in_place", "as_json", "no_scan", "session", "config_dir", "db"}
 )
-"""Parameters that the next command has otherwise, or that stand before its name too."""
+"""Parameters that the next command sets itself, or that also come before its name."""
 
 
 def repeat_command(context: click.Context, *arguments: str) -> str:

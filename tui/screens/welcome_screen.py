@@ -50,7 +50,7 @@ def access_summary(config_dir: Path, store: Path) -> tuple[tuple[str, str], ...]
 
 
 class WelcomeScreen(Screen[None]):
-    """Shown once; Esc goes on to the fleet."""
+    """Shown once; Esc opens the sessions."""
 
     app: Dashboard
     CSS_PATH = "welcome.tcss"

@@ -10,7 +10,7 @@ from ...core.summaries.artifacts import FileUse, LostArtifacts
 from ...core.transcript.sanitize import one_line
 from .formats import plural, tokens
 
-# Of one compaction; `ctxtop compactions --json` has all.
+# The most that is shown of one compaction; `ctxtop compactions --json` has all.
 MAX_FILES: Final = 10
 MAX_NAMES: Final = 30
 MAX_QUOTES: Final = 8

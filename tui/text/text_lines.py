@@ -162,7 +162,7 @@ def join_lines(*parts: Content) -> Content:
     return Content("\n").join(parts)
 
 
-# Draws a value in so many cells; a Content that it returns fills them exactly.
+# Draws a value in a number of cells; a Content that it returns fills them exactly.
 Drawing = Callable[[int], Cell | Content]
 ScreenColumn = Column[Item, Cell | Drawing]  # a column of a table on a screen
 

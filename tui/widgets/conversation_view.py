@@ -269,7 +269,7 @@ class ConversationView(Widget, can_focus=True):
         return strip
 
     def _thumb(self) -> tuple[int, int]:
-        """Return the first and the last line of the scroll bar that stand for the rows in sight."""
+        """Return the first and last line of the scroll bar's thumb, for the rows in sight."""
         if not self.rows or not self.file_size:
             return 0, self.size.height
         bottom = min(self.top + self.size.height, len(self.rows)) - 1

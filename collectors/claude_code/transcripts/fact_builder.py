@@ -208,7 +208,7 @@ class FactBuilder:
         if text and line.message:
             message_id = line.message.id or line.name_at(offset)
             if self._replies and self._replies[-1].message_id != message_id:
-                # Of the earlier answers one stays: it shows that an answer with the last one's
-                # id, of an earlier batch, has ended.
+                # One earlier answer stays: it shows that an answer with the last one's id, of an
+                # earlier batch, has ended.
                 del self._replies[:-1]
             self._replies.append(records.ReplyRecord(offset, message_id, line.at, text))

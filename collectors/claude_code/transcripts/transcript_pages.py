@@ -58,7 +58,7 @@ class TranscriptWindow(msgspec.Struct, frozen=True):
     pages: tuple[TranscriptPage, ...]
     file: FileState
     complete_size: int  # bytes of the file's whole lines: half a line is read once it is complete
-    anchor: bytes  # what stands before `end`
+    anchor: bytes  # the bytes before `end`
 
     @property
     def start(self) -> int:

@@ -18,7 +18,7 @@ MAX_BLOCK_HITS: Final = 2_000  # of one call: of lines that all match, the newes
 
 
 class TextMatch(msgspec.Struct, frozen=True, order=True):
-    """Where a text stands that matches: its line and its part, as in the key of a step."""
+    """Where a matching text is: its line and its part, as in the key of a step."""
 
     offset: int
     part: int

@@ -403,7 +403,7 @@ class SessionScreen(Page):
     def _move_timeline_to(self, offset: int) -> None:
         turns = self._timeline.turns if self._timeline else ()
         if turns:
-            # A prompt stands before the answer to it.
+            # A prompt precedes the answer to it.
             turn = bisect_left(turns, offset, key=lambda each: each.last_offset)
             self._graph.move_to(min(turn, len(turns) - 1))
 
