@@ -128,7 +128,7 @@ class ForecastCalibration(msgspec.Struct, frozen=True):
             for error in self._errors_at(guess.turns)
         )
         middle = _whole_turns(p50)
-        # A bound that is rounded to a turn includes the whole turn, so it is moved half a turn inwards.
+        # A rounded bound includes its whole turn, so it is moved half a turn inwards.
         upper = max(middle, _whole_turns(p80 - 0.5))
         return (
             middle,

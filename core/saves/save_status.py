@@ -357,7 +357,7 @@ def _after_triage(
     if handled and word in {_SAVING_WORD, _PENDING_WORD}:
         last = max(last, written_ms(handled))
     orphaned_at = last + limits.orphan_after_s * MS_PER_SECOND
-    # R004-09: a save is orphaned once it is older than that; a time in the future does not count.
+    # R004-09: orphaned once it is older than that; a time in the future does not count.
     if began <= now_ms and now_ms > orphaned_at:
         reason = (
             f"triaged, and there was no sign of it for more than {limits.orphan_after_s} s:"
