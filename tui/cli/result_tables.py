@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...core.measure.compaction_report import CompactionReport, decode_report, find_thrash
+from ...core.measure.compaction_report import CompactionReport, decode_report
 from ...core.measure.composition import CategoryShare, Composition, ContextItem
 from ...core.measure.levels import Level
 from ...core.measure.tokens import tokens_or_estimate
@@ -162,7 +162,7 @@ def _lost_cell(report: CompactionReport | None) -> Cell | str:
 
 
 def _thrash_cell(report: CompactionReport | None) -> Cell | str:
-    thrash = find_thrash(report.refill) if report else None
+    thrash = report.thrash if report else None
     return Cell(f"after {plural(thrash.turns_since_last, 'turn')}", "warning") if thrash else ""
 
 

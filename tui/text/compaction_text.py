@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
-from ...core.measure import compaction_report
 from ...core.measure.compaction_report import CompactionReport, Culprit, SteeringOutcome
 from ...core.summaries.artifacts import FileUse, LostArtifacts
 from ...core.transcript.sanitize import one_line
@@ -22,7 +21,7 @@ def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tup
     """Yield the report as pairs of label and text; names are wrapped at `room` cells."""
     lost = report.forgotten
     counts = lost.counts
-    if thrash := compaction_report.find_thrash(report.refill):
+    if thrash := report.thrash:
         turns = plural(thrash.turns_since_last, "turn")
         yield "thrash", f"{turns} after the last one{refill_text(thrash.culprit)}"
     if report.cleared_results:

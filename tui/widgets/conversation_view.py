@@ -143,10 +143,10 @@ class ConversationView(Widget, can_focus=True):
         # What is there is painted first.
         self.call_after_refresh(self._ask_for_more)
 
-    def go_to(self, place: int, above: int = CONTEXT_LINES_ABOVE) -> None:
+    def go_to(self, place: int) -> None:
         """Put the cursor on a row, with some rows above it."""
         self.cursor = max(0, min(place, len(self.rows) - 1))
-        self._set_top(self.cursor - above)
+        self._set_top(self.cursor - CONTEXT_LINES_ABOVE)
         self._show_move()
 
     def go_to_end(self) -> None:

@@ -160,12 +160,6 @@ def newest_session_order(session: Session) -> tuple[object, ...]:
     return (-(session.last_activity_at or 0), session.session_id)
 
 
-def newest_agent_order(agent: Agent) -> tuple[object, ...]:
-    """Sort key: running agents first, then the newest activity first."""
-    newest = agent.ended_at or agent.started_at or 0
-    return (agent.status is not AgentStatus.RUNNING, -newest, agent.agent_id)
-
-
 def read_agents(
     db: Connection,
     sessions: Iterable[Session],
