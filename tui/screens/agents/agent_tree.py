@@ -236,6 +236,11 @@ class AgentTreeRow:
     folded: bool = False
 
     @property
+    def source(self) -> Agent | Session | None:
+        """What the row shows."""
+        return self.branch.agent if self.branch else self.session
+
+    @property
     def fold_cell(self) -> int | None:
         """The cell of the fold sign, None if the row cannot be folded."""
         if self.branch is None:
@@ -329,22 +334,19 @@ def _session_name(row: AgentTreeRow, cells: int) -> Content:
 
 
 def _model_cell(row: AgentTreeRow) -> Cell:
-    source = row.branch.agent if row.branch else row.session
-    return Cell(f" {formats.model_name(source.model)}" if source else "", "$quiet")
+    return Cell(f" {formats.model_name(row.source.model)}" if row.source else "", "$quiet")
 
 
 def _gauge_cells(row: AgentTreeRow) -> Cell | Drawing:
-    source = row.branch.agent if row.branch else row.session
-    if source is None:
+    if (source := row.source) is None:
         return Cell("")
     return lambda cells: Content(" ") + gauge(source.context, cells - 1 - PERCENT_CELLS)
 
 
 def _window_cell(row: AgentTreeRow) -> Cell:
-    source = row.branch.agent if row.branch else row.session
-    if source is None:
+    if row.source is None:
         return Cell("")
-    context = source.context
+    context = row.source.context
     window = (
         formats.NOTHING if context.tokens is None else f"of {formats.tokens(context.window.tokens)}"
     )
