@@ -54,7 +54,6 @@ class PlaceError(Exception):
 class Places(msgspec.Struct, frozen=True):
     config_dir: Path
     store: Path
-    is_explicit: bool  # the user named the folder for this run; else it is the client's default
     policy: PolicySources = PolicySources()
 
     @property
@@ -87,7 +86,7 @@ def find_places(
     if file.is_dir():
         raise PlaceError(f"{file} is a folder: give a file with --db")
     sources = PolicySources(tuple(policy), dict(os.environ), user_policy_path(), trust_file_path())
-    return Places(chosen, file, is_explicit=named is not None, policy=sources)
+    return Places(chosen, file, policy=sources)
 
 
 def default_store(config: Path) -> Path:

@@ -17,7 +17,7 @@ import msgspec
 
 from ..core.files.safe_open import open_regular
 from ..core.policy import resolve
-from ..core.policy.policy import IgnoredValue, PolicyNotice, PolicyOrigin, ProjectTrust
+from ..core.policy.policy import IgnoredValue, Policy, PolicyNotice, PolicyOrigin, ProjectTrust
 from ..core.transcript.sanitize import sanitize_path, sanitize_title
 from .places import PolicySources
 
@@ -330,6 +330,13 @@ class PolicyFiles:
             return False
         self._checked_at[place] = now
         return True
+
+
+def read_acting_policy(sources: PolicySources, folder: str | None) -> Policy:
+    """Read once the policy for what ctxtop does in a project's folder."""
+    files = PolicyFiles(sources)
+    files.refresh([folder] if folder else [])
+    return files.policies.acting.for_project(folder)
 
 
 def _from_command_line(options: Iterable[tuple[str, str]]) -> list[resolve.RawValue]:

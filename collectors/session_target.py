@@ -36,7 +36,7 @@ from .client_compact.client_run import (
 )
 from .places import Places
 from .plugin.compact_requests import instruction_problem, is_session_id
-from .policy_files import PolicyFiles
+from .policy_files import read_acting_policy
 
 if TYPE_CHECKING:
     from .client_compact.client_compaction import ClientCompactTarget
@@ -57,15 +57,8 @@ def open_session(
 
 
 def open_session_at(places: Places, session: Session) -> session_access.SessionAccess:
-    return open_session(places.folder, places.store, session, acting_policy(places, session))
-
-
-def acting_policy(places: Places, session: Session) -> Policy:
-    """Read the policy for what ctxtop does to a session."""
-    files = PolicyFiles(places.policy)
-    root = session.project_root
-    files.refresh([root] if root else [])
-    return files.policies.acting.for_project(root)
+    policy = read_acting_policy(places.policy, session.project_root)
+    return open_session(places.folder, places.store, session, policy)
 
 
 def session_target(

@@ -61,7 +61,7 @@ async def staged(
         def now_ms(self) -> int:
             return int(NOW.timestamp() * 1000)
 
-    app = Staged(Places(root, _store(root), is_explicit=True))
+    app = Staged(Places(root, _store(root)))
     app.theme = theme
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:

@@ -205,7 +205,7 @@ class CtxtopApp(NavigationApp):
     def exit(
         self, result: None = None, return_code: int = 0, message: RenderableType | None = None
     ) -> None:
-        """Leave; messages of the feed are ignored from now on, because the panes go."""
+        """Leave; later messages of the feed are ignored, because the panes are removed."""
         self._is_leaving = True
         super().exit(result, return_code, message)
 

@@ -104,7 +104,7 @@ def run_demo(
     try:
         # The demo has a policy file of its own, so that changes made there change nothing else.
         own = PolicySources(tuple(policy), {}, top / "config" / "config.toml")
-        places = Places(folder.root, _demo_store(top), is_explicit=True, policy=own)
+        places = Places(folder.root, _demo_store(top), policy=own)
         settings = PolicySources(tuple(policy), dict(os.environ), user_policy_path())
         return run_dashboard(
             places, "ctxtop demo", notice or "", clean_up, settings=settings, mouse=mouse
@@ -211,7 +211,7 @@ class ExitHandler:
         poll.register(read_end, select.POLLIN)
         terminal = _input_descriptor(self._app)
         if terminal is not None:
-            # Without events poll reports only that it is gone, not input.
+            # Without events, poll reports only that the terminal is gone, and no input.
             poll.register(terminal, 0)
         while True:
             for descriptor, event in poll.poll():

@@ -116,9 +116,9 @@ class Notifier:
         )
 
     def _log(
-        self, weight: EventSeverity, source: str, where: str, text: str, detail: str = ""
+        self, severity: EventSeverity, source: str, where: str, text: str, detail: str = ""
     ) -> None:
-        self._app.event_log.add(self._app.now_ms(), weight, source, where, text, detail)
+        self._app.event_log.add(self._app.now_ms(), severity, source, where, text, detail)
 
     # Sending.
 
@@ -161,7 +161,7 @@ class Notifier:
 
     def _send_outside(self, notification: Notification, settings: NotificationSettings) -> None:
         if not settings.is_quiet_now and (settings.bell or settings.desktop != OFF):
-            # Of two dashboards on one store one rings.
+            # If two dashboards show one store, only one of them rings.
             self._worker.submit(self._bell.acquire, partial(self._ring, notification, settings))
 
     def _ring(

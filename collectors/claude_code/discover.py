@@ -39,7 +39,7 @@ def file_system_type(place: Path) -> str | None:
         if len(fields) < 5 or not after:
             continue
         point = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4]))
-        # Of two mounts on one point the later one covers the other.
+        # If two file systems are mounted on one point, the later one covers the other.
         if len(point.parts) >= depth and place.is_relative_to(point):
             kind, depth = after.split()[0], len(point.parts)
     return kind

@@ -39,7 +39,7 @@ _TASK_MARKERS: Final = (
     *(f'"{tool}"'.encode() for tool in sorted({*TODO_TOOLS, PLAN_TOOL})),
     b"Task #",
 )
-"""In the lines of calls of these tools, and of their results."""
+"""Found in the lines of calls of these tools, and of their results."""
 
 
 class SessionTasks(msgspec.Struct, frozen=True):
@@ -73,8 +73,8 @@ def read_tasks(path: Path) -> SessionTasks:
 
 
 RETURNS_BYTES: Final = 4 * transcript_ends.TAIL_BYTES
-"""Of a session's end in which agents' returns are read; the store or the agents' own files have
-the others."""
+"""The end of a session's file in which agents' returns are read; the store or the agents' own files
+have the others."""
 
 MAX_TASKS_BYTES: Final = 32 * 1024 * 1024  # in longer transcripts tasks may be anywhere
 

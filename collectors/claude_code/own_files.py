@@ -65,7 +65,7 @@ WRITER_GRACE_S: Final = 3600.0
 (reference: claude-code-formats 4.1)."""
 
 KEEP_ROTATED_S: Final = 14 * 24 * 3600.0  # a rebuilt store reads rotated files again
-MAX_KEPT_LOG_BYTES: Final = 16 * ROTATE_BYTES  # of one log at the most; the oldest go first
+MAX_KEPT_LOG_BYTES: Final = 16 * ROTATE_BYTES  # kept of one log; the oldest go first
 
 
 class LogFile(msgspec.Struct, frozen=True):

@@ -183,7 +183,7 @@ def _hash_samples(file: BinaryIO, offset: int) -> str:
 def _state_after(
     file: BinaryIO, status: os.stat_result, behind: bytes, block: LineBlock
 ) -> TailState:
-    # Of what was read, not of what the file has by now.
+    # The anchor is of what was read, not of what the file has by now.
     read = block.data[max(0, block.size - ANCHOR_BYTES) : block.size]
     anchor = _hash((behind + read)[-ANCHOR_BYTES:])
     offset, end = block.offset + block.size, block.offset + len(block.data)

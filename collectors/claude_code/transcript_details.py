@@ -45,8 +45,8 @@ from .transcripts.api_requests import SentPartLabels, reread_messages, reread_sh
 from .transcripts.transcript_ends import find_recent_start
 
 LARGE_TRANSCRIPT_TAIL_BYTES: Final = 12_000_000
-"""Of a transcript above `MAX_TRANSCRIPT_BYTES` this much of its end is read, in about a second:
-a full window of 1,000,000 tokens of text has some 4 MB, and its lines twice as much."""
+"""The end that is read of a transcript above `MAX_TRANSCRIPT_BYTES`, in about a second: a full
+window of 1,000,000 tokens of text has some 4 MB, and its lines twice as much."""
 
 
 class TranscriptUnavailableError(Exception): ...

@@ -32,7 +32,7 @@ from .demo_data import (
 )
 
 FIRST_TOKENS = 18_200  # system prompt, tools and memory: what the first request of a session has
-LAST_PROMPT_CHARS = 200  # the client cuts the prompt that it remembers after so many characters
+LAST_PROMPT_CHARS = 200  # the client cuts the prompt that it remembers after this many
 KEPT_LINES = 3  # the lines of the last exchange that a compaction keeps word for word
 PERMISSION_CALL = bash_call(
     "scripts/rotate.sh staging --apply",

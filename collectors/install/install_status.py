@@ -33,6 +33,8 @@ from ..claude_code.config.config_files import (
 )
 from ..claude_code.config.config_reader import MANAGED_SETTINGS_FILE, MAX_SETTINGS_BYTES
 from ..claude_code.config.definition_files import SKILLS_MARKETPLACE
+from ..claude_code.config.save_files import find_system_folders
+from ..places import Places
 from ..plugin.compact_requests import request_folder
 from ..plugin.installed_commands import (
     InstalledCommand,
@@ -247,6 +249,12 @@ def read_install_status(
         version=str(version) if version else None,
         problems=tuple(dict.fromkeys(problems)),
     )
+
+
+def read_status(locations: Sequence[SettingsLocation], places: Places) -> InstallStatus:
+    """Read the status on this machine."""
+    managed = find_system_folders(os.environ, Path.home()).managed_folder
+    return read_install_status(locations, places.config_dir, places.store, managed)
 
 
 class _StatusReader:

@@ -180,6 +180,16 @@ def settings_location(scope: SettingsScope, config_dir: Path, project: Path) -> 
     return SettingsLocation(scope, project / ".claude" / name, (project,))
 
 
+def settings_locations(config_dir: Path, project: Path) -> list[SettingsLocation]:
+    """Locate the settings of all scopes; in the home folder a project's are the user's own."""
+    found: dict[str, SettingsLocation] = {}
+    for scope in SettingsScope:
+        location = settings_location(scope, config_dir, project.absolute())
+        # Unlike Path.resolve it accepts a loop of links, which the plan reports.
+        found.setdefault(os.path.realpath(location.settings), location)
+    return list(found.values())
+
+
 RECORDED_EVENTS: Final = (
     "SessionStart",
     "SessionEnd",

@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from ..places import PolicySources, trust_file_path, user_policy_path
-from ..policy_files import PolicyFiles
+from ..policy_files import read_acting_policy
 from .hook_answer import find_hook_project
 
 if TYPE_CHECKING:
@@ -44,7 +44,5 @@ def open_store_without_waiting(path: Path) -> Iterator[sqlite3.Connection | None
 
 def resolve_hook_policy(fields: Mapping[str, Any]) -> Policy:
     """Resolve the policy for a hook's fields; its environment is the client's own."""
-    folder = find_hook_project(fields)
-    files = PolicyFiles(PolicySources((), dict(os.environ), user_policy_path(), trust_file_path()))
-    files.refresh([folder] if folder else [])
-    return files.policies.acting.for_project(folder)
+    sources = PolicySources((), dict(os.environ), user_policy_path(), trust_file_path())
+    return read_acting_policy(sources, find_hook_project(fields))

@@ -118,8 +118,8 @@ def _rotate(path: str, full: os.stat_result) -> None:
         now = os.stat(path, follow_symlinks=False)
         if (now.st_dev, now.st_ino) != (full.st_dev, full.st_ino):
             return
-        # Of two writers that come here the later one renames a file that is not full, under
-        # another name.
+        # If two writers get here, the later one renames a file that is not full. That does no
+        # harm: each name is unique.
         part = f"{path}.{time.time_ns():020d}-{os.getpid()}"
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | SAFE_OPEN_FLAGS, FILE_MODE))
         try:

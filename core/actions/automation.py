@@ -220,7 +220,7 @@ class Automation:
         if result.retry_at:
             self._waits[session_id] = session.last_activity_at, result.retry_at
         if result.check is None:
-            # What prevented it earlier is to be reported again next time.
+            # Report again next time what prevented it earlier.
             self._notified = {each for each in self._notified if each[0] != session_id}
             self._runners.notify(result.notice)
         else:

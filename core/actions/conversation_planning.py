@@ -84,7 +84,7 @@ def read_conversation(source: PlanSource, view: TranscriptView) -> Conversation:
     block_tokens = {
         block.part: block.tokens
         for block in view.blocks
-        # Of thinking the context holds more than its text says.
+        # Thinking takes more of the context than its recorded text says.
         if not block.is_replaced and block.part.kind is not PartKind.THINKING
     }
     known: dict[MessagePart, int] = {}

@@ -139,9 +139,9 @@ def automatic_target(policy: Policy, context: Context) -> int:
     return target if lowest is None or target < lowest else round(DEFAULT_TARGET_SHARE * lowest)
 
 
-CACHE_LIFETIME_MS: Final = 3_600_000  # of a prompt cache: from then on a change loses nothing
+CACHE_LIFETIME_MS: Final = 3_600_000  # of a prompt cache: later a change loses nothing
 MAX_BREAK_EVEN_REQUESTS: Final = 20  # after which a change must have paid for itself
-URGENT_SHARE: Final = 0.90  # share of the window from which on the price does not matter
+URGENT_SHARE: Final = 0.90  # share of the window from which the price does not matter
 
 
 def check_break_even(requests: float | None, state: AutomationInput) -> AutomationDecision:

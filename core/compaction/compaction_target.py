@@ -27,7 +27,7 @@ END_OR_FORK: Final = "close it and wait, or omit --in-place: a fork leaves it un
 
 @dataclass(frozen=True, slots=True)
 class WaitTimes:
-    """How long to wait until nothing is written any more; seconds."""
+    """How long to wait until writing has ended; seconds."""
 
     idle_s: float = 120.0  # since the last write (compaction 7.5, "live window")
     quiet_s: float = 0.25  # after a file was replaced: a late write of the client's shows by then

@@ -59,7 +59,7 @@ class Operation(msgspec.Struct, frozen=True):
     what: str  # for a person: the tool and its path or command, clean text of one line
     why: str  # for a person: the reason, one line
     tokens_saved: int
-    """Of the context; 0 for what the model never sees. Estimated as `core.measure.tokens` does."""
+    """Freed in the context, estimated by `core.measure.tokens`; 0 for what the model never sees."""
     bytes_saved: int  # of the file; negative if it grows
     edits: tuple[Edit, ...]
 

@@ -121,7 +121,7 @@ def _protection_reason(
 
 
 def _tail_start(blocks: Sequence[VisibleBlock], options: PlanOptions) -> int:
-    """Return the index from which on newest turns, tokens or the last prompt protect blocks."""
+    """Return the first index that the newest turns, tokens or the last prompt protect."""
     prompt = max((each.index for each in blocks if each.part.kind is PartKind.PROMPT), default=0)
     task = max(prompt, _tokens_start(blocks, options.max_task_tokens))
     turns = _turns_start(blocks, options.min_turns)
@@ -156,7 +156,7 @@ def start_of_recent(messages: Sequence[ConversationMessage], least: int) -> int:
     """
     start = len(messages) - max(0, min(least, len(messages)))
     needs = _first_needed(messages)
-    # A message that comes to stay may need others itself, all of them before it.
+    # A message that is kept may in turn need earlier ones.
     place = len(messages)
     while place > start:
         place -= 1

@@ -123,7 +123,7 @@ def _shorten_entries(entries: Iterable[Entry]) -> Iterator[Entry]:
         shortened = replace(
             entry, parts=tuple(map(transcript_view.shorten_part, entry.parts)), snapshot=None
         )
-        # The next line is read while this one's texts are not held any more.
+        # Release this line's texts before the next one is read.
         del entry
         if before is not None:
             shortened = replace(
@@ -292,10 +292,10 @@ def add_lowered_usage(
         each.tokens_saved for each in operations if each.line is not None and each.line < last_line
     )
     recorded = max((entry.context_tokens or 0 for entry in answer), default=0)
-    # What was cleared in memory comes back on a resume: what it saves, the answer never saw.
+    # The answer never saw what the client had cleared in memory; a resume brings it back.
     saved -= sum(count_cleared_tokens(view.blocks, view.entries, each) for each in answer[:1])
     if not 0 < saved < recorded:
-        # Nothing that it saw goes, or it recorded less than that: then it is low already.
+        # The change removes nothing that the answer saw, or its usage is lower already.
         return operations
     left = recorded - saved
     edits = [edit for entry in answer for edit in _usage_edits(view, entry.line, left)]
@@ -339,7 +339,7 @@ def _keeps_usage(edit: Edit) -> bool:
 
 def _usage_edits(view: TranscriptView, number: int, tokens: int) -> Iterator[Edit]:
     usage: dict[str, Any] = view.decoded_line(number)["message"]["usage"]
-    # Of several steps the client counts the output of the last one.
+    # If an answer took several steps, the client counts the last one's output.
     last_step = (usage.get(_ITERATIONS) or [usage])[-1]
     step = {
         "type": "message",

@@ -105,7 +105,7 @@ def _classify_lines(
 ) -> Iterator[tuple[_LineKind, ResultLine, str, str]]:
     """Yield each line with its kind; of a field its key, and what follows the key.
 
-    `fenced` says that the marker itself stands in a block of code.
+    `fenced` says that the marker itself is in a block of code.
     """
     inside = False
     for line in lines:
@@ -224,7 +224,7 @@ def _check_output_fields(
 
 
 def _misplaced_key(keys: Iterable[str], order: tuple[str, ...]) -> str | None:
-    """Return the first key that stands after one that should follow it."""
+    """Return the first key that comes after one that should follow it."""
     return next((b for a, b in pairwise(keys) if order.index(b) < order.index(a)), None)
 
 

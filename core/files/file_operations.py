@@ -17,7 +17,7 @@ FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
 TEMPORARY_SUFFIX: Final = ".ctxtop"
-"""Of our own files beside a transcript: neither the client nor ctxtop reads them as one."""
+"""Ends the names of our own files beside a transcript, so that nothing reads them as one."""
 
 REPLACED_SUFFIX: Final = f".old{TEMPORARY_SUFFIX}"  # of a transcript while it is being replaced
 

@@ -305,8 +305,8 @@ def _describe_tasks(tasks: list[OpenTask], plan: str, limits: InjectionLimits) -
 
 
 MAX_CONTEXT_CHARS: Final = 9_500
-"""Of the whole context: the client (2.1.329) turns more than 10,000 characters into a preview of
-a file (claude-code-formats 4.5)."""
+"""The most for the whole context: the client (2.1.329) turns more than 10,000 characters into a
+preview of a file (claude-code-formats 4.5)."""
 
 _SEPARATOR: Final = "\n\n"
 

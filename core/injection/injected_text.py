@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ..policy.policy import Policy
 
 TOKENS_PER_LETTER: Final = 0.88
-"""Of a letter that is one token of cl100k_base by itself, by the tokenizer generation that weighs
-it more; longer tokens have less per letter (core/measure/tokens.py, TOKENIZER_PROFILES: the
-weight of a class by its fewest characters)."""
+"""What a letter that is one token of cl100k_base takes in the tokenizer generation that weighs it
+more; longer tokens have less per letter (core/measure/tokens.py, TOKENIZER_PROFILES: the weight of
+a class by its fewest characters)."""
 
 TOKENS_PER_MARK: Final = 1.24  # of a digit or a mark, with the line end after it
 TOKENS_PER_SPACE: Final = 1.17  # of a space that is not before a word

@@ -1,4 +1,4 @@
-"""What a session is doing, whether its prompt cache is warm, and its cost."""
+"""What a session is doing or waits for, whether its prompt cache is warm, and its cost."""
 
 from __future__ import annotations
 
@@ -113,6 +113,36 @@ def _is_asked_for_permission(row: ActivityRow, newest: int) -> bool:
     return asked and (row.hook_at or 0) >= max(newest, row.live_updated_at or 0)
 
 
+class WaitingKind(StrEnum):
+    PERMISSION = "permission"
+    QUESTION = "question"
+    PLAN = "plan"
+    OTHER = "other"
+
+
+class WaitingFor(msgspec.Struct, frozen=True):
+    kind: WaitingKind
+    tool: str  # that asks for permission; empty if it is not known
+    text: str  # the command, the file or the question; for OTHER the client's own words
+    since: int | None  # milliseconds since 1970
+
+
+_TOOL_KINDS: Final = {"AskUserQuestion": WaitingKind.QUESTION, "ExitPlanMode": WaitingKind.PLAN}
+_PERMISSION_WORD: Final = "permission"  # in what the client's registry says of one that waits
+
+
+def find_waiting(row: ActivityRow, activity: Activity | None) -> WaitingFor | None:
+    """Return what a live session waits for; None if it waits for nobody."""
+    if activity is None or activity.kind is not ActivityKind.PERSON:
+        return None
+    tool, text = row.call_name or row.hook_tool or "", row.call_detail or ""
+    if kind := _TOOL_KINDS.get(tool):
+        return WaitingFor(kind, tool, text if kind is WaitingKind.QUESTION else "", activity.since)
+    if _PERMISSION_WORD in activity.what:
+        return WaitingFor(WaitingKind.PERMISSION, tool, text, activity.since)
+    return WaitingFor(WaitingKind.OTHER, "", activity.what, activity.since)
+
+
 def find_prompt_cache(row: ActivityRow) -> PromptCache:
     """Return until when the next request is read from the last answer's cache.
 
@@ -131,7 +161,7 @@ def find_prompt_cache(row: ActivityRow) -> PromptCache:
 
 
 MIN_REPORTED_SHARE: Final = 0.5
-"""Of the estimate: if the client reports less, it cannot have counted the whole session. Before
+"""A share of the estimate: a client that reports less has not counted the whole session. Before
 about 2.1.246 (`cost-state`) it counted from its own start, and a resume starts it again."""
 
 

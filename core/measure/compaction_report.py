@@ -63,6 +63,11 @@ class Refill(msgspec.Struct, frozen=True):
     turns_since_last: int  # answers between the two
     culprit: Culprit | None  # None if nothing was added
 
+    @property
+    def is_thrash(self) -> bool:
+        """Whether the compaction came so soon that the context was lost twice, whoever asked."""
+        return self.turns_since_last < THRASH_TURNS
+
 
 class _Answer(msgspec.Struct):
     context_tokens: int | None = None
@@ -70,15 +75,6 @@ class _Answer(msgspec.Struct):
     thinking_tokens: int = 0
     parts: list[LocatedPart] = []
     added: list[LocatedPart] = []
-
-
-def find_thrash(refill: Refill | None, turns: int = THRASH_TURNS) -> Refill | None:
-    """Return `refill` if the compaction came fewer than `turns` answers after the one before.
-
-    It counts as thrash even if a person asked for it: the context was lost twice. None if it
-    came later, or was the first.
-    """
-    return refill if refill and refill.turns_since_last < turns else None
 
 
 def find_refill(between: Iterable[Entry], boundary: Boundary) -> Refill:
@@ -190,9 +186,14 @@ class CompactionReport(msgspec.Struct, frozen=True):
     """What a compaction lost, how soon it came, and what was cleared before it."""
 
     forgotten: LostArtifacts = LostArtifacts()
-    refill: Refill | None = None  # None for the first; `find_thrash` tells whether it is thrash
+    refill: Refill | None = None  # None for the first
     cleared_results: int = 0  # tool results that the model saw replaced since the compaction before
     is_known: bool = True  # False if the file begins at the compaction
+
+    @property
+    def thrash(self) -> Refill | None:
+        """The refill, if the compaction came too soon."""
+        return self.refill if self.refill and self.refill.is_thrash else None
 
 
 class ClearedMessage(msgspec.Struct, frozen=True):
@@ -312,7 +313,7 @@ def _was_kept(request: AnswerItemRecord, report: CompactionReport | None) -> boo
 
 
 MAX_OVERHEAD_TOKENS: Final = 100_000
-"""Of system prompt and tools; 91,000 is the most that was seen (claude-code-formats 3.6). A first
+"""The most that system prompt and tools take; 91,000 were seen (claude-code-formats 3.6). A first
 answer that saw more follows a conversation that its file does not hold."""
 
 

@@ -326,7 +326,7 @@ class Composition(msgspec.Struct, frozen=True):
     unexplained_tokens: int
     later_tokens: int  # estimate of what followed the measured request; not in the total
     read_bytes: int | None = None
-    """Only this much of the end of a too large transcript was read: what stands before it is
+    """Only this much of the end of a too large transcript was read: what precedes it is
     unexplained. None if all was read."""
 
 

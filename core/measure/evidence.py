@@ -169,7 +169,7 @@ class Evidence:
 
     def _shared_limits(self, context: ContextEvidence) -> ContextLimits | None:
         """Return the limits of all similar contexts; None if this one has evidence of its own."""
-        # To decide it for each of 100,000 sessions takes longer than to read them.
+        # Measuring each of 100,000 sessions by itself takes longer than reading them.
         if context.session_id in self._sessions_with_evidence:
             return None
         if context.report or context.limit_tokens:

@@ -76,8 +76,8 @@ next: with more, far forecasts of the recorded sessions, which err less, get nea
 MIN_SPREAD: Final = 0.15  # of a guess, in ln(turns): sources that agree can still be wrong
 SHIPPED_WEIGHT: Final = 5  # sessions of this machine that count as much as the shipped errors
 
-# Of a normal distribution: the middles of its fifths, the deviations above which a fifth and a
-# tenth lie, and the deviations between its first and last tenth.
+# Constants of a normal distribution: the middles of its fifths, the deviations above which a fifth
+# and a tenth lie, and the deviations between its first and last tenth.
 _FIFTH_MIDDLES: Final = (-1.2816, -0.5244, 0.0, 0.5244, 1.2816)
 _FIFTH, _TENTH = 0.8416, 1.2816
 _NORMAL_80: Final = 2.5631
@@ -128,7 +128,7 @@ class ForecastCalibration(msgspec.Struct, frozen=True):
             for error in self._errors_at(guess.turns)
         )
         middle = _whole_turns(p50)
-        # A rounded bound includes the whole turn at it: half a turn inwards is the share meant.
+        # A rounded bound includes its whole turn, so it is moved half a turn inwards.
         upper = max(middle, _whole_turns(p80 - 0.5))
         return (
             middle,

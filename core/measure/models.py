@@ -16,7 +16,7 @@ ClientVersion = tuple[int, ...]
 ALWAYS_ARMED_BEFORE: Final = (2, 1, 113)  # 2.1.25 to 2.1.42 did at a median of 167,400 (peers 0.2)
 
 ARMED_BY_MODEL_FROM: Final = (2, 1, 241)
-"""From about here the model decides (each model of the table was tried in 2.1.329); the documents
+"""From about this version the model decides (each was tried in 2.1.329); the documents
 of 2.1.240 name the few that were armed before (formats 3.5)."""
 
 UNKNOWN_LARGE_FROM: Final = (2, 1, 241)  # seen in 2.1.329; documents of 2.1.240: 200K

@@ -98,7 +98,7 @@ def _finish_step(step: _OpenStep, following: Entry) -> GrowthStep | None:
 
 
 MIN_SAMPLES: Final = 30
-"""Of a model before its own factors are used: on real sessions any 30 steps of a model give
+"""Steps of a model before its own factors are used: on real sessions any 30 steps of a model give
 factors within 2 % of those from all its steps."""
 
 PRIOR_SAMPLES: Final = 2.0  # of each kind alone that say 1: so many can be outliers
@@ -108,8 +108,8 @@ MIN_OUTPUT_SHARE: Final = 0.5
 1 to 26, and the shortest call counts 60 (formats 2.6)."""
 
 MAX_TRUSTED_SPREAD: Final = 0.25
-"""Of learned factors: those of real sessions have 0.01 to 0.03, and a usage that a proxy or a
-test's API invents fits no text."""
+"""The largest spread of learned factors: those of real sessions have 0.01 to 0.03, and a usage that
+a proxy or a test's API invents fits no text."""
 
 MAX_TRUSTED_FACTOR: Final = 3.0  # or its inverse: the generations differ by less than 2
 

@@ -80,6 +80,12 @@ class Agent(msgspec.Struct, frozen=True):
     compliance: RunVerdict | None = None  # None if it was not checked
 
 
+def newest_agent_order(agent: Agent) -> tuple[object, ...]:
+    """Sort key: running agents first, then the newest activity first."""
+    newest = agent.ended_at or agent.started_at or 0
+    return (agent.status is not AgentStatus.RUNNING, -newest, agent.agent_id)
+
+
 def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent:  # noqa: FBT001
     status = _status(row, session_live)
     answered = row.answer_tokens if row.answer_tokens is not None else row.returned_context_tokens

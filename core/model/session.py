@@ -5,11 +5,17 @@ from typing import Final
 
 import msgspec
 
-from ..measure.activity import UNKNOWN_CACHE, Activity, ActivityKind, PromptCache, SessionCost
+from ..measure.activity import (
+    UNKNOWN_CACHE,
+    Activity,
+    ActivityKind,
+    PromptCache,
+    SessionCost,
+    WaitingFor,
+)
 from ..measure.evidence import ContextEvidence, Evidence, ReportedWindow
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version
-from ..measure.waiting import WaitingFor
 from ..store.queries.query_rows import SessionRow, UsageRow
 from ..transcript.titles import first_telling, recorded_title
 from .context import EXACT_OUTPUT_VERSION, Context, StoredTokenCounts

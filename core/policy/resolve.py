@@ -273,7 +273,7 @@ def changes_if_trusted(personal_values: Sequence[RawValue], file: ProjectFile) -
 def _why_ignored(raw: RawValue) -> str:
     """Return why an untrusted file's value does not apply; empty if it does, or is invalid."""
     try:
-        # Of a partial value what it names itself: the rest is the person's.
+        # Only what a partial value names itself: the rest is the person's.
         value = parse_change(raw.key, raw.value, ())
     except (KeyError, InvalidValueError):
         # `resolve_policy` makes a notice of it.

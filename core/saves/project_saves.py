@@ -362,7 +362,7 @@ def _is_degraded(noises: Sequence[SaveNoise], plugins: Iterable[PluginCompatibil
 def _signs(own: ProjectRows) -> TranscriptSigns:
     open_saves = [save.noise.last_at for save in own.saves if not save.noise.closed]
     noted = max((note.at for note in own.notes), default=0)
-    # Of two reports of one save the plugin's counts: with an agent in the background it
+    # If a save has two reports, the plugin's counts: with an agent in the background it
     # comes before the closing line (client 2.1.329).
     closing = [
         line
@@ -446,6 +446,6 @@ def _triggered(events: Iterable[SaveEventRecord]) -> Iterator[list[str]]:
             try:
                 scores = msgspec.json.decode(event.data, type=_Scores)
             except msgspec.DecodeError:
-                # Of another shape than any version wrote: no category is known.
+                # No version wrote this shape: no category is known.
                 scores = _Scores()
             yield [scored.category for scored in scores.triggered if scored.category]

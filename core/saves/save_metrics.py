@@ -174,7 +174,7 @@ class BeforeAfter(msgspec.Struct, frozen=True):
 
     @property
     def reduction(self) -> float | None:
-        """By what share the lines of a save are fewer, 0..1; negative if they are more."""
+        """The share of lines that a save has lost, 0..1; negative if it has gained some."""
         if self.before is None or self.after is None or not self.before.lines:
             return None
         return 1 - self.after.lines / self.before.lines

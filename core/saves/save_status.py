@@ -352,12 +352,12 @@ def _after_triage(
         return SaveStatus(SaveState.FAILED_UNKNOWN, _SENTINEL_FAILED, handled, written_ms(handled))
     if handled and word == _SAVED_WORD:
         return SaveStatus(SaveState.SAVED, _SENTINEL_SAVED, handled, written_ms(handled), wanted)
-    # A session that is still heard of has not crashed, however long its save takes (R004-04).
+    # A session that still gives signs has not crashed, however long its save takes (R004-04).
     last = max(began, signs.last_sign_ms or 0)
     if handled and word in {_SAVING_WORD, _PENDING_WORD}:
         last = max(last, written_ms(handled))
     orphaned_at = last + limits.orphan_after_s * MS_PER_SECOND
-    # R004-09: exactly that old is not yet, and a time in the future is none at all.
+    # R004-09: orphaned once it is older than that; a time in the future does not count.
     if began <= now_ms and now_ms > orphaned_at:
         reason = (
             f"triaged, and there was no sign of it for more than {limits.orphan_after_s} s:"

@@ -15,7 +15,8 @@ from typing import Final
 from .transcript_records import FileKind, LogKind, join_tools
 
 SCHEMA_VERSION: Final = 4
-"""Of schema.sql, kept as `PRAGMA user_version`; raised with every change that is not a comment."""
+"""The version of schema.sql, kept as `PRAGMA user_version`; raise it with every change that is not
+a comment."""
 
 NEWER_VERSION: Final = "written by a newer ctxtop"
 OLDER_VERSION: Final = "written by an older ctxtop"
@@ -188,7 +189,7 @@ def _open_or_create(path: Path) -> Connection:
 def _create_tables(connection: Connection) -> None:
     if _has_tables(connection):
         return
-    # Of two first starts at once the second waits here, and finds nothing to do.
+    # If two processes make the store at once, the second waits here and has nothing to do.
     with write_transaction(connection):
         if _has_tables(connection):
             return
@@ -261,7 +262,8 @@ def owned_tables(db: Connection, owner: str, key: str) -> list[str]:
 
 
 LASTING_TABLES: Final = ("client_run", "automatic_run", "recovery_run", "warning")
-"""Without the first three an upgrade would reset the limits of what ctxtop does by itself."""
+"""Carried over to a new store. Without the first three an upgrade would reset the limits of what
+ctxtop does by itself."""
 
 
 def carry_over(connection: Connection, older: Path) -> None:

@@ -44,7 +44,7 @@ class UnindexedTranscript(msgspec.Struct, frozen=True):
 class TurnPlace(msgspec.Struct, frozen=True):
     offset: int  # of its line, in bytes
     at: int  # ms since 1970; of a line before it where its own says nothing, 0 if none does
-    """To the second, where it is read from the store."""
+    """Exact only to the second if it was read from the store."""
     role: TurnRole
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ..transcript.conversation import RESULT_KINDS, ConversationMessage, Entry, PartKind
-from ..transcript.titles import CLIENT_COMMANDS
+from ..transcript.slash_commands import find_slash_command
 from .artifacts import prompt_excerpt
 from .decision_patterns import DECISION_PATTERN, RULE_PATTERN, find_sentences
 from .mentions import contains_secret
@@ -83,27 +83,12 @@ NOT_TYPED_PREFIXES: Final = (
 (client 2.1.170 to 2.1.329; compaction.md 6.1 has a summary that lists such a one)."""
 
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
-_COMMAND_NAME: Final = re.compile(r"<command-name>\s*/?([^<\s]+)\s*</command-name>")
-_COMMAND_ARGUMENTS: Final = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
-
-_SILENT_COMMANDS: Final = CLIENT_COMMANDS | {
-    *("copy", "extra-usage", "reload", "remote-control", "voice")
-}
-"""Commands of the client itself that ask nothing of the model (2.1.330)."""
-
-_MODE_COMMANDS: Final = frozenset({"plan"})  # ask something of the model only by their arguments
 
 
 def typed_command(text: str) -> str | None:
     """Write a slash command as the person typed it; None if the text asks nothing by one."""
-    name = _COMMAND_NAME.search(text) if text.startswith("<command-") else None
-    if name is None or name[1] in _SILENT_COMMANDS:
-        return None
-    arguments = _COMMAND_ARGUMENTS.search(text)
-    words = arguments[1].strip() if arguments else ""
-    if not words and name[1] in _MODE_COMMANDS:
-        return None
-    return f"/{name[1]} {words}".strip()
+    command = find_slash_command(text) if text.startswith("<command-") else None
+    return str(command) if command and command.asks_model else None
 
 
 def prompt_facts(entries: Iterable[Entry]) -> list[SummaryFact]:

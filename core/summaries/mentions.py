@@ -27,7 +27,7 @@ _DECLARATION: Final = re.compile(
     r"|^(?:export )?(?:const|let|var))\s+([A-Za-z_$][\w$]+)",
     re.MULTILINE,
 )
-"""Of variables only those of a module: the others are short-lived."""
+"""Variables count only at the top of a module: the others are short-lived."""
 
 
 def find_declarations(text: str) -> set[str]:
@@ -138,7 +138,7 @@ def _is_random(part: str) -> bool:
 def _find_whole_word(text: str, word: str, before: str = "_", after: str = "_") -> int:
     """Return where a word occurs with no letter, digit or mark beside it, or -1.
 
-    `before` and `after` are the marks that may not stand directly before or after it.
+    `before` and `after` are the marks that may not directly precede or follow it.
     """
     place = text.find(word)
     while place >= 0:
@@ -353,7 +353,7 @@ def find_names_and_facts(text: str, words: Iterable[str]) -> dict[str, str]:
     shown_to = 0
     for place, _, word in sorted((_find_word(text, word), -len(word), word) for word in words):
         if place < shown_to:
-            # It is a part of what was shown.
+            # A longer name or fact includes it.
             continue
         if fact := _fact_at(text, place, word):
             if not contains_secret(fact):

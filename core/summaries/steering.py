@@ -17,8 +17,8 @@ from .artifacts import (
     tool_results,
 )
 from .mentions import MentionIndex, split_path
+from .tool_outcomes import RESULT_TAIL_CHARS
 
-RESULT_TAIL_CHARS: Final = 20_000  # characters of a result's end: what failed is summed up there
 RECENT_RESULTS: Final = 40  # what failed before these was worked on since
 
 
@@ -150,7 +150,7 @@ def fit_essentials(items: Iterable[Essential], budget: int, heading: str) -> tup
 
 
 def essential_tokens(item: Essential) -> int:
-    """Return how many tokens an item takes at the most, with its line's end."""
+    """Return an upper bound of an item's tokens, with its line end."""
     return token_upper_bound(_essential_line(item))
 
 

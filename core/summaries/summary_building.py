@@ -34,7 +34,7 @@ SOURCE_SHARE: Final = 0.08  # of what is summarised (compaction.md 7.5)
 MAX_SUMMARY_TOKENS: Final = 12_000  # compaction.md 7.5; codex and Factory use as much
 MAX_PROMPT_TOKENS: Final = 20_000  # of a person's messages, besides (compaction.md 5.2 and 7.5)
 PROMPT_EDGE_CHARS: Final = 400  # of a message that is shortened, at either end
-SECTION_TOKENS: Final = 12  # of a section's heading and its empty line, at the most
+SECTION_TOKENS: Final = 12  # an upper bound for a section's heading and its empty line
 
 
 class SummaryBudget(msgspec.Struct, frozen=True):

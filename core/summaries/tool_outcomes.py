@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ..transcript.client_messages import TASK_NOTIFICATION
 from ..transcript.conversation import Entry, MessagePart, PartKind
 from . import artifacts
 from .decision_patterns import quote_line
@@ -220,15 +221,13 @@ def _call_keys(call: MessagePart) -> set[str]:
     if call.path:
         keys.add(f"{call.name} on {call.path}")
     if call.name in SHELL_TOOLS:
-        command = str(artifacts.parse_tool_input(call).get("command"))
-        keys.add(f"{call.name} of {' '.join(command.split()[:3])}")
+        keys.add(f"{call.name} of {' '.join(_field(call, 'command').split()[:3])}")
     return keys
 
 
 JOB_TASK_CHARS: Final = 120  # of a command or a task that is shown
 _SHELL_STARTED: Final = re.compile(r"running in background with ID: (\w+)")
 _AGENT_STARTED: Final = re.compile(r"\A\s*Async agent launched.*?agentId: (\w+)", re.DOTALL)
-_NOTIFICATION_TAG: Final = "<task-notification>"
 _TASK_ID: Final = re.compile(r"<(?:task-id|task_id)>(\w+)</")
 _ENDED_STATUS: Final = re.compile(r"<status>(?:completed|failed|killed|stopped|cancelled)</status>")
 """How the client reports an end (2.1.329): in a notification, or when the output is asked for."""
@@ -258,7 +257,7 @@ def list_running_jobs(entries: Iterable[Entry]) -> tuple[BackgroundJob, ...]:
             if part.kind is PartKind.TOOL_INPUT:
                 calls[part.tool_use_id] = part
             elif part.kind in _NOTIFICATION_KINDS and part.tool_use_id is None:
-                if _NOTIFICATION_TAG in part.text and _ENDED_STATUS.search(part.text):
+                if TASK_NOTIFICATION in part.text and _ENDED_STATUS.search(part.text):
                     for job_id in _TASK_ID.findall(part.text):
                         jobs.pop(job_id, None)
             elif part.kind in {PartKind.TOOL_RESULT, PartKind.AGENT_RETURN}:

@@ -233,7 +233,7 @@ class Segment(msgspec.Struct, frozen=True):
 
     @property
     def has_history(self) -> bool:
-        """Whether any conversation stands before the boundary.
+        """Whether any conversation precedes the boundary.
 
         False in a file that begins at its compaction: what was forgotten cannot be known. The
         client begins any file with meta lines and attachments, which do not count.
@@ -254,7 +254,7 @@ def split_segments(entries: Iterable[Entry]) -> Iterator[Segment]:
     start = 0
     for number, (end, boundary) in enumerate(ends):
         until = ends[number + 1][0] if number + 1 < len(ends) else len(chain)
-        # The answer after a compaction does not change it any more.
+        # A compaction is complete once an answer follows it.
         after = list(
             takewhile(
                 lambda entry: entry.role is not Role.ASSISTANT or entry.hidden,
@@ -327,7 +327,7 @@ class ClearedContent(msgspec.Struct, frozen=True):
 def find_cleared_content(answer: Entry, entries: Iterable[Entry]) -> ClearedContent:
     """Collect what microcompactions had cleared from the request of an answer.
 
-    The client clears in memory: the process that cleared goes on without the texts, and a
+    The client clears in memory: the process that cleared continues without the texts, and a
     later one reads them from the transcript and sends them whole (seen in client 2.1.329).
     A line names only the version of its process, so another version is another process.
     """

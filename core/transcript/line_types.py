@@ -5,7 +5,7 @@ Sources for the types, which are those of Claude Code 1.0 to 2.1.329: claude-cod
 """
 
 import re
-from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -15,147 +15,30 @@ from .line_decoder import JSON_TRUE, ForkSource, RawUsage, decode_checked
 
 LEADING_TYPE: Final = re.compile(rb'\{"type":"([a-z-]+)"')  # only lines without a parent begin so
 
-SKIPPED_TYPES: Final = frozenset(
-    (
-        b"artifact-autoreact-ledger artifact-comment-monitor artifact-create atis-latch "
-        b"attribution-snapshot bridge-session content-replacement data-flow-incomplete "
-        b"data-flow-records dev-mods file-history-delta file-history-snapshot frame-link "
-        b"isolation-latch memory-mode mode observer-ref permission-mode resume-head-vouch "
-        b"session-owner speculation-accept tools-used"
-    ).split()
-)
+
+def _read_reasons() -> dict[str, dict[str, str]]:
+    """Read why lines of known types need no row: by kind and name.
+
+    Most attachments are what `api-request` lines hold as sent, and clients up to about 2.1.9x
+    wrote `progress`.
+    """
+    file = Path(__file__).parents[1] / "data" / "ignored_types.json"
+    kinds = msgspec.json.decode(file.read_bytes(), type=dict[str, dict[str, tuple[str, ...]]])
+    return {
+        kind: {name: why for why, names in reasons.items() for name in names}
+        for kind, reasons in kinds.items()
+    }
+
+
+_REASONS: Final = _read_reasons()
+
+SKIPPED_TYPES: Final = frozenset(name.encode() for name in _REASONS["skipped"])
 """Types that are skipped unread where the line begins with its type."""
 
-
-def _reasons_by_name(names_by_reason: Mapping[str, str]) -> dict[str, str]:
-    return {name: why for why, names in names_by_reason.items() for name in names.split()}
-
-
-# Known names that need no row, each with the reason; most attachments are what `api-request` lines
-# hold as sent, and clients up to about 2.1.9x wrote `progress`.
-IGNORED_TYPES: Final = _reasons_by_name(
-    {
-        "a switch of the client itself": (
-            "atis-latch dev-mods isolation-latch memory-mode mode permission-mode "
-            "resume-head-vouch session-owner speculation-accept"
-        ),
-        "an account's ids: never read": "bridge-session",
-        "a link to another session: what a session was forked from is said by `derived-from`": (
-            "continued-in conversation_reset fork-context-ref history-suppression relocated"
-        ),
-        "a copy of the user's files": (
-            "attribution-snapshot file-history-delta file-history-snapshot"
-        ),
-        "where data came from, for the client's own checks": (
-            "data-flow-incomplete data-flow-records"
-        ),
-        "a link to something outside the conversation": (
-            "artifact-autoreact-ledger artifact-comment-monitor artifact-create frame-link "
-            "observer-ref pr-link worktree-state"
-        ),
-        "how the session is shown": "agent-color agent-name agent-setting tag",
-        "a list of tools by name": "tools-used",
-        "how the session ended, which its last line says too": "ended ended-by-model",
-        "an edit of the context: the engine reads it when asked what the model sees": (
-            "content-replacement marble-origami-commit marble-origami-snapshot"
-        ),
-        "a request that went on: its answer's line says the rest": "api-request-resumed",
-        "an entry that is not a task's end": "queue-operation",
-        "a workflow's journal: how the workflow itself goes on": (
-            "launched restored restoring resumed started"
-        ),
-    }
-)
-IGNORED_PROGRESS: Final = _reasons_by_name(
-    {
-        "a tool at work: its result is what counts": (
-            "bash_progress hook_progress mcp_progress powershell_progress query_update "
-            "search_results_received task_progress tool_progress waiting_for_task"
-        ),
-        "an agent's step without its agent": "agent_progress skill_progress",
-    }
-)
-IGNORED_SYSTEM: Final = _reasons_by_name(
-    {
-        "a notice to the person": (
-            "away_summary bridge_status file_attachments_missing informational "
-            "instruction_size_warning notification peer_message_hold session_writes_lost "
-            "turn_preempted"
-        ),
-        "what a command printed, unless it was /context": "local_command",
-        "a hook's run: the hook log has it": "post_tool_hook_feedback stop_hook_summary",
-        "one try: an answer refused for good has its own line": "api_error api_retry",
-        "a count of the client's own": "api_metrics thinking_tokens turn_duration",
-        "the answer that follows names its own model": (
-            "model_consent_fallback model_fallback model_refusal_fallback "
-            "model_refusal_no_fallback per_turn_effort_changed"
-        ),
-        "agents that ended have their own returns": "agents_killed",
-        "a file that the client wrote": "file_snapshot memory_recall memory_saved",
-        "what started or was allowed": (
-            "permission_denied permission_retry rewind_stand_in scheduled_task_fire"
-        ),
-    }
-)
-IGNORED_ATTACHMENTS: Final = _reasons_by_name(
-    {
-        "a hook's run: the hook log has it": (
-            "async_hook_response async_hook_response_batch hook_additional_context "
-            "hook_blocking_error hook_cancelled hook_deferred_tool hook_error_during_execution "
-            "hook_non_blocking_error hook_permission_decision hook_plugin_listing "
-            "hook_stopped_continuation hook_success hook_system_message"
-        ),
-        "what the model is told of its tools, skills and agents": (
-            "advisor_stripped advisor_tool agent_listing_delta agent_mention command_permissions "
-            "deferred_tools_delta deferred_tools_record dynamic_skill invoked_skills "
-            "linked_plugin_tools_note mcp_dropped_tools_delta mcp_instructions_delta peer_mention "
-            "plugin_note prompt_snapshot repl_mcp_needs_auth repl_mcp_servers skill_listing "
-            "skill_mention tool_host_result_lines tool_hosts_correction tool_hosts_notice "
-            "tool_offer_record tool_search_usage_reminder unknown_command_fallback"
-        ),
-        "what the model is told of its surroundings": (
-            "artifact_opening_prefetch claude_app_notice context_sections coordinator_context "
-            "credential_org date date_change diagnostics dir_sync_notice directory environment "
-            "instruction_files_not_loaded instructions language opened_file_in_ide output_style "
-            "output_style_instructions remote_session_change sandbox_instructions "
-            "selected_lines_in_diff selected_lines_in_ide session_context session_cron_carry "
-            "team_context thread_state widget_context_hint withheld_memory"
-        ),
-        "a file's text, measured with the context when asked": (
-            "already_read_file at_mention_reference compact_file_reference edited_image_file "
-            "edited_text_file file inlined_image_paths mcp_resource message_pdf_reads "
-            "pdf_reference plan_file_reference project_doc_reads projects_thread_ask "
-            "prompt_as_file"
-        ),
-        "what the model is told of its memory": (
-            "account_memory_recall cowork_memory_context memory_update nested_memory "
-            "relevant_memories"
-        ),
-        "a reminder to the model": (
-            "agent_ask_notice attention_budget auto_mode auto_mode_exit bash_output_audience_note "
-            "batching_reminder batching_reminder_sent budget_usd context_efficiency "
-            "critical_system_reminder elapsed_time_reminder first_week fork_briefing goal_status "
-            "goals max_turns_reached output_limit_note output_token_usage plan_mode "
-            "plan_mode_exit plan_mode_reentry poll_events prefix_delta proactivity "
-            "read_truncation_notice secondary_reminder secondary_reminder_sent "
-            "silent_turn_reminder structured_output task_reminder task_status todo_reminder "
-            "token_usage total_tokens_reminder ultra_effort_enter ultra_effort_exit "
-            "ultrathink_effort workflow_keyword_request workflow_size_guideline_change"
-        ),
-        "a mark of what was taken out of the context": (
-            "prompt_render_point thinking_drop thinking_stripped tool_results_cut "
-            "whole_texts_withdrawn"
-        ),
-        "a teammate's own lines say it": "teammate_shutdown_batch",
-    }
-)
-
-_REASONS: Final = {
-    "attachment": IGNORED_ATTACHMENTS,
-    "progress": IGNORED_PROGRESS,
-    "system": IGNORED_SYSTEM,
-    "assistant": {"synthetic": "words that the client made up: no request, no usage"},
-}
+IGNORED_TYPES: Final = _REASONS["skipped"] | _REASONS["line"]
+IGNORED_PROGRESS: Final = _REASONS["progress"]
+IGNORED_SYSTEM: Final = _REASONS["system"]
+IGNORED_ATTACHMENTS: Final = _REASONS["attachment"]
 
 
 def why_ignored(name: str) -> str | None:

@@ -81,7 +81,7 @@ def map_texts(change: Callable[[str], str], value: Any) -> Any:  # noqa: ANN401 
 
 @lru_cache(maxsize=512)
 def _cached_title(text: str) -> str:
-    # The same few models, versions and folders stand in every line.
+    # The same few models, versions and folders occur in every line.
     return _to_title(text)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from .sanitize import MAX_LONG_TITLE_CHARS, one_line
+from .slash_commands import find_slash_command
 
 MAX_READ_CHARS: Final = 8_000  # of a prompt: its beginning says what it is about
 MAX_BLOCK_LINES: Final = 20  # that are joined: no sentence is longer
@@ -20,25 +21,8 @@ _SMALL_TALK_TEXT: Final = (
 _SMALL_TALK: Final = frozenset(_SMALL_TALK_TEXT.split())
 """A prompt of only such words says nothing about the task: `ok`, `resume please`, `go on`."""
 
-_COMMAND: Final = re.compile(
-    r"<command-name>\s*/?([\w:-]{1,80})\s*</command-name>"
-    r"(?:.{0,500}?<command-args>(.*?)</command-args>)?",
-    re.DOTALL,
-)
-_CLIENT_COMMANDS_TEXT: Final = (
-    "add-dir agents bashes bug clear compact config context cost doctor effort exit export "
-    "fast feedback fork help hooks ide install-github-app keybindings login logout mcp memory "
-    "model output-style permissions plugin privacy-settings quit release-notes rename resume "
-    "rewind sandbox settings skills stats status statusline tasks terminal-setup theme upgrade "
-    "usage vim"
-)
-CLIENT_COMMANDS: Final = frozenset(_CLIENT_COMMANDS_TEXT.split())
-"""Slash commands of the client itself that ask nothing of the model (2.1.330)."""
-
-_UNTELLING_COMMANDS: Final = CLIENT_COMMANDS | {
-    *("init", "plan", "plugins", "reload-plugins", "todos")
-}
-"""Commands of the client: their names say nothing about the task."""
+_UNTELLING_COMMANDS: Final = frozenset({"init", "insights", "statusline", "team-onboarding"})
+"""Commands of the client that ask the model, but whose names say nothing about the task."""
 
 _PLAN_INTRO: Final = re.compile(
     r"\s*(?:please\s+)?implement (?:the following|this) plan\s*[:.]?\s*", re.IGNORECASE
@@ -116,14 +100,11 @@ def recorded_title(title: str | None) -> str:
 
 def command_prompt(text: str) -> str:
     """Return what was typed behind a slash command, or the command if it is the user's own."""
-    command = _COMMAND.search(text)
-    if command is None:
+    command = find_slash_command(text)
+    if command is None or not command.asks_model or command.name in _UNTELLING_COMMANDS:
         return ""
-    name, arguments = command[1], (command[2] or "").strip()
-    if name in _UNTELLING_COMMANDS:
-        # What follows /plan is a prompt; other commands of the client take options.
-        return arguments if name == "plan" else ""
-    return f"/{name} {arguments}".strip()
+    # What follows /plan is a prompt; other commands of the client take options.
+    return command.arguments if command.name == "plan" else str(command)
 
 
 def _unwrap(text: str) -> str:

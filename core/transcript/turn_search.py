@@ -50,7 +50,7 @@ _TERM: Final = re.compile(f"[{_IDEOGRAPH}]|{_LETTER}+")
 
 _ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)  # in JSON
 _FOLDED_LETTERS: Final = bytes([*range(0xC3, 0xCE), 0xE1])
-"""In UTF-8, the first bytes of letters with accents, which are folded to those of ASCII."""
+"""The first UTF-8 bytes of letters with accents, which are folded to those of ASCII."""
 _FOLDED_SIGNS: Final = b"\xe2\x84"  # the same for Kelvin and Ångström
 
 

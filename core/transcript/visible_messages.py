@@ -113,7 +113,7 @@ def _find_leaf(lines: EntriesByUuid, last_prompt_uuid: str | None) -> str | None
         if any(entry.type in {"user", "assistant"} for entry in _ancestors(lines, uuid))
     ]
     if last_prompt_uuid is not None and last_prompt_uuid in lines:
-        # Any of several parallel results may be remembered, while another leads on.
+        # The client may remember any of several parallel results, and continue from another.
         remembered = lines[last_prompt_uuid]
         if _answered_call(remembered):
             remembered = lines.get(remembered.parent or "", remembered)

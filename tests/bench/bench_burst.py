@@ -61,7 +61,7 @@ def watched(root: Path) -> tuple[CtxtopApp, Frames]:
             super()._display(screen, renderable)  # type: ignore[arg-type]
             frames.at.append(time.perf_counter())
 
-    places = Places(root, root.parent / "state" / "store.db", is_explicit=True)
+    places = Places(root, root.parent / "state" / "store.db")
     return Watched(places), frames
 
 

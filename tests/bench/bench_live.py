@@ -37,7 +37,7 @@ async def measure(root: Path, files: int, per_second: float, seconds: float) -> 
                 key = (session.session_id, session.context.tokens or 0)
                 shown.setdefault(key, now)
 
-    app = Watched(Places(root, root.parent / "state" / "store.db", is_explicit=True))
+    app = Watched(Places(root, root.parent / "state" / "store.db"))
     log = root.parent / "log"
     async with app.run_test(size=(120, 40)) as pilot:
         while not (app.view and app.view.scanned):

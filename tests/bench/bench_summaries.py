@@ -149,7 +149,7 @@ def run() -> int:
         (root / "projects").mkdir(parents=True)
         store = Path(folder) / "store.db"
         make(store)
-        return 0 if asyncio.run(measure(Places(root, store, is_explicit=True))) else 1
+        return 0 if asyncio.run(measure(Places(root, store))) else 1
 
 
 if __name__ == "__main__":

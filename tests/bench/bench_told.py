@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
-from ctxtop.core.measure.compaction_report import find_refill, find_thrash
+from ctxtop.core.measure.compaction_report import find_refill
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
 from ctxtop.core.store.writer import Writer
@@ -77,7 +77,7 @@ def _print_told(path: Path) -> None:
         print(f"{path.name} line {segment.end.line}: read in {read:.3f} s, told in {took:.3f} s")
         for what, found in (("before", before), ("kept", standing), ("forgotten", lost)):
             print(f"  {what:<10} {_in_words(count_artifacts(found))}")
-        if not first and find_thrash(find_refill(segment.entries, segment.boundary)):
+        if not first and find_refill(segment.entries, segment.boundary).is_thrash:
             print(f"  thrash     {find_refill(segment.entries, segment.boundary)}")
         first = False
 

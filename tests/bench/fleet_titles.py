@@ -91,7 +91,7 @@ def read(config_dir: Path) -> tuple[list[Session], int]:
     from ctxtop.core.store.readers.fleet_reader import read_sessions
 
     with tempfile.TemporaryDirectory() as folder:
-        places = Places(config_dir, Path(folder) / "titles.db", is_explicit=True)
+        places = Places(config_dir, Path(folder) / "titles.db")
         update_store(places)
         with closing(open_reader(places.store)) as db:
             sessions = read_sessions(db, 0)

@@ -20,11 +20,11 @@ from ctxtop.collectors.client_terminal.prompt_answer import (
     prove_prompt,
 )
 from ctxtop.collectors.places import Places
-from ctxtop.core.measure.waiting import WaitingKind
+from ctxtop.core.measure.activity import WaitingKind
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
 from ctxtop.tui.screens.terminal_dialogs import AnswerScreen
-from ctxtop.tui.text.waiting_text import waiting_text
+from ctxtop.tui.text.session_text import waiting_text
 from msgspec.structs import replace
 
 from ..tui.support import Clock, Stage, opened
@@ -124,7 +124,7 @@ def test_the_dashboard_shows_the_command_and_answers(lab: Lab) -> None:
 
 
 async def answer_in_dashboard(lab: Lab) -> None:
-    places = Places(lab.config.resolve(), lab.store, is_explicit=True)
+    places = Places(lab.config.resolve(), lab.store)
     async with opened(Stage(places, Clock())) as it:
         await it.until(lambda: "1 waits for you" in it.status)
         await it.press("w", "a")

@@ -7,8 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.measure.activity import Activity, ActivityKind
-from ctxtop.core.measure.waiting import WaitingFor, WaitingKind
+from ctxtop.core.measure.activity import Activity, ActivityKind, WaitingFor, WaitingKind
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.store.transcript_records import LiveSession

@@ -26,7 +26,7 @@ from ctxtop.collectors.claude_code.transcripts.transcript_search import (
     search_earlier,
 )
 from ctxtop.core.files.safe_open import open_regular
-from ctxtop.core.measure.conversation_turns import StepKind, group_turns
+from ctxtop.core.measure.conversation_steps import StepKind, join_results
 
 from tests.transcripts import assistant, text, tool, tool_result, user
 
@@ -257,9 +257,9 @@ def test_a_call_and_its_result_on_two_pages_join(tmp_path: Path) -> None:
     offsets = write(path, call, tool_result("t1", "y" * PAGE_BYTES * 2, {}))
     window = open_window(source(path), offsets[1])
     assert len(window.pages) > 1
-    (turn,) = group_turns(window.steps)
-    assert [step.kind for step in turn.steps] == [StepKind.CALL]
-    assert turn.steps[0].result_offset == offsets[1]
+    (step,) = join_results(window.steps)
+    assert step.kind is StepKind.CALL
+    assert step.result_offset == offsets[1]
 
 
 def test_a_line_is_read_whole(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def stage(tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Stag
     monkeypatch.setattr(registry, "_is_alive", lambda _: True)
     root = tmp_path / "claude"
     (root / "projects").mkdir(parents=True)
-    return Stage(Places(root, tmp_path / "state" / "store.db", is_explicit=True), clock)
+    return Stage(Places(root, tmp_path / "state" / "store.db"), clock)
 
 
 @pytest.fixture(scope="session")

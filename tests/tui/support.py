@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
-from ctxtop.tui.screens.session.session_tabs import row_detail, tab_listing
+from ctxtop.tui.screens.session.session_tabs import SessionTab, row_detail, tab_listing
 from ctxtop.tui.screens.summaries.summary_screen import SummaryScreen
-from ctxtop.tui.text.text_lines import SessionTab
 from ctxtop.tui.widgets.header_footer import StatusLine
 from ctxtop.tui.widgets.row_list import RowList
 

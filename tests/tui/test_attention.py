@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.measure.activity import PromptCache
+from ctxtop.core.measure.activity import PromptCache, WaitingFor, WaitingKind
 from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
-from ctxtop.core.measure.waiting import WaitingFor, WaitingKind
 from ctxtop.core.measure.window import ClaimSource, Trigger
 from ctxtop.core.model.attention import RECENT_MS, Attention, attention, attention_order
 from ctxtop.core.model.context import TokenCounts
 from ctxtop.core.model.session import PromptTooLong, SessionStatus
 from ctxtop.tui.screens.fleet.fleet_panes import session_detail
-from ctxtop.tui.text.matches import match_pattern, matched_text
+from ctxtop.tui.text.text_lines import match_pattern, matched_text
 from msgspec.structs import replace
 
 from .makers import context, session

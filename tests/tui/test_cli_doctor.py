@@ -47,7 +47,7 @@ def places(tmp_path: Path) -> Places:
     project = tmp_path / "claude" / "projects" / "-home-dev-x"
     project.mkdir(parents=True)
     (project / f"{SESSION}.jsonl").write_text('{"type":"ai-title","aiTitle":"x"}\n')
-    return Places(tmp_path / "claude", tmp_path / "state" / "ctxtop.db", is_explicit=True)
+    return Places(tmp_path / "claude", tmp_path / "state" / "ctxtop.db")
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_all_is_well(scanned: Places) -> None:
 
 
 def test_a_folder_that_is_missing(tmp_path: Path) -> None:
-    found = check_all(Places(tmp_path / "none", tmp_path / "s.db", is_explicit=True))
+    found = check_all(Places(tmp_path / "none", tmp_path / "s.db"))
 
     assert "No such file" in the_wrong_one(found).detail
     assert "--config-dir" in str(the_wrong_one(found).fix)
@@ -208,7 +208,7 @@ def test_a_store_of_a_newer_version_is_told_and_left_alone(scanned: Places) -> N
 
 def test_a_store_of_another_folder(scanned: Places, tmp_path: Path) -> None:
     other = shutil.copytree(scanned.config_dir, tmp_path / "other")
-    check = the_wrong_one(check_all(Places(other, scanned.store, is_explicit=True)))
+    check = the_wrong_one(check_all(Places(other, scanned.store)))
 
     assert str(scanned.config_dir) in check.detail
     assert check.fix == "give another --db"

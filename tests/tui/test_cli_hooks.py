@@ -322,13 +322,12 @@ INSTALLERS = {
     ROOT / "tui" / name
     for name in (
         "cli/hooks_commands.py",
-        "screens/welcome_screen.py",
-        "screens/settings/machine_facts.py",
+        "screens/hook_installation.py",
+        "text/settings_text.py",
         "screens/history/receipt_history.py",
     )
 }
-"""The commands, the first-run screen, the settings of what hooks may do, which asks as that screen
-does, and the list of what was installed."""
+"""The commands, what pages ask, the text of a plan, and the list of what was installed."""
 
 WRITERS = {
     ROOT / "collectors" / "policy_editing.py",

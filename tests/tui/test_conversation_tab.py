@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from ctxtop.tui.messages import OpenConversation
 from ctxtop.tui.screens.session.conversation_pane import ConversationPane
 from ctxtop.tui.screens.session.session_screen import SessionScreen
+from ctxtop.tui.screens.session.session_tabs import SessionTab
 from ctxtop.tui.screens.session.step_text_screen import StepTextScreen
-from ctxtop.tui.text.text_lines import SessionTab
 from ctxtop.tui.widgets.controls import FilterBar
 from ctxtop.tui.widgets.timeline_view import TimelineView
 

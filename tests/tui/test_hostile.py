@@ -213,7 +213,7 @@ async def test_files_with_hostile_names_are_harmless(stage: Stage) -> None:
 async def test_a_folder_with_a_hostile_name_is_harmless(stage: Stage) -> None:
     root = stage.root.parent / "e\x1b[31m[bold]\u202evil"
     stage.root.rename(root)
-    stage.places = type(stage.places)(root, stage.places.store, is_explicit=True)
+    stage.places = type(stage.places)(root, stage.places.store)
     async with opened(stage) as it:
         assert "No sessions yet" in it.words
         assert is_harmless(it)

@@ -12,8 +12,7 @@ from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.screens.session.compactions import READING_RETAINED, CompactionDetailScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
-from ctxtop.tui.screens.session.session_tabs import READING_TRANSCRIPT
-from ctxtop.tui.text.text_lines import SessionTab
+from ctxtop.tui.screens.session.session_tabs import READING_TRANSCRIPT, SessionTab
 from ctxtop.tui.widgets.header_footer import TabBar
 from ctxtop.tui.widgets.row_list import RowList
 from ctxtop.tui.widgets.timeline_view import EMPTY, TimelineView

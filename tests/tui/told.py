@@ -66,7 +66,7 @@ def copy_demo(folder: DemoFolder, root: Path) -> DemoFolder:
 
 def tell(top: Path, folder: DemoFolder) -> Told:
     """Copy the demo below a folder, and read it once."""
-    places = Places(top / "claude", top / "state" / "store.db", is_explicit=True)
+    places = Places(top / "claude", top / "state" / "store.db")
     sessions = copy_demo(folder, places.config_dir).sessions
     update_store(places)
     kept = top / "kept"

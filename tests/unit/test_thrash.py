@@ -6,9 +6,9 @@ import pytest
 from ctxtop.core.measure.compaction_report import (
     CHARS_PER_TOKEN,
     THRASH_TURNS,
+    CompactionReport,
     Culprit,
     find_refill,
-    find_thrash,
 )
 from ctxtop.core.transcript.conversation import Boundary, Entry, MessagePart, PartKind
 
@@ -20,16 +20,12 @@ END = Boundary(pre_tokens=180_000)
 def test_so_many_answers_are_no_thrash() -> None:
     enough = [answered("ok") for _ in range(THRASH_TURNS)]
 
-    assert find_thrash(find_refill(enough, END)) is None
-    found = find_thrash(find_refill(enough[1:], END))
-    assert found is not None
+    assert not find_refill(enough, END).is_thrash
+    found = find_refill(enough[1:], END)
+    assert found.is_thrash
     assert found.turns_since_last == THRASH_TURNS - 1
-    assert find_thrash(None) is None, "the first one follows none"
-
-
-def test_another_number_may_be_asked_for() -> None:
-    assert find_thrash(find_refill([answered("ok")], END), turns=1) is None
-    assert find_thrash(find_refill([], END), turns=1) is not None
+    assert CompactionReport(refill=found).thrash == found
+    assert CompactionReport().thrash is None, "the first one follows none"
 
 
 def test_the_lines_of_one_answer_are_one_turn() -> None:

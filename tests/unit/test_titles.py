@@ -5,6 +5,7 @@ import time
 import pytest
 from ctxtop.core.model.session import session_project, session_title
 from ctxtop.core.store.queries.query_rows import SessionRow
+from ctxtop.core.summaries.key_messages import typed_command
 from ctxtop.core.transcript.sanitize import MAX_LONG_TITLE_CHARS
 from ctxtop.core.transcript.titles import (
     command_prompt,
@@ -175,3 +176,22 @@ def test_a_session_takes_the_best_title_it_has(fields: dict[str, str], title: st
 )
 def test_a_project_tells_worktrees_apart(cwd: str | None, root: str | None, project: str) -> None:
     assert session_project(row(cwd=cwd, project_root=root)) == project
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "title", "typed"),
+    [
+        ("voice", "", "", None),
+        ("add-dir", "../lib", "", None),
+        ("init", "", "", "/init"),
+        ("plan", "", "", None),
+        ("plan", "add the logos", "add the logos", "/plan add the logos"),
+        ("team.deploy", "staging", "/team.deploy staging", "/team.deploy staging"),
+    ],
+)
+def test_titles_and_summaries_know_the_same_commands(
+    name: str, arguments: str, title: str, typed: str | None
+) -> None:
+    text = COMMAND.format(name, f"<command-args>{arguments}</command-args>")
+    assert command_prompt(text) == title
+    assert typed_command(text) == typed

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.waiting import WaitingFor, WaitingKind
-from ctxtop.tui.text.waiting_text import waiting_text
+from ctxtop.core.measure.activity import WaitingFor, WaitingKind
+from ctxtop.tui.text.session_text import waiting_text
 from msgspec.structs import replace
 
 from ..tui.makers import session

@@ -15,7 +15,7 @@ from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.places import PlaceError, Places
 from ...collectors.policy_files import PolicyFiles
 from ...collectors.store_update import rebuild_store, update_store
-from ...core.model.agent import Agent
+from ...core.model.agent import Agent, newest_agent_order
 from ...core.model.session import Session
 from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin
 from ...core.policy.resolve import Policies
@@ -94,7 +94,7 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
 
     def agents(self, only: str | None = None) -> list[Agent]:
         agents = fleet_reader.read_agents(self.db, self.sessions(only), _only(only), self.policies)
-        return sorted(agents, key=fleet_reader.newest_agent_order)
+        return sorted(agents, key=newest_agent_order)
 
     def short_ids(self) -> dict[str, str]:
         """Map every session's id to the short one that `ctxtop sessions` prints."""

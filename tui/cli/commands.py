@@ -205,7 +205,7 @@ def log(context: click.Context, *, level: str, search: str) -> int:
         records = [
             {
                 **json_records.record_of(event, "at"),
-                "level": _LOG_LEVELS[event.weight],
+                "level": _LOG_LEVELS[event.severity],
                 **json_records.record_of(event, "source where what=text"),
                 "detail": event.detail or None,
                 "session_id": event.session_id,

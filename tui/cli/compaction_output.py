@@ -16,7 +16,7 @@ from ...core.compaction.receipts import (
     ReceiptStore,
     receipt_to_dict,
 )
-from ...core.transcript.sanitize import sanitize_text
+from ...core.transcript.sanitize import one_line, sanitize_text
 from ..screens.history import receipt_history
 from ..screens.history.receipt_history import HistoryEntry
 from ..tables import Column, TextColumn
@@ -25,7 +25,6 @@ from ..text.formats import date_time, iso_time, percent, tokens
 from .command_errors import DONE, FAILED
 from .json_records import Record, record_of
 from .printing import (
-    clean_line,
     draw_table,
     label_beside,
     labelled_lines,
@@ -39,11 +38,11 @@ from .printing import (
 def preview_lines(
     plan: CompactionPlan, title: str, window_tokens: int, command: str, open_in: str | None
 ) -> list[str]:
-    """Draw a plan; what matters most stands at the end, where a terminal shows it.
+    """Draw a plan; what matters most is at the end, where a terminal shows it.
 
     `command` made the plan, `open_in` is the process that has the session open.
     """
-    head = f"{plan.session_id[:8]}  {clean_line(title)}"
+    head = f"{plan.session_id[:8]}  {one_line(title)}"
     return [
         *labelled_lines("session", head)[:1],
         "",
@@ -195,11 +194,11 @@ def _next_lines(plan: CompactionPlan, command: str, open_in: str | None) -> Iter
 
 
 TEXT_LINES: Final = 12
-"""Of a text: before and after fit a small terminal together. What is left out is counted, and
+"""Shown of a text: before and after fit a small terminal together. The rest is counted, and
 `--json` has all."""
 
 ADDED_LINES: Final = 400
-"""Of what is added: a summary of 12,000 tokens is read whole before it is used."""
+"""Shown of what is added: a summary of 12,000 tokens is read whole before it is used."""
 
 MAX_CHANGES: Final = 10  # of one operation; a way back removes hundreds of lines
 
@@ -415,8 +414,8 @@ def _check_lines(checks: Sequence[str]) -> Iterator[str]:
 
 
 def _next_steps(receipt: CompactionReceipt) -> Iterator[str]:
-    # A command is never wrapped: it is to be copied.
-    yield label_beside("resume", clean_line(receipt.resume_command))
+    # A command is never wrapped: people copy it.
+    yield label_beside("resume", one_line(receipt.resume_command))
     if receipt.state is not ReceiptState.UNDONE:
         several = len(receipt.plan.operations) > 1
         part = "  (--op N: that one alone)" if several else ""

@@ -23,7 +23,7 @@ from ...core.measure.agent_compliance import (
     summarize_compliance,
 )
 from ...core.model.agent import Agent
-from ...core.transcript.sanitize import sanitize_text
+from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, TextColumn
 from ..text.compliance_text import VERDICT_NAMES, excess_text, findings_markdown, reviewers_text
 from ..text.formats import NOTHING, date_time, iso_time, percent, plural, tokens
@@ -31,7 +31,7 @@ from .command_errors import DONE, RefusedError
 from .command_options import options_of, refuse_options, session_option, store_command
 from .command_store import open_snapshot, read_policy
 from .json_records import check_record, compliance_record, record_of, records_of
-from .printing import clean_line, draw_table, paint, print_lines, print_result, session_id_cell
+from .printing import draw_table, paint, print_lines, print_result, session_id_cell
 
 
 @store_command()
@@ -79,7 +79,7 @@ def _check_lines(judgement: Judgement) -> list[str]:
     for each in (*judgement.violations, *judgement.warnings):
         colour = "bad" if each.code.is_violation else "warning"
         lines.append(f"{paint(each.label, colour)}  {each.sentence}")
-        lines.append(f"  line {each.line}: {clean_line(each.text)}")
+        lines.append(f"  line {each.line}: {one_line(each.text)}")
     return lines
 
 
@@ -113,7 +113,7 @@ def _compliance_tables(summary: ComplianceSummary, short_ids: Mapping[str, str])
     lines = draw_table(_TYPE_COLUMNS, summary.types)
     lines += ["", *_summary_lines(summary)]
     lines += [
-        clean_line(f"{each.name}: compliance.rules says {each.drift}, its definition does not")
+        one_line(f"{each.name}: compliance.rules says {each.drift}, its definition does not")
         for each in summary.types
         if each.drift
     ]
@@ -124,7 +124,7 @@ def _compliance_tables(summary: ComplianceSummary, short_ids: Mapping[str, str])
     if summary.findings:
         lines += ["", *_review_table(summary.findings, short_ids)]
     lines += [
-        clean_line(f"{each.agent_type} reviewed more files than one review holds well")
+        one_line(f"{each.agent_type} reviewed more files than one review holds well")
         for each in summary.oversized_reviews
     ]
     return lines
@@ -145,7 +145,7 @@ def _summary_lines(summary: ComplianceSummary) -> list[str]:
     ]
     if score.codes:
         codes = ", ".join(f"{code} {count}" for code, count in score.codes.items())
-        lines.append(f"findings: {clean_line(codes)}")
+        lines.append(f"findings: {one_line(codes)}")
     return lines
 
 

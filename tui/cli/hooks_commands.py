@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -14,8 +12,10 @@ import click
 
 from ...collectors.places import Places, find_places
 from ...collectors.plugin.installed_commands import FEATURE_EVENTS
+from ...core.transcript.sanitize import one_line
 from ..tables import Column, TextColumn
-from ..text.formats import iso_time, plural
+from ..text.formats import iso_time
+from ..text.settings_text import install_plan_text
 from .command_errors import DONE, FAILED, UNSAFE, USAGE, RefusedError, print_error, print_errors
 from .command_options import (
     common_command,
@@ -26,7 +26,7 @@ from .command_options import (
     yes_option,
 )
 from .command_store import update_and_report
-from .printing import clean_line, confirm, draw_table, paint, print_lines, print_result
+from .printing import confirm, draw_table, paint, print_lines, print_result
 
 if TYPE_CHECKING:
     from ...collectors.install.install_plan import InstallPlan
@@ -141,10 +141,10 @@ def uninstall(
 @_project_option
 def status(context: click.Context, *, project: Path | None) -> int:
     """Show what is installed and whether it works (`clean`). Else code 1."""
-    from ...collectors.install.install_status import InstallState
+    from ...collectors.install.install_status import InstallState, read_status
 
     places = _resolve_places(context)
-    installed = read_status(settings_locations(places, project), places)
+    installed = read_status(_locations(places, project), places)
     is_absent = installed.state is InstallState.ABSENT
     last, faults = ({}, []) if is_absent else _last_records(places)
     record = _status_record(installed, last, faults)
@@ -213,20 +213,6 @@ def _plan_record(plan: InstallPlan, diff: Sequence[str], backup: Path | None) ->
     }
 
 
-def install_plan_text(plan: InstallPlan) -> str:
-    parts = (("adds", plan.added), ("removes", plan.removed), ("keeps", plan.unchanged))
-    changes = [f"{verb} {_kinds_text(things)}" for verb, things in parts if things]
-    return clean_line(f"{plan.file.path}: {'; '.join(changes)}")
-
-
-def _kinds_text(things: Sequence[str]) -> str:
-    kinds = Counter(
-        next(kind for kind in ("hook", "status line", "file") if thing.startswith(kind))
-        for thing in things
-    )
-    return ", ".join(plural(count, kind) for kind, count in kinds.items())
-
-
 def _parse_features(names: str | None) -> tuple[str, ...]:
     """Read --with; the order is ours, so that the same set gives the same command."""
     words = [word.strip() for word in (names or "").split(",") if word.strip()]
@@ -244,30 +230,25 @@ def _resolve_places(context: click.Context) -> Places:
 
 
 def _scope_settings(scope: str, places: Places, project: Path | None) -> SettingsLocation:
-    by_scope = {str(each.scope): each for each in settings_locations(places, project)}
+    by_scope = {str(each.scope): each for each in _locations(places, project)}
     if scope not in by_scope:
         raise RefusedError("here the project's settings are your own: omit --scope")
     return by_scope[scope]
 
 
-def settings_locations(places: Places, project: Path | None) -> list[SettingsLocation]:
-    """Locate the settings of all scopes; in the home folder a project's are the user's own."""
-    from ...collectors.install.settings_file import SettingsScope, settings_location
+def _locations(places: Places, project: Path | None) -> list[SettingsLocation]:
+    from ...collectors.install.settings_file import settings_locations
 
-    folder = (project or Path.cwd()).absolute()
-    found: dict[str, SettingsLocation] = {}
-    for scope in _SCOPES:
-        location = settings_location(SettingsScope(scope), places.config_dir, folder)
-        # Unlike Path.resolve it accepts a loop of links, which the plan reports.
-        found.setdefault(os.path.realpath(location.settings), location)
-    return list(found.values())
+    return settings_locations(places.config_dir, project or Path.cwd())
 
 
 def _refuse_second_install(
     settings: SettingsLocation, places: Places, project: Path | None
 ) -> None:
     """Raise RefusedError where each session would be recorded twice."""
-    others = [each for each in settings_locations(places, project) if each.scope != settings.scope]
+    from ...collectors.install.install_status import read_status
+
+    others = [each for each in _locations(places, project) if each.scope != settings.scope]
     installed = read_status(others, places)
     elsewhere = [hook for hook in installed.hooks if hook.scope != settings.scope]
     if elsewhere:
@@ -275,14 +256,6 @@ def _refuse_second_install(
             f"ctxtop is already in {elsewhere[0].path}: two would record everything twice;"
             f" `ctxtop hooks uninstall --scope {elsewhere[0].scope}` first"
         )
-
-
-def read_status(settings: list[SettingsLocation], places: Places) -> InstallStatus:
-    from ...collectors.claude_code.config.save_files import find_system_folders
-    from ...collectors.install.install_status import read_install_status
-
-    managed = find_system_folders(os.environ, Path.home()).managed_folder
-    return read_install_status(settings, places.config_dir, places.store, managed)
 
 
 _STATUS_LINE: Final = ""  # the key of the status line among the events
@@ -360,10 +333,10 @@ def _status_lines(installed: InstallStatus, record: Mapping[str, Any]) -> list[s
         lines += draw_table(_HOOK_COLUMNS, record["hooks"])
     if line:
         wrapped = f", runs {line['wrapped']}" if line["wrapped"] else ""
-        lines.append(clean_line(f"status line{wrapped}"))
+        lines.append(one_line(f"status line{wrapped}"))
     paths = dict.fromkeys(hook.path for hook in installed.hooks)
-    lines += [clean_line(f"in {path}") for path in paths]
-    return [*lines, *(paint(clean_line(each), "bad") for each in record["problems"])]
+    lines += [one_line(f"in {path}") for path in paths]
+    return [*lines, *(paint(one_line(each), "bad") for each in record["problems"])]
 
 
 @registry.command(context_settings={"ignore_unknown_options": True})

@@ -263,7 +263,7 @@ def compaction_records(
 
 
 def _report_fields(report: compaction_report.CompactionReport | None) -> Record:
-    thrash = compaction_report.find_thrash(report.refill) if report else None
+    thrash = report.thrash if report else None
     lost = report.forgotten if report and report.is_known else None
     return {
         "forgotten": lost and artifacts_record(lost) | {"counts": asdict(lost.counts)},

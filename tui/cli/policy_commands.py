@@ -15,6 +15,7 @@ from ...collectors.policy_files import PolicyFiles, TrustPreview
 from ...core.policy.policy import KeyPermission, PolicyNotice, ProjectTrust, key_permission
 from ...core.policy.schema import parse_change
 from ...core.policy.value_types import InvalidValueError, PolicyValue
+from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, TextColumn
 from ..ui_state import policy_keymap
 from .command_errors import DONE, USAGE, RefusedError, print_error
@@ -31,7 +32,7 @@ from .command_options import (
 )
 from .command_store import read_policy
 from .json_records import policy_record, record_of, records_of
-from .printing import clean_line, confirm, draw_table, paint, print_lines, print_result
+from .printing import confirm, draw_table, paint, print_lines, print_result
 from .result_tables import policy_table
 
 if TYPE_CHECKING:
@@ -193,7 +194,6 @@ def _trust_folder(
 
 
 def _preview_lines(preview: TrustPreview) -> list[str]:
-    from ...core.transcript.sanitize import sanitize_text
 
     changes = [
         paint(f"  {each.key} = {each.value_text}", "bad") + f"  {each.effect}"
@@ -257,7 +257,7 @@ def _key_lines(rows: Sequence[KeyRow], notices: Sequence[PolicyNotice]) -> list[
         Column("where", lambda row: ", ".join(row.where), flexible=True, priority=1),
     ]
     lines = draw_table(columns, rows)
-    return [*lines, *(paint(clean_line(str(notice)), "bad") for notice in notices)]
+    return [*lines, *(paint(one_line(str(notice)), "bad") for notice in notices)]
 
 
 @common_command()

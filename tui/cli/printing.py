@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 from rich.cells import cell_len
 
-from ...core.transcript.sanitize import sanitize_text
+from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, Item, TextColumn, fitting_columns, total_cells
 from ..text.ascii_signs import to_ascii
 from ..text.formats import fit_left, fit_right, shorten_middle
@@ -54,11 +54,6 @@ def draw_table(columns: Iterable[TextColumn[Item]], items: Sequence[Item]) -> li
     )
     widths = _shrunk_widths(shown, width)
     return [_table_line(shown, widths, line) for line in range(len(items) + 1)]
-
-
-def clean_line(text: str) -> str:
-    """Make one harmless line of any text: names on disk can hold escape sequences too."""
-    return " ".join(sanitize_text(text).split())
 
 
 def terminal_width() -> int:
@@ -110,7 +105,7 @@ def _measured_column(column: TextColumn[Item], items: Sequence[Item]) -> Column[
 
 def _clean_cell(cell: Cell | str) -> Cell:
     if isinstance(cell, str):
-        return Cell(clean_line(cell))
+        return Cell(one_line(cell))
     # A drawn cell keeps its spaces.
     return Cell(sanitize_text(cell.text).translate(_LINE_BREAKS), cell.style)
 
@@ -145,7 +140,7 @@ LABEL_CELLS: Final = 10
 
 def labelled_lines(label: str, text: str) -> list[str]:
     first, *rest = textwrap.wrap(
-        clean_line(text),
+        one_line(text),
         max(terminal_width(), LABEL_CELLS * 3) - LABEL_CELLS,
         break_long_words=False,
         break_on_hyphens=False,
@@ -178,7 +173,7 @@ def session_id_cell(session_id: str, short_ids: Mapping[str, str]) -> Cell:
 _NOT_REPEATED: Final = frozenset(
     {"explain", "is_applied", "in_place", "as_json", "no_scan", "session", "config_dir", "db"}
 )
-"""Parameters that the next command has otherwise, or that stand before its name too."""
+"""Parameters that the next command sets itself, or that also come before its name."""
 
 
 def repeat_command(context: click.Context, *arguments: str) -> str:

@@ -6,20 +6,20 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...core.measure.compaction_report import CompactionReport, decode_report, find_thrash
+from ...core.measure.compaction_report import CompactionReport, decode_report
 from ...core.measure.composition import CategoryShare, Composition, ContextItem
 from ...core.measure.levels import Level
 from ...core.measure.tokens import tokens_or_estimate
 from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin, ResolvedValue
 from ...core.policy.value_types import format_value
 from ...core.store.queries.query_rows import CompactionRow, SummaryRow
-from ...core.transcript.sanitize import sanitize_text
+from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, TextColumn
 from ..text import compaction_text, compliance_text, formats, session_text
 from ..text.formats import NOTHING, age, date_time, percent, plural, tokens
-from ..text.policy_text import ignored_table
+from ..text.settings_text import ignored_table
 from .command_store import shorten_ids
-from .printing import clean_line, draw_table, paint, session_id_cell, terminal_width, text_bar
+from .printing import draw_table, paint, session_id_cell, terminal_width, text_bar
 
 if TYPE_CHECKING:
     from ...core.compliance.run_verdict import RunVerdict
@@ -162,7 +162,7 @@ def _lost_cell(report: CompactionReport | None) -> Cell | str:
 
 
 def _thrash_cell(report: CompactionReport | None) -> Cell | str:
-    thrash = find_thrash(report.refill) if report else None
+    thrash = report.thrash if report else None
     return Cell(f"after {plural(thrash.turns_since_last, 'turn')}", "warning") if thrash else ""
 
 
@@ -177,8 +177,7 @@ def _report_lines(report: CompactionReport | None) -> list[str]:
         return [paint(f"{_INDENT}{compaction_text.CONTENT_UNKNOWN}", "quiet")]
     room = max(1, terminal_width() - len(_INDENT) - _LABEL_CELLS)
     return [
-        paint(_INDENT + f"{label:<{_LABEL_CELLS}}", "quiet")
-        + formats.shorten(clean_line(text), room)
+        paint(_INDENT + f"{label:<{_LABEL_CELLS}}", "quiet") + formats.shorten(one_line(text), room)
         for label, text in compaction_text.compaction_report_lines(report, room)
     ]
 
@@ -231,7 +230,7 @@ _POLICY_COLUMNS: Final[Sequence[TextColumn[ResolvedValue]]] = (
 def policy_table(policy: Policy, notices: Iterable[PolicyNotice]) -> list[str]:
     lines = draw_table(_POLICY_COLUMNS, list(policy.values.values()))
     remarks = (*map(str, notices), *ignored_table(policy))
-    return [*lines, *(paint(clean_line(line), "bad") for line in remarks)]
+    return [*lines, *(paint(one_line(line), "bad") for line in remarks)]
 
 
 SUMMARY_LINES: Final = 12  # of each summary; `--json` has the whole
@@ -246,7 +245,7 @@ def summaries_list(rows: Iterable[tuple[SummaryRow, str]]) -> list[str]:
         size = tokens(tokens_or_estimate(row.estimated_tokens, row.text))
         head = f"{short_id}  {date_time(row.at)}  {kind}  {row.session_id}  ≈{size} tokens"
         text_lines = row.text.strip("\n").split("\n")
-        lines.append(paint(clean_line(head), "ok"))
+        lines.append(paint(one_line(head), "ok"))
         wrapped, whole = _first_lines(text_lines)
         lines += [f"  {line}".rstrip() for line in wrapped]
         if more := len(text_lines) - whole:
@@ -309,16 +308,16 @@ def scan_lines(record: Record) -> list[str]:
     bad, problems = record.get("bad"), record.get("troubles", ())
     lines = _count_lines(record)
     lines += [
-        f"unknown type  {clean_line(name)}  {count:,}"
+        f"unknown type  {one_line(name)}  {count:,}"
         for name, count in record["unknown_types"].items()
     ]
     if bad is not None:
         for each in bad:
             place = f"{each['file']} at {each['offset']}, {each['length']} bytes"
-            lines.append(clean_line(f"{place}: {each['reason']}"))
+            lines.append(one_line(f"{place}: {each['reason']}"))
         if more := record["bad_lines"] - len(bad):
             lines.append(f"{plural(more, 'bad line')} more: counted, not listed")
-    lines += [clean_line(f"{each['place']}: {each['what']}; {each['remedy']}") for each in problems]
+    lines += [one_line(f"{each['place']}: {each['what']}; {each['remedy']}") for each in problems]
     return [*lines, f"in {record['seconds']:.1f} s"]
 
 
@@ -355,7 +354,5 @@ def checks_list(checks: Sequence[DoctorCheck]) -> list[str]:
     lines = []
     for check in checks:
         fix = f" — {check.fix}" if check.fix else ""
-        lines.append(
-            f"{signs[check.state]} {check.name:<{names}}  {clean_line(check.detail + fix)}"
-        )
+        lines.append(f"{signs[check.state]} {check.name:<{names}}  {one_line(check.detail + fix)}")
     return lines

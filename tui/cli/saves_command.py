@@ -10,13 +10,14 @@ import click
 from ...collectors.claude_code.collector_thread import Collector
 from ...core.saves.save_status import NEEDS_ATTENTION, SaveState
 from ...core.store.readers.saves_reader import read_saves
+from ...core.transcript.sanitize import one_line
 from ..tables import Cell, Column, TextColumn
 from ..text import saves_text
 from ..text.formats import NOTHING, plural, tokens
 from .command_options import options_of, store_command
 from .command_store import open_snapshot
 from .json_records import Record, record_of, records_of
-from .printing import clean_line, draw_table, print_result
+from .printing import draw_table, print_result
 
 if TYPE_CHECKING:
     from ...core.saves.project_saves import MeasuredSave, ProjectSaves, SavesReport
@@ -144,7 +145,7 @@ def _saves_table(report: SavesReport, now_ms: int) -> list[str]:
     for project in report.projects:
         notes += [f"{project.name}: {note}" for note in _project_notes(project)]
     lines = draw_table(columns, report.projects)
-    return [*lines, "", *map(clean_line, notes)] if notes else lines
+    return [*lines, "", *map(one_line, notes)] if notes else lines
 
 
 _STATE_COLOURS: Final = {

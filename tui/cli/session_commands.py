@@ -174,10 +174,10 @@ def evidence(context: click.Context, *, session: str) -> int:
 
 
 def _evidence_table(session: Session, claims: tuple[AssessedClaim, ...]) -> list[str]:
-    from ..screens.session.context_breakdown import NumberSource, number_sources, standing_sign
+    from ..screens.session.context_breakdown import NumberSource, number_sources, status_sign
 
     columns: list[TextColumn[NumberSource]] = [
-        Column("", lambda source: standing_sign(source.standing)[0]),
+        Column("", lambda source: status_sign(source.status)[0]),
         Column("what", lambda source: source.name),
         Column("tokens", lambda source: source.value, right=True),
         Column("sure", lambda source: source.certainty, priority=1),

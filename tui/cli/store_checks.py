@@ -48,7 +48,7 @@ from ...core.store.readers import fleet_reader
 from ...core.store.readers.saves_reader import read_saves
 from ...core.transcript.line_types import why_ignored
 from ..text.formats import iso_time, plural
-from ..text.policy_text import name_keys
+from ..text.settings_text import name_keys
 from . import machine_checks
 from .command_errors import error_text, print_error, print_errors
 from .machine_checks import DoctorCheck, failed, noted, passed

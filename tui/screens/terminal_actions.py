@@ -124,9 +124,12 @@ class TerminalActions:
         def work() -> tuple[PromptTarget, ProvedPrompt] | Exception:
             from ...collectors.client_terminal.permission_prompt import PromptRefusedError
             from ...collectors.client_terminal.prompt_answer import PromptTarget, prove_prompt
-            from ...collectors.session_target import acting_policy
+            from ...collectors.policy_files import read_acting_policy
 
-            folder, policy = app.places.folder, acting_policy(app.places, session)
+            folder, policy = (
+                app.places.folder,
+                read_acting_policy(app.places.policy, session.project_root),
+            )
             path = folder.projects / session.path
             target = PromptTarget(session.session_id, path, folder, policy)
             try:

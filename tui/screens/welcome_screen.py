@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -14,64 +13,13 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Button, Static
 
-from ...core.model.problem import Problem
 from ...core.transcript.sanitize import one_line
 from ..keymap import bind, bind_hidden
 from ..widgets.header_footer import KeyLine
-from .dialogs import diff_content
+from .hook_installation import install_plugin
 
 if TYPE_CHECKING:
-    from ...collectors.install.install_plan import InstallPlan
-    from ...collectors.install.settings_file import InstallOptions
-    from ...collectors.places import Places
     from ..dashboard import Dashboard
-
-
-ALREADY_INSTALLED = "the plugin is already installed: see `ctxtop hooks status`"
-
-
-@dataclass(frozen=True, slots=True)
-class InstallOffer:
-    plan: InstallPlan
-    summary: str
-    diff: tuple[str, ...]
-
-
-def offer_plugin(places: Places) -> InstallOffer | str:
-    """Plan it for the user without answers by hooks; or why not. Raises OSError."""
-    from ...collectors.install.settings_file import InstallOptions
-
-    options = InstallOptions(store=places.store, features=(), as_plugin=True, status_line=True)
-    return offer_install(places, options)
-
-
-def offer_install(places: Places, options: InstallOptions) -> InstallOffer | str:
-    """Plan an installation for the user; or why not. Raises OSError."""
-    from ...collectors.install.install_plan import install_diff, plan_install
-    from ...collectors.install.settings_file import NotSafeError, SettingsScope, settings_location
-    from ..cli.hooks_commands import install_plan_text
-
-    location = settings_location(SettingsScope.USER, places.config_dir, Path.cwd())
-    try:
-        plan = plan_install(location, places.config_dir, options)
-    except NotSafeError as error:
-        return str(error)
-    if plan.changes_nothing:
-        return ALREADY_INSTALLED
-    notes = "".join(f"\n{note}" for note in plan.notes)
-    return InstallOffer(plan, install_plan_text(plan) + notes, tuple(install_diff(plan)))
-
-
-def install_plugin(offer: InstallOffer, places: Places) -> str:
-    """Install; returns where the previous settings are, or why not. Raises OSError."""
-    from ...collectors.install.install_plan import apply_install
-    from ...collectors.install.settings_file import NotSafeError
-
-    try:
-        backup = apply_install(offer.plan, places.store)
-    except NotSafeError as error:
-        return f"nothing was written: {error}"
-    return f"backup {backup}" if backup else "there were no settings before"
 
 
 WELCOME_CHOICES: Final = {
@@ -82,10 +30,6 @@ WELCOME_CHOICES: Final = {
         "shows what it would write, then asks; `ctxtop hooks` removes it",
     ),
 }  # titles and explanations by action
-
-INSTALL_QUESTION: Final = "Install the plugin?"
-INSTALLED_TEXT: Final = "New sessions report their events to ctxtop."
-INSTALLED_TITLE: Final = "The plugin is installed"
 
 INTRODUCTION: Final = (
     "See how full the context of every Claude Code session and agent is, what fills it and when it"
@@ -106,7 +50,7 @@ def access_summary(config_dir: Path, store: Path) -> tuple[tuple[str, str], ...]
 
 
 class WelcomeScreen(Screen[None]):
-    """Shown once; Esc goes on to the fleet."""
+    """Shown once; Esc opens the sessions."""
 
     app: Dashboard
     CSS_PATH = "welcome.tcss"
@@ -154,22 +98,4 @@ class WelcomeScreen(Screen[None]):
         self.app.exit()
 
     def action_install(self) -> None:
-        places = self.app.places
-        self.app.file_worker.submit(lambda: offer_plugin(places), self._ask)
-
-    def _ask(self, found: InstallOffer | Problem | str) -> None:
-        if not isinstance(found, InstallOffer):
-            self.app.toast(str(found))
-            return
-        places, what = self.app.places, diff_content(Content(found.summary), found.diff)
-
-        def install() -> None:
-            self.app.file_worker.submit(lambda: install_plugin(found, places), self._report)
-
-        self.app.confirm(INSTALL_QUESTION, what, "Install it", install)
-
-    def _report(self, found: str | Problem) -> None:
-        if isinstance(found, Problem):
-            self.app.toast(str(found))
-        else:
-            self.app.toast(f"{INSTALLED_TEXT} {found}", INSTALLED_TITLE)
+        install_plugin(self.app)

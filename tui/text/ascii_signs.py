@@ -2,7 +2,7 @@
 
 from typing import Final
 
-# No two signs that can stand in one column share an ASCII sign.
+# No two signs that can occur in one column share an ASCII sign.
 _SIGNS: Final = {
     "*": "●★•",
     "o": "○◌◯☆⭘",
@@ -38,7 +38,7 @@ _STRAIGHT_LINES: Final = {
     "|": "│┃┆┇┊┋╎╏║╵╷╹╻╽╿┊",
     "/": "╱",
     "\\": "╲",
-    "X": "╳✂",  # not %: numbers stand beside it
+    "X": "╳✂",  # not %: numbers are beside it
 }
 
 

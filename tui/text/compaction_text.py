@@ -4,13 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
-from ...core.measure import compaction_report
 from ...core.measure.compaction_report import CompactionReport, Culprit, SteeringOutcome
 from ...core.summaries.artifacts import FileUse, LostArtifacts
 from ...core.transcript.sanitize import one_line
 from .formats import plural, shorten, tokens
 
-# Of one compaction; `ctxtop compactions --json` has all.
+# The most that is shown of one compaction; `ctxtop compactions --json` has all.
 MAX_FILES: Final = 10
 MAX_NAMES: Final = 30
 MAX_QUOTES: Final = 8
@@ -24,7 +23,7 @@ def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tup
     """Yield the report as pairs of label and text; names are wrapped at `room` cells."""
     lost = report.forgotten
     counts = lost.counts
-    if thrash := compaction_report.find_thrash(report.refill):
+    if thrash := report.thrash:
         turns = plural(thrash.turns_since_last, "turn")
         yield "thrash", f"{turns} after the last one{refill_text(thrash.culprit)}"
     if report.cleared_results:

@@ -102,13 +102,13 @@ def _marks(context: Context, cells: int, trigger_style: str) -> dict[int, tuple[
         marks[cell] = (LEVEL_MARK, "$bar-mark")
     trigger = context.trigger_tokens
     if trigger:
-        # In the last cell at the latest: a trigger beyond the bar is not shown nowhere.
+        # A trigger beyond the bar is shown in its last cell.
         place = min(int(cells * trigger / context.window.tokens + _ROUNDING_ERROR), cells - 1)
         marks[place] = (TRIGGER_MARK, trigger_style)
     return marks
 
 
-METER_SCALE: Final = 2.0  # the end of the meter is so many times the expected maximum
+METER_SCALE: Final = 2.0  # the end of the meter is this many times the expected maximum
 _TRACK: Final = "▁"
 
 

@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from ...core.measure.activity import HOUR_MS, Activity, ActivityKind, SessionCost
+from ...core.measure.activity import (
+    HOUR_MS,
+    Activity,
+    ActivityKind,
+    SessionCost,
+    WaitingFor,
+    WaitingKind,
+)
 from ...core.measure.composition import CompositionSource
 from ...core.model.session import Session, SessionStatus
+from ...core.transcript.sanitize import one_line
 from .formats import age, duration, shorten, shorten_end, sparkline, tokens, turns_to_go
-from .waiting_text import waiting_text
 
 if TYPE_CHECKING:
     from ...core.measure.composition import CategoryShare, Composition
@@ -75,6 +82,32 @@ def waits_text(session: Session) -> str:
     if session.live and (text := waiting_text(session)):
         return text if text.startswith("asks: ") else f"waits: {text}"
     return "waits for you" if session.status is SessionStatus.WAITING else ""
+
+
+PLAN_TEXT: Final = "plan approval"
+QUESTION_TEXT: Final = "a question"
+PERMISSION_TEXT: Final = "permission"
+UNKNOWN_TEXT: Final = "an answer"
+
+
+def waiting_text(session: Session) -> str:
+    """Describe what a session waits for in one line, as `Bash: rm -rf build`; "" for nothing.
+
+    The text comes from a transcript: it is sanitized, and never parsed as markup.
+    """
+    return one_line(_describe(session.waiting_for)) if session.waiting_for else ""
+
+
+def _describe(waiting: WaitingFor) -> str:
+    match waiting.kind:
+        case WaitingKind.PLAN:
+            return PLAN_TEXT
+        case WaitingKind.QUESTION:
+            return f"asks: {waiting.text}" if waiting.text else QUESTION_TEXT
+        case WaitingKind.PERMISSION:
+            return ": ".join(filter(None, (waiting.tool, waiting.text))) or PERMISSION_TEXT
+        case _:
+            return waiting.text or UNKNOWN_TEXT
 
 
 def session_facts(session: Session) -> Iterator[tuple[str, str]]:

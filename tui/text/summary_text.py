@@ -131,11 +131,11 @@ def summaries_markdown(
             yield fenced_block(row.text)
 
 
-def fenced_block(text: str, info: str = "text") -> str:
+def fenced_block(text: str) -> str:
     """Fence a text with more backticks than it has in a row, at least 3 (CommonMark 4.5)."""
     longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}{info}\n{text}\n{fence}\n"
+    return f"{fence}text\n{text}\n{fence}\n"
 
 
 def _yaml(row: SummaryRow, session_labels: Mapping[str, str]) -> str:

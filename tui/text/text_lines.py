@@ -1,15 +1,15 @@
-"""Long texts as lines of a given width, and the rows and headings of reports."""
+"""Long texts as lines of a given width, what matched in them, and the rows of reports."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from rich.cells import cell_len, get_character_cell_size
 from textual.content import Content
 
 from ..tables import Cell, Column, Item, Shown
-from .formats import fit_left, fit_right
+from .formats import fit_left, fit_right, shorten_end
 
 HIT_STYLE: Final = "bold $background on $level-notice"  # what was searched for, wherever it is
 FOLD_SIGNS: Final = {True: "▸", False: "▾"}  # before what can be folded; True if it is
@@ -95,6 +95,36 @@ def _fitting_end(line: str, start: int, room: int) -> int:
     return len(line)
 
 
+MATCH_STYLE: Final = "bold underline $accent"
+LEAD_CHARS: Final = 8  # of the text before a match that would be cut off
+
+
+def match_pattern(words: Iterable[str]) -> re.Pattern[str] | None:
+    """Return what finds any of the words in any case; None without words."""
+    parts = sorted({re.escape(word) for word in words if word}, key=len, reverse=True)
+    return re.compile("|".join(parts), re.IGNORECASE) if parts else None
+
+
+def matched_text(text: str, cells: int, pattern: re.Pattern[str] | None, style: str) -> Content:
+    """Fit a text to its cells and highlight what matched; the cut moves so that it is visible."""
+    if pattern is None:
+        return Content.styled(fit_left(text, cells), style)
+    shown = fit_left(text, cells)
+    found = pattern.search(text)
+    if found is not None and not pattern.search(shown):
+        start = max(0, found.start() - min(LEAD_CHARS, max(0, cells - len(found[0]) - 2)))
+        shown = fit_left(shorten_end(f"…{text[start:]}", cells), cells)
+    return highlight_matches(Content.styled(shown, style), pattern)
+
+
+def highlight_matches(
+    text: Content, pattern: re.Pattern[str] | None, style: str = MATCH_STYLE
+) -> Content:
+    for match in pattern.finditer(text.plain) if pattern else ():
+        text = text.stylize(style, *match.span())
+    return text
+
+
 LABEL_CELLS: Final = 14  # cells of a label, with the space after it
 
 
@@ -120,22 +150,6 @@ def hanging_lines(head: Content, value: Content, width: int) -> Iterator[Content
         yield (indent if place else head) + part
 
 
-class SessionTab(StrEnum):
-    """A tab of the session page; its position is the key that opens it."""
-
-    BREAKDOWN = "Context"
-    ITEMS = "Items"
-    COMPACTIONS = "Compactions"
-    WARNINGS = "Warnings"
-    SOURCES = "Sources"
-    ABOUT = "About"
-    CONVERSATION = "Conversation"
-
-
-SHORT_TAB_NAMES: Final = ("Context", "Items", "Compact", "Warn", "Sources", "About", "Read")
-"""In narrow windows."""
-
-
 def heading(text: str) -> Content:
     return Content.styled(text, "bold $accent")
 
@@ -148,7 +162,7 @@ def join_lines(*parts: Content) -> Content:
     return Content("\n").join(parts)
 
 
-# Draws a value in so many cells; a Content that it returns fills them exactly.
+# Draws a value in a number of cells; a Content that it returns fills them exactly.
 Drawing = Callable[[int], Cell | Content]
 ScreenColumn = Column[Item, Cell | Drawing]  # a column of a table on a screen
 

@@ -180,7 +180,7 @@ class FilterChip:
         return self.values[self.chosen]
 
     def text(self, cells: int = VALUE_CELLS) -> str:
-        """Write the name and the value in so many cells; 0 is for the shortest text."""
+        """Write the name and the value in `cells`; 0 asks for the shortest text."""
         if not cells and not self.chosen:
             return self.name
         value = shorten(self.labels[self.chosen], cells or SHORT_VALUE_CELLS)

@@ -17,8 +17,7 @@ from textual.widget import Widget
 
 from ..keymap import bind, bind_hidden
 from ..messages import WidgetMessage
-from ..text.matches import highlight_matches
-from ..text.text_lines import HIT_STYLE
+from ..text.text_lines import HIT_STYLE, highlight_matches
 from .text_pane import CONTEXT_LINES_ABOVE, PAGER_PAGE_DOWN_KEYS, movement_bindings
 
 READ_AHEAD_ROWS: Final = 150  # rows beyond the screen from which more is asked for
@@ -144,10 +143,10 @@ class ConversationView(Widget, can_focus=True):
         # What is there is painted first.
         self.call_after_refresh(self._ask_for_more)
 
-    def go_to(self, place: int, above: int = CONTEXT_LINES_ABOVE) -> None:
+    def go_to(self, place: int) -> None:
         """Put the cursor on a row, with some rows above it."""
         self.cursor = max(0, min(place, len(self.rows) - 1))
-        self._set_top(self.cursor - above)
+        self._set_top(self.cursor - CONTEXT_LINES_ABOVE)
         self._show_move()
 
     def go_to_end(self) -> None:
@@ -270,7 +269,7 @@ class ConversationView(Widget, can_focus=True):
         return strip
 
     def _thumb(self) -> tuple[int, int]:
-        """Return the first and the last line of the scroll bar that stand for the rows in sight."""
+        """Return the first and last line of the scroll bar's thumb, for the rows in sight."""
         if not self.rows or not self.file_size:
             return 0, self.size.height
         bottom = min(self.top + self.size.height, len(self.rows)) - 1

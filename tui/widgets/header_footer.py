@@ -20,7 +20,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ...core.transcript.sanitize import one_line
-from ..text.formats import shorten
+from ..text.formats import plural, shorten
 
 if TYPE_CHECKING:
     from ...core.model.problem import Problem
@@ -262,7 +262,7 @@ def left_text(status: FleetStatus, room: int) -> Content:
 def _status_counts(status: FleetStatus) -> Iterator[Content]:
     yield Content.styled(status.scan, "$accent")
     if status.sessions is not None:
-        yield _link(_count(status.sessions, "session"), "$foreground", "")
+        yield _link(plural(status.sessions, "session"), "$foreground", "")
     yield Content.styled(status.notes, "$accent")
     if status.live:
         yield _link(f"{status.live} live", "$foreground", "live:")
@@ -285,12 +285,8 @@ def _right_text(status: FleetStatus) -> Content:
         parts.append(waiting.stylize(Style.from_meta({_WAITING: True})))
     if status.warnings:
         words = f"live: >={WARNING_RATIO:.0%}"
-        parts.append(_link(_count(status.warnings, "warning"), "bold $level-warning", words))
+        parts.append(_link(plural(status.warnings, "warning"), "bold $level-warning", words))
     return Content("   ").join(parts)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 class ProblemLine(Static):

@@ -95,7 +95,7 @@ class SettingControl(Widget, can_focus=True):
         raise NotImplementedError
 
     def step(self, steps: int) -> None:
-        """Change the draft by so many steps; negative ones go back."""
+        """Change the draft by some steps; negative ones go back."""
 
     def set_draft(self, value: PolicyValue) -> None:
         """Replace the draft; post Changed if it is another one."""

@@ -104,7 +104,7 @@ class TimelineViewport:
         return self.zoomed(self.count) if move is TimelineMove.ZOOM_RESET else self
 
     def zoomed(self, span: int) -> TimelineViewport:
-        """Show so many turns; the cursor keeps its place on the screen."""
+        """Show `span` turns; the cursor keeps its place on the screen."""
         if span >= self.count:
             return replace(self, span=None, start=0)
         share = (self.cursor - self.start) / self.visible if self.visible else 0.0

@@ -128,8 +128,8 @@ OUTSIDE_LINK_PROBLEM: Final = "is a link out of its folder"
 NOT_UTF8_PROBLEM: Final = "has a name that is not UTF-8"
 
 MAX_FOLDER_ENTRIES: Final = 10_000
-"""Of one folder, or of one tree that is searched for definitions: a link inside a project may lead
-to its root, and a repository may hold any number of files."""
+"""Read of one folder, or of one tree that is searched for definitions: a link inside a project may
+lead to its root, and a repository may hold any number of files."""
 
 
 class FileTooLargeError(OSError): ...
@@ -218,7 +218,7 @@ def read_config_file(found: ConfigPath, largest: int) -> bytes:
     if found.problem:
         raise OSError(0, found.problem, str(found.path))
     if not stat.S_ISREG(found.status.st_mode):
-        # Checked before opening, which alone wakes some devices.
+        # Checked before opening it: some devices react to that alone.
         raise OSError(0, NOT_REGULAR_FILE, str(found.path))
     with open_regular(found.real) as file:
         data = file.read(largest + 1)

@@ -251,7 +251,7 @@ class SaveFollower:
         folder = str(Path(cwd, ".claude", "memory", "logs"))
         present = set()
         if top:
-            # Of too many, the newest days of all categories.
+            # If there are too many, the newest days of all categories are read.
             logs = sorted(find_save_logs(top, root), key=lambda log: -log[1].status.st_mtime_ns)
             newest = logs[:MAX_LOG_FILES]
             sizes = accumulate(found.status.st_size for _, found in newest)

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec.structs import replace
@@ -84,25 +84,12 @@ def _limit_record(record: RecordT) -> RecordT:
     return replace(record, **changed) if changed else record
 
 
-_FIELDS: Final[dict[type[msgspec.Struct], str]] = {
-    records.AgentReturnRecord: "returns",
-    records.ApiErrorRecord: "api_errors",
-    records.BoundaryRecord: "boundaries",
-    records.ContextReportRecord: "context_reports",
-    records.GivenSkillRecord: "given_skills",
-    records.LaunchRecord: "launches",
-    records.MarkerRecord: "markers",
-    records.MemoryNoteRecord: "memory_notes",
-    records.MicrocompactionRecord: "microcompactions",
-    records.ProgressLineRecord: "progress_lines",
-    records.RequestPartRecord: "request_parts",
-    records.RequestRecord: "requests",
-    records.SidechainLineRecord: "sidechain_lines",
-    records.StopBlockRecord: "stop_blocks",
-    records.StopFeedbackRecord: "stop_feedback",
-    records.SummaryRecord: "summaries",
+_FIELDS: Final = {
+    get_args(each.type)[0]: each.name
+    for each in reversed(msgspec.structs.fields(records.TranscriptRecords))
+    if get_origin(each.type) is tuple
 }
-"""The field of `TranscriptRecords` that holds the records of a type."""
+"""The field of `TranscriptRecords` that holds the records of a type; the first if there are two."""
 
 
 class FactBuilder:
@@ -221,7 +208,7 @@ class FactBuilder:
         if text and line.message:
             message_id = line.message.id or line.name_at(offset)
             if self._replies and self._replies[-1].message_id != message_id:
-                # Of the earlier answers one stays: it shows that an answer with the last one's
-                # id, of an earlier batch, has ended.
+                # One earlier answer stays: it shows that an answer with the last one's id, of an
+                # earlier batch, has ended.
                 del self._replies[:-1]
             self._replies.append(records.ReplyRecord(offset, message_id, line.at, text))

@@ -328,7 +328,7 @@ def _index_assistant(
 
 def _index_other(builder: FactBuilder, offset: int, line: memoryview, seen: LineGlance) -> None:
     kind = seen.type or "no type"
-    # Of these two types, besides messages, a request holds some.
+    # A request holds some lines of these two types besides its messages.
     if kind in {"attachment", "system"} and (builder.is_agent or not seen.is_sidechain):
         builder.uncounted.add(offset, line)
     index = LINE_INDEXERS.get(kind)

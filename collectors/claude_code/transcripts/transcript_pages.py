@@ -1,5 +1,6 @@
 """Reads a transcript in pages of some lines: what is shown, and nothing else of a large file."""
 
+import io
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from ....core.files.safe_open import open_regular
-from ....core.measure.conversation_turns import Step, entry_steps
+from ....core.measure.conversation_steps import Step, entry_steps
 from ....core.transcript.conversation import Entry
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry
 from ....core.transcript.raw_lines import MAX_LINE_BYTES, complete_line_length
@@ -57,7 +58,7 @@ class TranscriptWindow(msgspec.Struct, frozen=True):
     pages: tuple[TranscriptPage, ...]
     file: FileState
     complete_size: int  # bytes of the file's whole lines: half a line is read once it is complete
-    anchor: bytes  # what stands before `end`
+    anchor: bytes  # the bytes before `end`
 
     @property
     def start(self) -> int:
@@ -178,21 +179,12 @@ def _read_page(file: BinaryIO, source: ConversationFile, start: int, end: int) -
     calls: dict[str, NamedToolCall] = {}
     steps: list[Step] = []
     offset = start
-    for line in split_lines(data):
+    for line in io.BytesIO(data):  # unlike splitlines, a carriage return ends none
         entry = decode_entry(offset, line, calls)
         if entry is not None and source.holds(entry):
             steps += entry_steps(entry)
         offset += len(line)
     return TranscriptPage(start, end, tuple(steps))
-
-
-def split_lines(data: bytes) -> Iterator[bytes]:
-    """Yield the lines with their ends; a carriage return ends none."""
-    place = 0
-    while place < len(data):
-        end = data.find(b"\n", place) + 1 or len(data)
-        yield data[place:end]
-        place = end
 
 
 # Where lines begin and end.

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from ....core.files.safe_open import open_regular
-from ....core.measure.conversation_turns import entry_steps, part_text
+from ....core.measure.conversation_steps import entry_steps, part_text
 from ....core.transcript.conversation import Entry
 from ....core.transcript.entry_decoder import decode_entry
 from ....core.transcript.raw_lines import MAX_LINE_BYTES
@@ -18,7 +18,7 @@ MAX_BLOCK_HITS: Final = 2_000  # of one call: of lines that all match, the newes
 
 
 class TextMatch(msgspec.Struct, frozen=True, order=True):
-    """Where a text stands that matches: its line and its part, as in the key of a step."""
+    """Where a matching text is: its line and its part, as in the key of a step."""
 
     offset: int
     part: int

@@ -164,8 +164,8 @@ MAX_FOLDER_DEPTH: Final = 5  # levels of folders below agents/, as the client ne
 MAX_DEFINITION_BYTES: Final = 512 * 1024  # read of one definition
 MAX_ENTRIES: Final = 10_000
 MAX_TOTAL_BYTES: Final = 32 * 1024 * 1024
-"""Of all definitions of a project or of the user: the client waits, and a repository may hold any
-number of files."""
+"""The most that is read of all definitions of a project or the user: the client waits, and a
+repository may hold any number of files."""
 
 
 def answer(call: HookCall) -> HookReply | None:

@@ -34,7 +34,7 @@ _INPUT_FIELDS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_re
 
 
 def estimate_context_tokens(transcript: Path) -> int | None:
-    """Sum up the input of the last usage in a file's end, whoever's it is; None without one."""
+    """Sum up the input of the last usage in a file's end, of any context; None without one."""
     try:
         with open_safely(transcript, "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -68,7 +68,7 @@ def is_throttled(store: Path, session_id: str, tokens: int | None) -> bool:
 
 
 def throttle(store: Path, session_id: str, tokens: int | None, tokens_left: int) -> None:
-    """Note that nothing is due for so many more tokens; raises OSError."""
+    """Note that nothing is due for this many more tokens; raises OSError."""
     if tokens is None:
         return
     path = _throttle_path(store, session_id)

@@ -18,7 +18,7 @@ from ..transcript_view import TranscriptView, VisibleBlock, hash_text
 MIN_STUBBED_CHARS: Final = 500  # of a text (compaction.md 7.5; claude-code-tools has the same)
 MAX_NAMES_CHARS: Final = 700  # of the names in a stub (compaction.md 1.4b)
 SHORT_STUB_BYTES: Final = 80  # for what the same context repeats elsewhere (compaction.md 7.5)
-MIN_STUB_RATIO: Final = 2  # a text that is not longer than so many stubs stays (compaction.md 7.2)
+MIN_STUB_RATIO: Final = 2  # a text no longer than this many stubs stays (compaction.md 7.2)
 MARK_HEX_CHARS: Final = 8
 _WHAT_CHARS: Final = 160
 _STUB_START: Final = re.compile(rf"\[ctxtop [0-9a-f]{{{MARK_HEX_CHARS}}}: ")

@@ -178,8 +178,8 @@ once AS (
 )
 """
 
-# Of several copies (a line for each block of an answer, a fork's history) the complete one counts,
-# for the session that was opened first and is not a fork.
+# An answer may have several copies (a line for each block, a fork's history): the complete one
+# counts, for the session that was opened first and is not a fork.
 _PROGRESS_ONCE: Final = """
 WITH wanted AS MATERIALIZED ({wanted}),
 c AS (

@@ -30,7 +30,7 @@ WARMUP_PROMPT: Final = "Warmup"  # of agents that clients 2.0.x to 2.1.x start t
 IS_WARMUP: Final = f"""({{said}}.first_prompt IS '{WARMUP_PROMPT}' AND NOT EXISTS (
         SELECT 1 FROM launch l JOIN file y USING (file_id)
         WHERE y.session_id = {{file}}.session_id AND l.prompt = {{said}}.prompt))"""
-"""In SQL: the agent of this file, with this row in `session`, was not requested by anyone."""
+"""SQL for: nobody requested the agent of this file, which has this row in `session`."""
 
 
 def agents(db: Connection, session_ids: SessionIds = None) -> list[AgentRow]:

@@ -89,8 +89,8 @@ class SessionRow(msgspec.Struct, frozen=True):
     is_answer_estimated: int | None = None  # 1 if an edit of ctxtop lowered that answer's tokens
     cleared_tokens: int = 0  # what the client cleared after that answer
     status_tokens: int | None = None
-    """Of an open session: the input side of the last answer, as the client itself reported it
-    after that answer and the last boundary."""
+    """The input side of an open session's last answer, as the client itself reported it after that
+    answer and the last boundary."""
     status_output_tokens: int | None = None
     is_unregistered: int = 0  # 1 if the client's registry exists without an entry for it
 

@@ -153,7 +153,7 @@ class _DeclaredSkills:
         return self._by_folder[cwd].get(agent_type)
 
 
-# Of two files of one agent the one that is there, or the newest: as in agent_queries.
+# If an agent has two files, the one that still exists or the newest counts, as in agent_queries.
 _FINAL_MESSAGES: Final = """
 SELECT f.file_id, f.session_id, f.agent_id, p.text, p.message_id, p.offset,
     (SELECT MIN(r.offset) FROM response r WHERE r.file_id = f.file_id),

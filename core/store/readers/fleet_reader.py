@@ -19,7 +19,6 @@ from ...measure.forecast import (
     make_prior,
 )
 from ...measure.levels import warning_urgency
-from ...measure.waiting import find_waiting
 from ...model.agent import Agent, AgentStatus, make_agent
 from ...model.attention import attention_order
 from ...model.session import ACTIVE_MS, Session, SessionStatus, context_evidence, make_session
@@ -123,7 +122,7 @@ class SessionReader:
                 replace(
                     session,
                     activity=doing,
-                    waiting_for=find_waiting(found, doing) if found else None,
+                    waiting_for=activity.find_waiting(found, doing) if found else None,
                     cache=activity.find_prompt_cache(found) if found else activity.UNKNOWN_CACHE,
                     cost=activity.choose_cost(
                         found, estimate, forked=session.forked_from is not None
@@ -159,12 +158,6 @@ def read_sessions_without_forecast(
 def newest_session_order(session: Session) -> tuple[object, ...]:
     """Sort key: newest activity first."""
     return (-(session.last_activity_at or 0), session.session_id)
-
-
-def newest_agent_order(agent: Agent) -> tuple[object, ...]:
-    """Sort key: running agents first, then the newest activity first."""
-    newest = agent.ended_at or agent.started_at or 0
-    return (agent.status is not AgentStatus.RUNNING, -newest, agent.agent_id)
 
 
 def read_agents(

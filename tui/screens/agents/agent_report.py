@@ -34,7 +34,7 @@ from ...text.formats import NOTHING, duration, percent, plural, tokens
 from ...text.gauge import MIN_GAUGE_CELLS, gauge
 from ...text.markdown_text import TextForm, markdown_lines
 from ...text.text_lines import Fact, hanging_lines, labelled_lines, section_heading
-from .agent_tree import AgentTreeRow, agent_sign, count_text, duration_text, returned_text
+from .agent_tree import AgentTreeRow, agent_sign, duration_text, returned_text
 
 if TYPE_CHECKING:
     from ....core.injection.context_selection import Injection
@@ -250,7 +250,7 @@ def _head(agent: Agent, width: int, now_ms: int) -> Iterator[Content]:
     )
     facts = [agent.status.label, f"{duration_text(agent, now_ms)} at work"]
     if agent.tool_uses is not None:
-        facts.append(count_text(agent.tool_uses, "tool use"))
+        facts.append(plural(agent.tool_uses, "tool use"))
     if agent.ended_at is not None:
         facts.append(f"ended {duration(now_ms - agent.ended_at)} ago")
     if agent.result is not None:
@@ -362,8 +362,8 @@ def _context_lines(agent: Agent, detail: AgentDetails, width: int) -> Iterator[C
     steps = [step for step in detail.context_history if step.tokens is not None]
     if steps:
         cuts = sum(step.is_compaction for step in steps)
-        counts = count_text(len(steps) - cuts, "answer")
-        counts += f", {count_text(cuts, 'compaction')}" if cuts else ""
+        counts = plural(len(steps) - cuts, "answer")
+        counts += f", {plural(cuts, 'compaction')}" if cuts else ""
         yield Content.assemble(
             "  ",
             (formats.sparkline([step.tokens for step in steps], FILL_CELLS), "$accent"),

@@ -166,7 +166,7 @@ class AgentTreePane(TabPane):
         is_new = self.key is None
         drawn: dict[str, tuple[tuple[object, ...], Row]] = {}
         for row in rows:
-            # Of 500 agents few change at once: a row that would look the same is used again.
+            # Few of 500 agents change at once: a row that would look the same is used again.
             running = row.branch is not None and row.branch.agent.ended_at is None
             look = row, tree, self.row_width, data.now_ms // 1000 if running else 0
             before = self._drawn.get(row.key)

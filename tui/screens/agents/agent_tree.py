@@ -127,7 +127,7 @@ def measure_tree(branches: Sequence[Branch]) -> TreeColumns:
 def session_root_line(session: Session, width: int) -> Content:
     context, count = session.context, session.agents
     name_width = max(0, width - PERCENT_COLUMN_CELLS - RESULT_CELLS - 2)
-    agents = count_text(count, "agent") if count else "no agents"
+    agents = formats.plural(count, "agent") if count else "no agents"
     return Content.assemble(
         (formats.fit_left(f"▾ {session.title}", name_width), "bold $foreground"),
         " ",
@@ -207,15 +207,11 @@ def returned_text(agent: Agent, now_ms: int) -> str:
     """Return the size of the result; without a result, the run time or the status."""
     if agent.result:
         estimate = agent.result.estimated_tokens
-        lines = count_text(agent.result.lines, "line")
+        lines = formats.plural(agent.result.lines, "line")
         return lines if estimate is None else f"{lines} ≈{formats.tokens(estimate)}"
     if agent.status is AgentStatus.RUNNING and agent.started_at is not None:
         return f"running {formats.duration(now_ms - agent.started_at)}"
     return agent.status.label
-
-
-def count_text(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
 
 
 def duration_text(agent: Agent, now_ms: int) -> str:
@@ -238,6 +234,11 @@ class AgentTreeRow:
     branch: Branch | None = None  # None for the session itself
     agents: tuple[Agent, ...] = ()  # of a session's row, those that are shown below it
     folded: bool = False
+
+    @property
+    def source(self) -> Agent | Session | None:
+        """What the row shows."""
+        return self.branch.agent if self.branch else self.session
 
     @property
     def fold_cell(self) -> int | None:
@@ -333,22 +334,19 @@ def _session_name(row: AgentTreeRow, cells: int) -> Content:
 
 
 def _model_cell(row: AgentTreeRow) -> Cell:
-    source = row.branch.agent if row.branch else row.session
-    return Cell(f" {formats.model_name(source.model)}" if source else "", "$quiet")
+    return Cell(f" {formats.model_name(row.source.model)}" if row.source else "", "$quiet")
 
 
 def _gauge_cells(row: AgentTreeRow) -> Cell | Drawing:
-    source = row.branch.agent if row.branch else row.session
-    if source is None:
+    if (source := row.source) is None:
         return Cell("")
     return lambda cells: Content(" ") + gauge(source.context, cells - 1 - PERCENT_CELLS)
 
 
 def _window_cell(row: AgentTreeRow) -> Cell:
-    source = row.branch.agent if row.branch else row.session
-    if source is None:
+    if row.source is None:
         return Cell("")
-    context = source.context
+    context = row.source.context
     window = (
         formats.NOTHING if context.tokens is None else f"of {formats.tokens(context.window.tokens)}"
     )
@@ -363,5 +361,5 @@ def _returned_cell(row: AgentTreeRow, now_ms: int) -> Cell:
     if row.branch is not None:
         return Cell(returned_text(row.branch.agent, now_ms), "$foreground")
     failed = sum(1 for agent in row.agents if agent.compliance and agent.compliance.failed)
-    count = count_text(len(row.agents), "agent")
+    count = formats.plural(len(row.agents), "agent")
     return Cell(f"{count} ✗{failed}" if failed else count, "$quiet") if row.session else Cell("")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from ....core.compliance.findings import FAILED_VERDICTS, finding_labels
 from ....core.compliance.run_verdict import DEFAULT_CHARS_PER_TOKEN
-from ....core.model.agent import Agent, AgentStatus
+from ....core.model.agent import Agent, AgentStatus, newest_agent_order
 from ....core.model.filter_language import Fields, fields_filter
 from ...text.compliance_text import VERDICT_NAMES
 from ...text.formats import model_name
@@ -181,13 +181,8 @@ def _result_tokens(agent: Agent) -> int:
     return result.chars // DEFAULT_CHARS_PER_TOKEN if estimate is None else estimate
 
 
-_SORT_KEYS: Final[dict[AgentOrder, Callable[[Agent], tuple[float, str]]]] = {
-    AgentOrder.NEWEST: lambda agent: (
-        -(agent.ended_at or agent.started_at or 0)
-        if agent.status is not AgentStatus.RUNNING
-        else float("-inf"),
-        agent.agent_id,
-    ),
+_SORT_KEYS: Final[dict[AgentOrder, Callable[[Agent], tuple[object, ...]]]] = {
+    AgentOrder.NEWEST: newest_agent_order,
     AgentOrder.FULLEST: lambda agent: (-(agent.context.ratio or 0.0), agent.agent_id),
     AgentOrder.LARGEST: lambda agent: (-_result_tokens(agent), agent.agent_id),
 }

@@ -39,7 +39,7 @@ PROTECTED_SIGN: Final = " = "  # of what no strategy touches
 BOX_CELLS: Final = 3  # a click within them switches
 _TOKENS_CELLS: Final = 9
 _LINE_CELLS: Final = 7
-_REASON_FROM_CELLS: Final = 96  # width from which on there is room for the reason
+_REASON_FROM_CELLS: Final = 96  # width from which there is room for the reason
 MAX_CACHED_ROWS: Final = 20_000  # drawn rows: a switch changes a few, and a plan has thousands
 
 
@@ -145,7 +145,7 @@ READING_TEXT: Final = "reading the transcript …"
 
 
 class OperationPane(RowList):
-    """Shows operations, and posts that the marked one is to be switched."""
+    """Shows operations, and posts a request to switch the marked one."""
 
     class BoxClicked(Message):
         pass
@@ -301,7 +301,7 @@ class PlanOptionsBar(Vertical):
 
 ASK_LABEL: Final = "Ask Claude Code to /compact"
 ASK_SHORT_LABEL: Final = "Ask to /compact"
-FULL_LABEL_CELLS: Final = 84  # width from which on there is room for the long label
+FULL_LABEL_CELLS: Final = 84  # width from which there is room for the long label
 FOUR_BUTTONS_CELLS: Final = 72  # and for four buttons; Esc cancels everywhere
 
 _STAGE_TEXTS: Final = {

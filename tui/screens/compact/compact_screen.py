@@ -118,7 +118,7 @@ class CompactScreen(ActionPage):
         self._draw()
 
     def schedule_plan(self, seconds: float = PLAN_DELAY_S) -> None:
-        """Plan as soon as nobody moves a slider any more."""
+        """Plan as soon as the sliders are at rest."""
         self.is_stale = True
         if self._timer is not None:
             self._timer.stop()

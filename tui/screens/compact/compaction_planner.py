@@ -117,7 +117,7 @@ class CompactionPlanner:
         max_changes: int,
         on_changes: Callable[[list[OperationChange] | Problem], None],
     ) -> None:
-        """Read what operations change in the transcript, at most so many changes."""
+        """Read what operations change in the transcript, up to a number of changes."""
         chosen = list(operations)
         self._worker.submit(lambda: self._changes(session, chosen, max_changes), on_changes)
 

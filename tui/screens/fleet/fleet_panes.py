@@ -27,8 +27,8 @@ from ....core.transcript.sanitize import one_line
 from ...text import session_text
 from ...text.formats import age, fit_left, fit_right, percent, shorten_end, tokens
 from ...text.gauge import EIGHTHS, FULL_CELL
-from ...text.matches import highlight_matches, match_pattern
 from ...text.summary_text import summary_lines
+from ...text.text_lines import highlight_matches, match_pattern
 from ...widgets.row_list import LazyRow, Row, RowList
 from ..agents.agent_tree import agent_line, build_agent_tree, measure_tree, session_root_line
 from . import session_list, session_table

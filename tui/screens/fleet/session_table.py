@@ -19,9 +19,8 @@ from ...text import formats, gauge, session_text
 from ...text.compliance_text import agent_count
 from ...text.formats import fit_left, percent
 from ...text.gauge import LEVEL_STYLES, PERCENT_CELLS
-from ...text.matches import matched_text
 from ...text.session_text import cache_texts, cost_texts, longest_fitting
-from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn, item_line
+from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn, item_line, matched_text
 from .session_list import EndedHeading, ProjectHeading, SessionOrder
 from .table_layout import (
     COLUMN_GAP,

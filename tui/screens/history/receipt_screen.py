@@ -35,7 +35,7 @@ _STATE_CELLS: Final = 8
 _LINE_CELLS: Final = 7
 _TOKENS_CELLS: Final = 9
 _LEVEL_CELLS: Final = 11
-_LEVEL_FROM_CELLS: Final = 96  # width from which on there is room for the level
+_LEVEL_FROM_CELLS: Final = 96  # width from which there is room for the level
 
 
 class AppliedState(StrEnum):
@@ -115,7 +115,7 @@ def _summary_facts(
     yield "context", fit(f"{sizes} · {files}")
     if receipt.mode is not ApplyMode.FORK and receipt.backup:
         yield "copy", fit(f"{receipt.backup[:12]}… of {receipt.transcript}")
-    # A command is never cut: it is to be copied.
+    # A command is never cut: people copy it.
     yield "resume", Content.styled(one_line(receipt.resume_command), "bold $accent")
     undone = len(receipt.now.undone) if receipt.now else 0
     state = RECEIPT_STATE_TEXTS[receipt.state]

@@ -34,7 +34,7 @@ class LogEvent:
 
     key: str
     at: int | None  # in ms since 1970; None if unknown
-    weight: EventSeverity
+    severity: EventSeverity
     source: str  # who reports it, in a word
     where: str
     text: str
@@ -53,11 +53,11 @@ class EventLog:
         return tuple(self._events)
 
     def add(
-        self, at: int, weight: EventSeverity, source: str, where: str, text: str, detail: str = ""
+        self, at: int, severity: EventSeverity, source: str, where: str, text: str, detail: str = ""
     ) -> None:
         self.count += 1
         texts = (one_line(where), one_line(text), detail)
-        self._events.append(LogEvent(f"now {self.count}", at, weight, source, *texts))
+        self._events.append(LogEvent(f"now {self.count}", at, severity, source, *texts))
 
 
 def newest_events(events: Iterable[LogEvent], limit: int) -> list[LogEvent]:
@@ -65,12 +65,12 @@ def newest_events(events: Iterable[LogEvent], limit: int) -> list[LogEvent]:
     return sorted(events, key=lambda event: event.at or 0)[-limit:]
 
 
-WEIGHT_SIGNS: Final = {
+SEVERITY_SIGNS: Final = {
     EventSeverity.NOTE: ("·", "$quiet"),
     EventSeverity.WARNING: ("▲", "$level-warning"),
     EventSeverity.TROUBLE: ("✗", "bold $level-emergency"),
 }
-"""A sign and a style: a weight is never shown by colour alone."""
+"""A sign and a style: a severity is never shown by colour alone."""
 
 
 class LogLevel(CycleEnum):
@@ -89,7 +89,7 @@ def filter_events(events: Iterable[LogEvent], filter_text: str, level: LogLevel)
     return [
         event
         for event in events
-        if event.weight >= level.value
+        if event.severity >= level.value
         and matches({"": f"{event.source} {event.where} {event.text} {event.detail}".casefold()})
     ]
 
@@ -133,13 +133,13 @@ def _with_titles(db: sqlite3.Connection, events: list[LogEvent]) -> Iterator[Log
 def _session_event(
     key: str,
     at: int | None,
-    weight: EventSeverity,
+    severity: EventSeverity,
     source: str,
     session_id: str,
     text: str,
     **facts: str,
 ) -> LogEvent:
-    return LogEvent(key, at, weight, source, session_id[:8], text, _facts(**facts), session_id)
+    return LogEvent(key, at, severity, source, session_id[:8], text, _facts(**facts), session_id)
 
 
 def _facts(**facts: str) -> str:
@@ -165,7 +165,7 @@ def _bad_lines(db: sqlite3.Connection) -> Iterator[LogEvent]:
         yield LogEvent(
             key=f"line {row.path} {row.offset}",
             at=row.file_at,
-            weight=EventSeverity.WARNING,
+            severity=EventSeverity.WARNING,
             source="bad line",
             where=path,
             text=f"set aside: {reason}",
@@ -180,7 +180,7 @@ def _unknown_types(db: sqlite3.Connection) -> Iterator[LogEvent]:
         yield LogEvent(
             key=f"type {row.type}",
             at=row.last_at,
-            weight=EventSeverity.NOTE,
+            severity=EventSeverity.NOTE,
             source="unknown",
             where=one_line(row.type),
             text=f"{row.lines:,} of an unknown type",
@@ -303,7 +303,7 @@ def _problems(db: sqlite3.Connection) -> Iterator[LogEvent]:
         yield LogEvent(
             key=f"trouble {row.where}",
             at=row.at,
-            weight=EventSeverity.TROUBLE,
+            severity=EventSeverity.TROUBLE,
             source="trouble",
             where=one_line(row.where),
             text=one_line(row.what),
@@ -317,7 +317,7 @@ def _hook_records(db: sqlite3.Connection) -> Iterator[LogEvent]:
         yield LogEvent(
             key=f"hook {event}",
             at=last.get(event),
-            weight=EventSeverity.NOTE,
+            severity=EventSeverity.NOTE,
             source="hook",
             where=one_line(event),
             text="1 record" if count == 1 else f"{count:,} records, the last",
@@ -332,7 +332,7 @@ def _own_log_problems(db: sqlite3.Connection, store: Path) -> Iterator[LogEvent]
             yield LogEvent(
                 key=f"fault {check.name}",
                 at=None,
-                weight=EventSeverity.TROUBLE,
+                severity=EventSeverity.TROUBLE,
                 source="own log",
                 where=check.name,
                 text=one_line(check.detail),
@@ -349,7 +349,7 @@ def _stores_set_aside(store: Path) -> Iterator[LogEvent]:
         yield LogEvent(
             key=f"store {path.name}",
             at=int(moment.timestamp() * 1000),
-            weight=EventSeverity.WARNING,
+            severity=EventSeverity.WARNING,
             source="store",
             where=path.name,
             text="a store was moved aside and rebuilt",

@@ -182,10 +182,10 @@ def _event_header(width: int) -> Content:
 
 
 def _event_line(event: event_log.LogEvent, width: int, now_ms: int) -> Content:
-    sign, style = event_log.WEIGHT_SIGNS[event.weight]
+    sign, style = event_log.SEVERITY_SIGNS[event.severity]
     source, where = _source_and_where(event.source, event.where, width)
     rest = max(0, width - _TIME_CELLS - 3 - cell_len(source) - cell_len(where))
-    text_style = "$foreground" if event.weight is EventSeverity.NOTE else style
+    text_style = "$foreground" if event.severity is EventSeverity.NOTE else style
     return Content.assemble(
         (fit_right(local_time(event.at, now_ms), _TIME_CELLS), "$quiet"),
         (f" {sign} ", style),
@@ -196,7 +196,7 @@ def _event_line(event: event_log.LogEvent, width: int, now_ms: int) -> Content:
 
 
 def _event_details(event: event_log.LogEvent) -> Content:
-    sign, style = event_log.WEIGHT_SIGNS[event.weight]
+    sign, style = event_log.SEVERITY_SIGNS[event.severity]
     facts = {"when": date_time_seconds(event.at), "who": event.source, "where": event.where}
     lines = [
         Content.styled(f"{sign} {event.text}", style),

@@ -19,7 +19,6 @@ from ....core.measure.compaction_report import (
     CompactionReport,
     RetainedAndLost,
     SteeringOutcome,
-    find_thrash,
 )
 from ....core.model.session import Session
 from ....core.store.queries.query_rows import CompactionRow
@@ -123,7 +122,7 @@ def _lost_text(report: CompactionReport | None, room: int) -> str:
 
 def _compaction_line(compaction: ReportedCompaction, width: int, now_ms: int) -> Content:
     row, report = compaction.row, compaction.report
-    too_soon = " ⚠ too soon" if report and find_thrash(report.refill) else ""
+    too_soon = " ⚠ too soon" if report and report.thrash else ""
     trigger_cells, sizes = TRIGGER_CELLS, formats.tokens_before_and_after(row)
     sizes_cells = max(SIZES_CELLS, len(sizes) + 1)
     room = width - 2 - sizes_cells - WHEN_CELLS - trigger_cells - len(too_soon)
@@ -287,7 +286,7 @@ def _size_bars(row: CompactionRow, window: int, width: int) -> Content:
 def _compaction_header(compaction: ReportedCompaction, now_ms: int) -> Content:
     row, report = compaction.row, compaction.report
     lines = [heading(compaction_headline(row)) + quiet(f"  {_age_text(row, now_ms)}")]
-    thrash = find_thrash(report.refill) if report else None
+    thrash = report.thrash if report else None
     if thrash:
         turns = plural(thrash.turns_since_last, "turn")
         refilled = compaction_text.refill_text(thrash.culprit)

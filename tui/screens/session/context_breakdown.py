@@ -211,13 +211,13 @@ class NumberSource:
     value: str
     source: str
     certainty: str
-    standing: ClaimStatus
+    status: ClaimStatus
     meaning: str  # explains the number to a new user
 
 
-def standing_sign(standing: ClaimStatus) -> tuple[str, str]:
+def status_sign(status: ClaimStatus) -> tuple[str, str]:
     """Return the sign and the style of the status of a claim."""
-    return _SIGNS[standing]
+    return _SIGNS[status]
 
 
 def number_sources(context: Context, reasons: Sequence[AssessedClaim]) -> tuple[NumberSource, ...]:
@@ -242,10 +242,10 @@ def source_detail(number: NumberSource, reasons: Sequence[AssessedClaim]) -> Con
         Content(number.meaning),
     ]
     if reason := next((each for each in reasons if _claim_key(each) == number.key), None):
-        sign, style = _SIGNS[number.standing]
+        sign, style = _SIGNS[number.status]
         parts += [
             Content(""),
-            Content.styled(f"{sign} {_STATUS_TEXTS[number.standing]}", style),
+            Content.styled(f"{sign} {_STATUS_TEXTS[number.status]}", style),
             quiet(_CERTAINTY_TEXTS[reason.claim.source.certainty]),
         ]
         against = [
@@ -266,8 +266,7 @@ _ANSWER_COUNTS: Final = (
 )
 _MESSAGE_COUNTS: Final = (
     "the messages alone, without system prompt and tools, until the next answer",
-    "the messages alone, without system prompt and tools, until the next answer",
-)
+) * 2
 """Claude Code's own numbers between a compaction and the next answer (formats 3.1)."""
 _LAST_REQUEST: Final = "What the model saw with the last request, as in Claude Code's status line:"
 _NEXT_REQUEST: Final = "What the model will see with the next request, by an estimate:"
@@ -341,9 +340,9 @@ def _size(reason: AssessedClaim) -> str:
 
 
 def _source_row(number: NumberSource, width: int) -> Content:
-    sign, sign_style = _SIGNS[number.standing]
+    sign, sign_style = _SIGNS[number.status]
     styles = {ClaimStatus.BELIEVED: "$foreground", ClaimStatus.CONTRADICTS: sign_style}
-    style = styles.get(number.standing, "$quiet")
+    style = styles.get(number.status, "$quiet")
     cells = (sign, number.name, number.value, number.certainty, number.source)
     return _source_line(cells, width, sign_style, style)
 

@@ -21,7 +21,7 @@ from ....collectors.claude_code.transcripts.transcript_pages import (
     extend_later,
     open_window,
 )
-from ....core.measure.conversation_turns import Step, StepKind, Turn
+from ....core.measure.conversation_steps import Step, StepKind
 from ....core.model.problem import Problem
 from ....core.transcript.sanitize import one_line
 from ...background_queries import WorkerThread, query_store
@@ -116,11 +116,6 @@ class ConversationPane(Vertical):
         """The step under the cursor."""
         row = self.view.row
         return row.step if isinstance(row, ConversationRow) else None
-
-    @property
-    def turns(self) -> tuple[Turn, ...]:
-        """The turns that are in memory."""
-        return self._loaded.turns if self._loaded else ()
 
     # Reading.
 
@@ -260,7 +255,7 @@ class ConversationPane(Vertical):
     def _draw(self) -> None:
         loaded, layout = self._loaded, self._layout
         if loaded is not None and layout is not None:
-            rows = layout.rows(loaded.turns, self._unfolded)
+            rows = layout.rows(loaded.steps, self._unfolded)
             self.view.empty = "" if rows else "this conversation has no messages yet"
             self.view.show(rows, loaded.window.complete_size)
             self._draw_position()

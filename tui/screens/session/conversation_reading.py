@@ -11,9 +11,9 @@ from ....collectors.claude_code.transcripts.transcript_pages import (
     ConversationFile,
     TranscriptWindow,
 )
-from ....core.measure.conversation_turns import Turn, group_turns
+from ....core.measure.conversation_steps import Step, join_results
 from ....core.model.problem import Problem, reading_problem
-from .conversation_rows import ConversationLayout, ConversationRow, StepKey
+from .conversation_rows import ConversationLayout, StepKey
 
 if TYPE_CHECKING:
     import sqlite3
@@ -33,8 +33,7 @@ class ConversationPlace:
 class LoadedConversation:
     source: ConversationFile
     window: TranscriptWindow
-    turns: tuple[Turn, ...]
-    rows: tuple[ConversationRow, ...]  # laid out here, so that the screen does not have to
+    steps: tuple[Step, ...]  # with their results
 
 
 ReadWindow = Callable[[ConversationFile], TranscriptWindow]
@@ -59,11 +58,12 @@ def read_conversation(
     source: ConversationFile,
     read: ReadWindow,
 ) -> ReadResult:
-    """Read a window, group its turns, and write its rows; may raise PagesOutdatedError."""
+    """Read a window and write its rows; may raise PagesOutdatedError."""
     try:
         window = read(source)
     except OSError as error:
         return reading_problem(source.path.name, error, "open this page again")
-    turns = group_turns(window.steps)
-    rows = layout.rows(turns, unfolded) if layout else ()
-    return LoadedConversation(source, window, turns, tuple(rows))
+    steps = tuple(join_results(window.steps))
+    if layout is not None:
+        layout.rows(steps, unfolded)  # which the screen's thread then finds there
+    return LoadedConversation(source, window, steps)

@@ -9,7 +9,7 @@ from typing import Final
 
 from textual.content import Content
 
-from ....core.measure.conversation_turns import Step, StepKind, StepText, Turn
+from ....core.measure.conversation_steps import Step, StepKind, StepText
 from ....core.measure.levels import DEFAULT_PLACED_THRESHOLDS, PlacedThreshold, reached_level
 from ...text.formats import fit_right, percent, plural, shorten, time_of_day, tokens
 from ...text.gauge import LEVEL_STYLES
@@ -85,18 +85,17 @@ class ConversationLayout:
         self.scale: Final = scale
         self._rows: dict[_RowsKey, tuple[Content, ...]] = {}
 
-    def rows(self, turns: Iterable[Turn], unfolded: AbstractSet[StepKey]) -> list[ConversationRow]:
+    def rows(self, steps: Iterable[Step], unfolded: AbstractSet[StepKey]) -> list[ConversationRow]:
         rows: list[ConversationRow] = []
         used: dict[_RowsKey, tuple[Content, ...]] = {}
         answer: str | None = None
-        for turn in turns:
-            for step in turn.steps:
-                shows_size = step.message_id is not None and step.message_id != answer
-                answer = step.message_id or answer
-                key = (step.key, shows_size, step.key in unfolded, step.result_offset)
-                lines = self._rows.get(key) or self._step_lines(step, key)
-                used[key] = lines
-                rows += (ConversationRow(step, n, line) for n, line in enumerate(lines))
+        for step in steps:
+            shows_size = step.message_id is not None and step.message_id != answer
+            answer = step.message_id or answer
+            key = (step.key, shows_size, step.key in unfolded, step.result_offset)
+            lines = self._rows.get(key) or self._step_lines(step, key)
+            used[key] = lines
+            rows += (ConversationRow(step, n, line) for n, line in enumerate(lines))
         self._rows = used
         return rows
 

@@ -21,7 +21,6 @@ from ....core.store.warning_log import ContextWarning
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
-from ...text.text_lines import SHORT_TAB_NAMES, SessionTab
 from ...text.timeline_text import turn_events_line, turn_line
 from ...widgets.header_footer import TabBar
 from ...widgets.row_list import RowList, Rows
@@ -35,7 +34,14 @@ from .context_breakdown import item_detail
 from .conversation_pane import ConversationPane
 from .conversation_reading import ConversationPlace
 from .conversation_rows import ContextScale
-from .session_tabs import READING_TRANSCRIPT, SessionDetails, SessionTabData, TurnDetails
+from .session_tabs import (
+    READING_TRANSCRIPT,
+    SHORT_TAB_NAMES,
+    SessionDetails,
+    SessionTab,
+    SessionTabData,
+    TurnDetails,
+)
 
 if TYPE_CHECKING:
     from ....core.model.agent import Agent
@@ -397,7 +403,7 @@ class SessionScreen(Page):
     def _move_timeline_to(self, offset: int) -> None:
         turns = self._timeline.turns if self._timeline else ()
         if turns:
-            # A prompt stands before the answer to it.
+            # A prompt precedes the answer to it.
             turn = bisect_left(turns, offset, key=lambda each: each.last_offset)
             self._graph.move_to(min(turn, len(turns) - 1))
 

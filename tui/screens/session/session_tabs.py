@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +25,7 @@ from ...text.compaction_text import forgotten_prompt
 from ...text.formats import NOTHING, duration, fit_left, fit_right, percent, shorten, tokens
 from ...text.gauge import LEVEL_STYLES, gauge
 from ...text.session_text import cache_texts, cost_texts, doing_age, doing_text
-from ...text.text_lines import SessionTab, heading, join_lines, quiet
+from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
 from . import context_breakdown
 from .compactions import ReportedCompaction, compaction_detail, compactions_listing
@@ -35,6 +36,22 @@ if TYPE_CHECKING:
     from ....core.measure.timeline import TimelineTurn
     from ....core.measure.window import Trigger, Window
     from ....core.policy.resolve import Policies
+
+
+class SessionTab(StrEnum):
+    """A tab of the session page; its position is the key that opens it."""
+
+    BREAKDOWN = "Context"
+    ITEMS = "Items"
+    COMPACTIONS = "Compactions"
+    WARNINGS = "Warnings"
+    SOURCES = "Sources"
+    ABOUT = "About"
+    CONVERSATION = "Conversation"
+
+
+SHORT_TAB_NAMES: Final = ("Context", "Items", "Compact", "Warn", "Sources", "About", "Read")
+"""In narrow windows."""
 
 
 class SessionDetails(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.widget import Widget
 
 from ....collectors.claude_code.transcripts.transcript_pages import ConversationFile, read_line
-from ....core.measure.conversation_turns import Step, StepKind, part_text
+from ....core.measure.conversation_steps import Step, StepKind, part_text
 from ....core.model.problem import Problem, reading_problem
 from ....core.transcript.sanitize import sanitize_text
 from ...keymap import bind, bind_hidden

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ....core.actions import setting_effects
 from ....core.actions.setting_effects import LevelEffect
-from ....core.compaction.receipts import MIB, CompactionReceipt, backup_retention
+from ....core.compaction.receipts import (
+    MIB,
+    BackupStore,
+    CompactionReceipt,
+    ReceiptStore,
+    backup_retention,
+)
 from ....core.measure.levels import Threshold
 from ....core.model.session import Session
 from ....core.policy.policy import Policy, PolicyOrigin, ResolvedValue
 from ....core.policy.resolve import Policies
 from ....core.policy.schema import OFF
 from ....core.policy.value_types import PolicyValue, parse_quiet_hours
+from ....core.store.database import state_folder
+from ....core.store.queries.activity_queries import model_usage
 from ....core.transcript.sanitize import one_line
 from ...text.formats import plural
+from ..hook_installation import read_installed_hooks
+
+if TYPE_CHECKING:
+    from ....collectors.places import Places
+
 
 FEATURES_KEY: Final = "hooks"
 """Of what hooks may do: no key of the policy, but a part of the installed commands."""
@@ -47,6 +61,21 @@ class MachineFacts:
     backup_bytes: int = 0
     features: tuple[str, ...] = ()  # that installed hooks have
     hooks_note: str = ""  # where hooks are installed, or why their features cannot be changed
+
+
+def read_machine_facts(db: sqlite3.Connection, places: Places) -> MachineFacts:
+    """Read the facts. Raises OSError."""
+    state, hooks = state_folder(places.store), read_installed_hooks(places)
+    note = "" if hooks.is_installed else "no hooks are installed"
+    if hooks.elsewhere:
+        note = f"hooks are in {one_line(hooks.elsewhere)}: use `ctxtop hooks`"
+    return MachineFacts(
+        models=tuple(sorted({each.model for each in model_usage(db)})),
+        receipts=tuple(ReceiptStore(state).all()),
+        backup_bytes=BackupStore(state).total_bytes(),
+        features=hooks.features,
+        hooks_note=note,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,17 +21,17 @@ from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...text.formats import local_datetime, shorten
-from ...text.policy_text import ignored_lines
+from ...text.settings_text import ignored_lines
 from ...text.text_lines import header_line, item_line
 from ...widgets.controls import FilterBar
 from ...widgets.header_footer import TabBar
 from ...widgets.row_list import Row, RowList
 from ...widgets.setting_controls import SetControl, SettingControl
+from ..hook_installation import install_features
 from ..page import TEXT_MARGIN_CELLS, FilteredPage
-from . import common_settings, machine_facts, policy_table
+from . import common_settings, policy_table
 from .common_pane import CommonPane
 from .common_settings import EffectContext, MachineFacts
-from .machine_facts import FeatureInstaller
 from .policy_table import AREA_KEY_PREFIX, CHOSEN_SIGN, PolicySnapshot
 from .setting_editor import PolicyEditor
 
@@ -125,7 +125,7 @@ class PolicyScreen(FilteredPage):
                 self.app.toast(one_line(str(found)), "settings", "warning")
 
         if self.is_attached:
-            self.look_up(lambda db: machine_facts.read_machine_facts(db, places), show)
+            self.look_up(lambda db: common_settings.read_machine_facts(db, places), show)
 
     def show_view(self, view: FleetView) -> None:
         """Compute the effects again."""
@@ -227,7 +227,7 @@ class PolicyScreen(FilteredPage):
         event.stop()
         control, snapshot = event.widget, self._snapshot
         if isinstance(control, SetControl):
-            FeatureInstaller(self.app, self._read_facts).save(control.chosen)
+            install_features(self.app, control.chosen, self._read_facts)
         elif snapshot is not None:
             self._editor.save(snapshot.policy.values[control.key], control.draft)
 

@@ -39,7 +39,7 @@ from ....core.store.queries.config_queries import project_roots
 from ....core.transcript.sanitize import one_line
 from ...tables import Cell, Column
 from ...text.formats import fit_left, shorten
-from ...text.policy_text import name_keys
+from ...text.settings_text import name_keys
 from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn
 from ...ui_state import policy_keymap
 

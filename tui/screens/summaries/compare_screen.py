@@ -20,7 +20,7 @@ from ...text.formats import plural, shorten
 from ...text.summary_text import summary_name
 from ...text.text_lines import expand_tabs, wrap_text
 from ...widgets.text_pane import TextPane, next_place
-from ..page import Page
+from .coverage_screen import SideBySidePage
 from .summary_screen import SummaryDetails, summary_fact_lines
 
 COMPARING: Final = "comparing …"
@@ -113,11 +113,9 @@ def _blank_line(line: DiffLine | None) -> Content:
     return Content("") if line is not None else Content.styled("   ╱", "$pane")
 
 
-class CompareScreen(Page):
-    """Side by side if there is room, else one above the other; both scroll together."""
+class CompareScreen(SideBySidePage):
+    """Both texts scroll together."""
 
-    CSS_PATH = "compare.tcss"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("n", "go(1)", "Next", "next difference", "next"),
         bind("N", "go(-1)", "Before", "previous difference", "before"),
@@ -160,7 +158,7 @@ class CompareScreen(Page):
 
     def _take(self, found: TextDiff | Problem) -> None:
         if isinstance(found, Problem):
-            self.query_one("#headline", Static).update(one_line(str(found)))
+            self.set_headline(one_line(str(found)))
             return
         self._diff = found
         self._lay_out()
@@ -187,9 +185,8 @@ class CompareScreen(Page):
     def _draw_headline(self) -> None:
         if self._shown is not None and self._diff is not None:
             at = f"{self._at + 1} of " if self._at >= 0 else ""
-            self.query_one("#headline", Static).update(
-                Content.styled(f"{at}{comparison_headline(self._diff)}", "$foreground")
-            )
+            words = f"{at}{comparison_headline(self._diff)}"
+            self.set_headline(Content.styled(words, "$foreground"))
 
     def _draw_facts(self) -> None:
         now_ms = self.app.now_ms()

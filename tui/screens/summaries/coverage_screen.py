@@ -133,11 +133,19 @@ def _turn_lines(turn: ReplacedMessage, width: int) -> Iterator[Content]:
     yield Content("")
 
 
-class CoverageScreen(Page):
-    """The items on the left, ✓ named or ✗ left out; the replaced messages on the right."""
+class SideBySidePage(Page):
+    """A headline above two texts: side by side if there is room, else one above the other."""
 
     CSS_PATH = "compare.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
+
+    def set_headline(self, words: Content | str) -> None:
+        self.query_one("#headline", Static).update(words)
+
+
+class CoverageScreen(SideBySidePage):
+    """The items on the left, ✓ named or ✗ left out; the replaced messages on the right."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("n", "go(1)", "Next left out", "next item left out", "next"),
         bind_hidden("N", "go(-1)", "Before", "previous item left out", "before"),
@@ -194,19 +202,18 @@ class CoverageScreen(Page):
     def _report_progress(self, words: str) -> None:
         def show() -> None:
             if self.is_attached and self._found is None:
-                self.query_one("#headline", Static).update(one_line(words))
+                self.set_headline(one_line(words))
 
         self.app.call_later(show)
 
     def _take(self, found: ReplacedContent | str | Problem) -> None:
-        headline = self.query_one("#headline", Static)
         if not isinstance(found, ReplacedContent):
-            headline.update(one_line(str(found)))
+            self.set_headline(one_line(str(found)))
             self.query_one("#sides").display = False
             return
         self._found = found
         sizes, kept = coverage_headline(self._row, found)
-        headline.update(Content.assemble((sizes, "$foreground"), "\n", (kept, "$level-notice")))
+        self.set_headline(Content.assemble((sizes, "$foreground"), "\n", (kept, "$level-notice")))
         self._lay_out()
 
     @on(TextPane.Resized)

@@ -1,9 +1,9 @@
-"""A conversation to read: turns of a prompt, answers, and tool calls with their results.
+"""A conversation to read: prompts, answers, and tool calls with their results.
 
 Texts are sanitized and cut here, so a line of any length becomes a step of limited size.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -31,7 +31,7 @@ class StepKind(StrEnum):
     ANSWER = "answer"
     THINKING = "thinking"
     CALL = "call"
-    RESULT = "result"  # of a call; `group_turns` adds it to the call, if the call is known
+    RESULT = "result"  # of a call; `join_results` adds it to the call, if that is known
     AGENT_RESULT = "agent_result"  # a notification of an agent's end, or a teammate's message
     NOTE = "note"  # the client's own text: a command, its output, a skill
     SUMMARY = "summary"  # what a compaction left
@@ -82,39 +82,8 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> tuple[int, int]:
-        """Where it stands in the file: its line and its part."""
+        """Its place in the file: its line and its part."""
         return self.offset, self.part
-
-
-class Turn(msgspec.Struct, frozen=True):
-    """A prompt and what followed until the next one; its steps are in the order of the file."""
-
-    offset: int  # of its first line, in bytes
-    steps: tuple[Step, ...]
-
-    @property
-    def prompt(self) -> Step | None:
-        """None if the prompt is before the part that was read."""
-        first = self.steps[0]
-        return first if first.kind is StepKind.PROMPT else None
-
-    @property
-    def started_at(self) -> int | None:
-        return next((step.at for step in self.steps if step.at is not None), None)
-
-    @property
-    def answers(self) -> tuple[Step, ...]:
-        return tuple(step for step in self.steps if step.kind is StepKind.ANSWER)
-
-    @property
-    def calls(self) -> tuple[Step, ...]:
-        return tuple(step for step in self.steps if step.kind is StepKind.CALL)
-
-    @property
-    def context_tokens(self) -> int | None:
-        """What the model saw for the turn's last answer."""
-        sizes = (step.context_tokens for step in reversed(self.steps))
-        return next((size for size in sizes if size is not None), None)
 
 
 _STEP_KINDS: Final = {
@@ -232,22 +201,11 @@ def _field_text(value: object) -> str:
     return msgspec.json.encode(value).decode("utf-8", "replace")
 
 
-def group_turns(steps: Iterable[Step]) -> tuple[Turn, ...]:
-    """Group steps into turns, each result with its call; a repeated line counts once.
+def join_results(steps: Sequence[Step]) -> Iterator[Step]:
+    """Add each result to its call, and leave out lines that were appended again.
 
-    Results whose call is not among the steps stay steps of their own.
+    A result whose call is not among the steps stays a step of its own.
     """
-    turns: list[list[Step]] = []
-    for step in _joined(tuple(steps)):
-        last = turns[-1][-1] if turns else None
-        is_same_line = last is not None and last.offset == step.offset
-        if last is None or (step.kind is StepKind.PROMPT and not is_same_line):
-            turns.append([])
-        turns[-1].append(step)
-    return tuple(Turn(steps[0].offset, tuple(steps)) for steps in turns)
-
-
-def _joined(steps: Sequence[Step]) -> Iterator[Step]:
     calls = {step.tool_use_id for step in steps if step.kind is StepKind.CALL and step.tool_use_id}
     results = {
         step.tool_use_id: step

@@ -1,13 +1,16 @@
-"""The text of values that an untrusted project's file sets and that are ignored."""
+"""The text of settings: values that are ignored, and what an installation changes in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ...core.transcript.sanitize import one_line
 from .formats import plural
 
 if TYPE_CHECKING:
+    from ...collectors.install.install_plan import InstallPlan
     from ...core.policy.policy import IgnoredValue, Policy
 
 
@@ -46,3 +49,17 @@ def name_keys(keys: Iterable[str]) -> str:
     unique = list(dict.fromkeys(keys))
     more = len(unique) - MAX_NAMED_KEYS
     return ", ".join(unique[:MAX_NAMED_KEYS]) + (f" and {more} more" if more > 0 else "")
+
+
+def install_plan_text(plan: InstallPlan) -> str:
+    parts = (("adds", plan.added), ("removes", plan.removed), ("keeps", plan.unchanged))
+    changes = [f"{verb} {_kinds_text(things)}" for verb, things in parts if things]
+    return one_line(f"{plan.file.path}: {'; '.join(changes)}")
+
+
+def _kinds_text(things: Sequence[str]) -> str:
+    kinds = Counter(
+        next(kind for kind in ("hook", "status line", "file") if thing.startswith(kind))
+        for thing in things
+    )
+    return ", ".join(plural(count, kind) for kind, count in kinds.items())
