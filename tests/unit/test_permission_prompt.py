@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.collectors.client_terminal.pending_calls import find_shown_call, read_pending_calls
+from ctxtop.collectors.client_terminal.pending_calls import read_pending_calls
 from ctxtop.collectors.client_terminal.permission_prompt import (
     CUT_OFF,
     NO_PROMPT,
@@ -15,6 +15,7 @@ from ctxtop.collectors.client_terminal.permission_prompt import (
     PromptRefusedError,
     read_permission_prompt,
 )
+from ctxtop.collectors.client_terminal.shown_calls import find_shown_call
 from ctxtop.collectors.client_terminal.tmux_panes import PaneScreen
 
 from ..transcripts import assistant, user, write
