@@ -208,8 +208,8 @@ def _edit(call: PendingCall, cwd: str) -> Iterator[ExpectedPrompt]:
     before = read_text(Path(cwd, path)) if old else ""
     if before is None:
         return
-    places = before.count(old)
-    after = before.replace(old, new, -1 if call.input.get("replace_all") else 1)
+    places = before.count(old) if call.input.get("replace_all") else 1
+    after = before.replace(old, new, places)
 
     def shows(shown: str) -> bool:
         return shows_edit(shown, before.removesuffix("\n"), after.removesuffix("\n"), places)

@@ -49,7 +49,7 @@ def shows_edit(body: str, before: str, after: str, places: int) -> bool:
         return shows_change(body, before, after)
     rows = _read_rows(shown.removesuffix("\n"))
     is_counted = squeeze(count) == squeeze(f"{places} places in the file.")
-    return is_counted and _are_lines(rows, _split_lines(before), _split_lines(after))
+    return bool(rows) and is_counted and _are_lines(rows, _split_lines(before), _split_lines(after))
 
 
 def _split_lines(text: str) -> list[str]:

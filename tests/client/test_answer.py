@@ -34,7 +34,7 @@ from ..tui.support import Clock, Stage, opened
 from . import mcp_server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from .lab import Lab
     from .screen import Screen
@@ -170,7 +170,7 @@ def test_the_next_prompt_is_another_question(lab: Lab) -> None:
 @dataclass(frozen=True, slots=True)
 class Case:
     tool: str
-    given: dict[str, object]
+    given: Mapping[str, object]
     has_run: Callable[[Lab], bool]
 
     @property
@@ -180,11 +180,18 @@ class Case:
 
 OLD = [f"l{number}" for number in range(1, 21)]
 NEW = ["ONE", *OLD[1:10], "between", *OLD[11:]]
-CELLS = [
-    {"cell_type": "code", "id": name, "metadata": {}, "outputs": [], "source": ["x = 1\n", "y"]}
-    for name in ("kept", "gone")
-]
-NOTEBOOK = {"cells": CELLS, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+CELL: Mapping[str, object] = {
+    "cell_type": "code",
+    "metadata": {},
+    "outputs": [],
+    "source": ["x = 1\n", "y"],
+}
+NOTEBOOK = {
+    "cells": [{"id": name, **CELL} for name in ("kept", "gone")],
+    "metadata": {},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
 ITEM = {"item": "tea", "note": "a\n  b", "who": {"a-b": [1, None]}, "due": "2026-11-24T10:00:00Z"}
 
 
