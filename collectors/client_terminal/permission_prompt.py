@@ -17,7 +17,8 @@ The prompt as 2.1.329 draws it (seen), at the bottom of its pane:
      Esc to cancel · Tab to amend
 
 Both kinds of rules fill the pane's width from its first column, where no text of a call is drawn:
-a command cannot draw one. A prompt higher than the pane loses its beginning and says
+a command cannot draw one. A prompt without a body, as of an MCP tool that takes nothing, has no
+dashed rules, and its subject is one row. A prompt higher than the pane loses its beginning and says
 "↑ 9 more lines". What is typed into "Yes" or "No" (Tab) changes that option's text.
 """
 
@@ -36,13 +37,17 @@ CURSOR_SIGN: Final = "❯"
 CURSOR_COLUMN: Final = 1
 YES: Final = "Yes"
 NO_TEXTS: Final = frozenset({"No", "No, and tell Claude what to do differently (esc)"})
-FOOTER_START: Final = "Esc to cancel"
 AMEND_START: Final = ", and tell Claude what to do"
 
 _AGENT: Final = re.compile(r"(?P<title>.+?) · from the (?P<agent>.+) agent")
 _OPTION: Final = re.compile(r" (?P<sign>❯| ) (?P<number>\d)\. (?P<text>\S.*)")
 _CONTINUED: Final = re.compile(r" {6}\S")
 _MORE_LINES: Final = re.compile(r" ↑ \d+ more lines?")
+_FOOTER: Final = re.compile(r" (?:One-time Yes only: places not shown · )?Esc to cancel.*")
+# Rows of the client's own in the first column of a difference: lines or places that are not shown.
+_UNSHOWN: Final = re.compile(
+    r"\.\.\.|The diff doesn't show all of .*|(?:\d+ )?places in the file\."
+)
 
 
 class PromptRefusedError(Exception):
@@ -74,20 +79,21 @@ def read_permission_prompt(screen: PaneScreen) -> PermissionPrompt:
     rows = [strip_escapes(row).replace("\xa0", " ").rstrip() for row in screen.text.split("\n")]
     top = _find_top(rows)
     dashed = [place for place in range(top, len(rows)) if _is_rule(rows[place], DASHED_RULE)]
-    if len(dashed) != 2:
+    if len(dashed) not in {0, 2}:
         raise PromptRefusedError(NO_PROMPT)
-    first, second = dashed
-    if first < top + 2 or second < first + 2:
+    first, second = dashed or (top + 3, top + 2)
+    if first < top + 2:
         raise PromptRefusedError(NO_PROMPT)
     start = _find_options(rows, second)
     options = _read_options(rows, start, screen.cursor)
     notes, question = _read_question(rows[second + 1 : start])
     title, agent = _read_title(rows[top + 1])
+    body = [f" {row}" if _UNSHOWN.fullmatch(row) else row for row in rows[first + 1 : second]]
     return PermissionPrompt(
         title=title,
         agent=agent,
         subject=_read_text(rows[top + 2 : first]),
-        body=_read_text(rows[first + 1 : second]),
+        body=_read_text(body),
         notes=notes,
         question=question,
         options=options,
@@ -169,7 +175,7 @@ def _read_options(rows: Sequence[str], start: int, cursor: tuple[int, int]) -> t
             raise PromptRefusedError(NO_PROMPT)
         place += 1
     rest = [row for row in rows[place:] if row]
-    if len(rest) > 1 or not all(row.startswith(f" {FOOTER_START}") for row in rest):
+    if len(rest) > 1 or not all(map(_FOOTER.fullmatch, rest)):
         raise PromptRefusedError(NO_PROMPT)
     if any(AMEND_START in option for option in options if option not in NO_TEXTS):
         raise PromptRefusedError("somebody types an answer into its prompt")

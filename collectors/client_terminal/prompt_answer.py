@@ -19,8 +19,9 @@ from ...core.policy.policy import Policy
 from ...core.store.transcript_records import LiveSession
 from ..claude_code.registry import read_session_registry
 from ..client_compact.request_receipts import wait_for
-from .pending_calls import PendingCall, find_shown_call
+from .pending_calls import PendingCall
 from .permission_prompt import PermissionPrompt, PromptRefusedError, read_permission_prompt
+from .shown_calls import find_shown_call
 from .tmux_panes import PaneError, TmuxPane, find_pane, is_in_foreground
 
 if TYPE_CHECKING:
@@ -49,11 +50,6 @@ class ProvedPrompt(msgspec.Struct, frozen=True):
     pane: TmuxPane
     prompt: PermissionPrompt
     call: PendingCall
-
-    @property
-    def request(self) -> tuple[tuple[str, str], ...]:
-        """Return all that is asked for: each part of the call with its name, in full."""
-        return tuple((name, _input_text(value)) for name, value in self.call.input.items())
 
 
 def answering_obstacle(policy: Policy) -> str | None:
@@ -141,7 +137,3 @@ def _waiting_client(target: PromptTarget) -> LiveSession:
         what = live.waiting_for or "something that it does not name"
         raise PromptRefusedError(f"it waits for {what}, not for a permission: answer it there")
     return live
-
-
-def _input_text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -1,9 +1,13 @@
-"""A server of two tools over stdio, as small as the client takes one; no package is needed."""
+"""A server of two tools over stdio, as small as the client takes one; no package is needed.
+
+A file that is named as its argument gets a line for each call.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 Json = dict[str, Any]
@@ -32,6 +36,9 @@ def answer(method: str, params: Json) -> Json:
     if method == "tools/list":
         return {"tools": TOOLS}
     if method == "tools/call":
+        for log in sys.argv[1:]:
+            with Path(log).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(params["arguments"]) + "\n")
         return {"content": [{"type": "text", "text": "7 cents. " * 300}]}
     return {}
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import time
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +31,11 @@ from ctxtop.tui.text.session_text import waiting_text
 from msgspec.structs import replace
 
 from ..tui.support import Clock, Stage, opened
+from . import mcp_server
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from .lab import Lab
     from .screen import Screen
 
@@ -104,7 +110,7 @@ def test_yes_runs_the_command_once_and_never_forever(lab: Lab) -> None:
     target = target_of(lab, screen)
     shown = proved(target)
     assert shown.call.tool == "Bash"
-    assert dict(shown.request)["command"] == "mkdir -p build && touch build/made"
+    assert dict(shown.call.request)["command"] == "mkdir -p build && touch build/made"
     session = lab.ctxtop().sessions[screen.session_id]
     assert waiting_text(session) == "Bash: mkdir -p build && touch build/made"
     answer_prompt(target, shown, Answer.YES)
@@ -113,7 +119,7 @@ def test_yes_runs_the_command_once_and_never_forever(lab: Lab) -> None:
     assert lab.ctxtop().sessions[screen.session_id].waiting_for is None
     # It is asked again: nothing was allowed for longer than this.
     ask(screen, MAKE.replace("made", "other"))
-    assert dict(proved(target).request)["command"] == "mkdir -p build && touch build/other"
+    assert dict(proved(target).call.request)["command"] == "mkdir -p build && touch build/other"
     assert not list(lab.project.glob(".claude/settings*"))
 
 
@@ -158,6 +164,157 @@ def test_the_next_prompt_is_another_question(lab: Lab) -> None:
     assert not (lab.project / "two").exists()
 
 
+# What each tool is asked for, and what can be seen once it ran
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    tool: str
+    given: Mapping[str, object]
+    has_run: Callable[[Lab], bool]
+
+    @property
+    def step(self) -> str:
+        return f"[[tool:{self.tool}|{json.dumps(self.given)}]]"
+
+
+OLD = [f"l{number}" for number in range(1, 21)]
+NEW = ["ONE", *OLD[1:10], "between", *OLD[11:]]
+CELL: Mapping[str, object] = {
+    "cell_type": "code",
+    "metadata": {},
+    "outputs": [],
+    "source": ["x = 1\n", "y"],
+}
+NOTEBOOK = {
+    "cells": [{"id": name, **CELL} for name in ("kept", "gone")],
+    "metadata": {},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}
+ITEM = {"item": "tea", "note": "a\n  b", "who": {"a-b": [1, None]}, "due": "2026-11-24T10:00:00Z"}
+
+
+def prepare(lab: Lab) -> list[Case]:
+    """Put what the tools work on into the lab."""
+    project = lab.project
+    (project / "over.txt").write_text("\n".join(OLD) + "\n", encoding="utf-8")
+    (project / "edit.txt").write_text("\n".join(OLD) + "\n", encoding="utf-8")
+    (project / "n.ipynb").write_text(json.dumps(NOTEBOOK), encoding="utf-8")
+    (lab.root / "outside.txt").write_text("first\nwhispered\n", encoding="utf-8")
+    lab.define_skill("greet", "Greet $ARGUMENTS.")
+    arguments = ["-I", str(Path(mcp_server.__file__)), str(lab.root / "calls")]
+    servers = {"shop": {"command": sys.executable, "args": arguments}}
+    (lab.root / "mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    lab.write_settings({"permissions": {"ask": ["Agent", "Skill"]}})
+
+    def reads(name: str, text: str) -> Callable[[Lab], bool]:
+        return lambda lab: text in (lab.project / name).read_text(encoding="utf-8")
+
+    def was_sent(text: str) -> Callable[[Lab], bool]:
+        return lambda lab: text in json.dumps([*lab.new_exchanges(), *lab.exchanges])
+
+    notebook, new_cell = str(project / "n.ipynb"), {"cell_type": "markdown", "new_source": "# New"}
+    prices = lab.root / "calls"
+    return [
+        Case(
+            "WebSearch",
+            {"query": "what " * 32, "blocked_domains": ["a.org"]},
+            was_sent("web_search_2"),
+        ),
+        Case("mcp__shop__price", ITEM, lambda _: prices.exists()),
+        Case(
+            "mcp__shop__stock",
+            {},
+            lambda _: prices.exists() and "{}" in prices.read_text(encoding="utf-8"),
+        ),
+        Case(
+            "Write",
+            {"file_path": str(project / "over.txt"), "content": "\n".join(NEW) + "\n"},
+            reads("over.txt", "between"),
+        ),
+        Case(
+            "Edit",
+            {
+                "file_path": str(project / "edit.txt"),
+                "old_string": "l1",
+                "new_string": "line 1",
+                "replace_all": True,
+            },
+            reads("edit.txt", "line 19"),
+        ),
+        Case(
+            "NotebookEdit",
+            {"notebook_path": notebook, "cell_id": "kept", "new_source": "x = 2\ny"},
+            reads("n.ipynb", "x = 2"),
+        ),
+        Case(
+            "NotebookEdit",
+            {"notebook_path": notebook, "cell_id": "kept", "edit_mode": "insert"} | new_cell,
+            reads("n.ipynb", "# New"),
+        ),
+        Case(
+            "NotebookEdit",
+            {"notebook_path": notebook, "cell_id": "gone", "edit_mode": "delete", "new_source": ""},
+            lambda lab: "gone" not in (lab.project / "n.ipynb").read_text(encoding="utf-8"),
+        ),
+        Case("Skill", {"skill": "greet", "args": "Ann"}, was_sent("Greet Ann.")),
+        Case(
+            "Read", {"file_path": str(lab.root / "outside.txt"), "offset": 2}, was_sent("whispered")
+        ),
+        Case(
+            "Agent",
+            {"subagent_type": "general-purpose", "description": "Look", "prompt": "Look around."},
+            lambda lab: bool(lab.hooks("SubagentStart")),
+        ),
+        Case(
+            "Monitor",
+            {
+                "command": "touch seen",
+                "description": "Look",
+                "timeout_ms": 9000,
+                "persistent": False,
+            },
+            lambda lab: (lab.project / "seen").exists(),
+        ),
+    ]
+
+
+READ = "[[read:over.txt]] [[read:edit.txt]] [[read:n.ipynb]]"
+
+
+def test_yes_runs_each_tool(lab: Lab) -> None:
+    cases = prepare(lab)
+    prompt = " ".join(["Run.", READ, *(case.step for case in cases), "[[say:done]]"])
+    screen = lab.interactive("--mcp-config", str(lab.root / "mcp.json"), "--", prompt)
+    resize(screen, 200, 60)
+    screen.until_status("waiting")
+    target, shown = target_of(lab, screen), None
+    for case in cases:
+        shown = proved(target, but=shown)
+        assert (shown.call.tool, shown.call.input) == (case.tool, case.given)
+        assert not case.has_run(lab), case
+        answer_prompt(target, shown, Answer.YES)
+        screen.until(partial(case.has_run, lab), case.tool)
+    screen.until_status("idle")
+    assert not list(lab.project.glob(".claude/settings*"))
+
+
+def test_no_runs_none_of_them(lab: Lab) -> None:
+    cases = prepare(lab)
+    screen = lab.interactive("--mcp-config", str(lab.root / "mcp.json"), "--", f"{READ} [[say:ok]]")
+    resize(screen, 80, 60)
+    screen.until(lambda: bool(lab.hooks("Stop")), "the reads")
+    for case in {case.tool: case for case in cases}.values():
+        ask(screen, f"Run. {case.step} [[say:done]]")
+        target = target_of(lab, screen)
+        shown = proved(target)
+        assert (shown.call.tool, shown.call.input) == (case.tool, case.given)
+        answer_prompt(target, shown, Answer.NO)
+        screen.until_status("idle")
+        assert not case.has_run(lab), case
+
+
 def test_files_and_pages_are_shown_whole(lab: Lab) -> None:
     (lab.project / "old.txt").write_text("one\ntwo\nthree\n", encoding="utf-8")
     path = lab.project / "old.txt"
@@ -174,7 +331,7 @@ def test_files_and_pages_are_shown_whole(lab: Lab) -> None:
     screen.settle()
     assert path.read_text(encoding="utf-8") == "one\nTWO\nthree\n"
     ask(screen, tool("WebFetch", url="http://127.0.0.1:1/x", prompt="what is it"))
-    assert dict(proved(target).request)["url"] == "http://127.0.0.1:1/x"
+    assert dict(proved(target).call.request)["url"] == "http://127.0.0.1:1/x"
     screen.press("Escape")
 
 

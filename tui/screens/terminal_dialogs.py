@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from ...collectors.client_terminal.session_resume import ResumePlan
 
 
-MAIN_INPUTS: Final = ("command", "url", "file_path")  # what a call does, before how it is described
+MAIN_INPUTS: Final = (
+    "command",
+    "url",
+    "query",
+    "skill",
+    "file_path",
+    "notebook_path",
+)  # what a call does, before how it is described
 
 
 class AnswerScreen(ChoiceScreen):
@@ -44,7 +51,7 @@ def _request_lines(shown: ProvedPrompt) -> Iterator[Content]:
     prompt = shown.prompt
     agent = f" · from the {prompt.agent} agent" if prompt.agent else ""
     yield Content.styled(one_line(f"{shown.call.tool}{agent}"), "bold $accent")
-    ordered = sorted(shown.request, key=lambda each: each[0] not in MAIN_INPUTS)
+    ordered = sorted(shown.call.request, key=lambda each: each[0] not in MAIN_INPUTS)
     for name, text in ordered:
         yield Content("")
         if name not in MAIN_INPUTS:
