@@ -14,7 +14,7 @@ from .namespace import Namespace, find_client, why_not
 from .proofs import Proofs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -112,6 +112,24 @@ def lab(
     if not request.node.get_closest_marker(INVALID):
         opened.new_exchanges()
         assert opened.refused() == []
+
+
+@pytest.fixture(scope="module")
+def new_lab(
+    tmp_path_factory: pytest.TempPathFactory, namespace: Namespace, client: Path
+) -> Iterator[Callable[[type[Lab]], Lab]]:
+    """Labs in which a module's tests share sessions; whatever the client sends has to be valid."""
+    labs: list[Lab] = []
+
+    def make(kind: type[Lab]) -> Lab:
+        labs.append(kind(tmp_path_factory.mktemp("shared") / "lab", namespace, client))
+        return labs[-1]
+
+    yield make
+    for each in labs:
+        with closing(each):
+            each.new_exchanges()
+    assert [refused for each in labs for refused in each.refused()] == []
 
 
 @pytest.fixture

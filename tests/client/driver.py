@@ -40,6 +40,7 @@ class Driver:
             "run": self.run,
             "start": self.start,
             "stop": self.stop,
+            "asked": lambda _: len(self.api.exchanges),
             "exchanges": lambda asked: self.api.exchanges[asked["since"] :],
         }
         try:

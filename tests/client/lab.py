@@ -52,6 +52,10 @@ HOOKS: Final = (
 TURN_S: Final = 90.0
 """A headless turn takes one second or two; one that hangs is ended."""
 
+_SHORT_LIVED: Final = {"BUN_GC_TIMER_DISABLE": "1", "BUN_JSC_useDFGJIT": "0"}
+"""The client's runtime collects and compiles for a long life: a quarter of the processor time of a
+run that lasts a second. It still collects when its heap has grown."""
+
 # One write to a file opened O_APPEND: hooks run at the same time, and two writes would mix.
 _APPEND: Final = """\
 import os, sys
@@ -106,7 +110,7 @@ class Lab:
         """What the client's environment has besides."""
         self.exchanges: Final[list[Json]] = []
         """All that the API was asked from this lab, as far as it was looked at."""
-        self._seen = len(namespace.exchanges(0))
+        self._seen = namespace.asked()
         self._screens: list[Screen] = []
         for folder in (root / "home", root / "tmp", self.config, self.project):
             folder.mkdir(parents=True)
@@ -130,11 +134,12 @@ class Lab:
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "IS_SANDBOX": "1",
             "CLAUDE_CODE_MAX_RETRIES": str(self.retries),
+            **_SHORT_LIVED,
         } | self.variables
 
     def write_settings(self, more: Json) -> None:
         """Write settings.json: the logs of the status line and the hooks, and what is added."""
-        log = f"{shlex.quote(sys.executable)} -I {shlex.quote(str(self.root / 'append.py'))} "
+        log = f"{shlex.quote(sys.executable)} -IS {shlex.quote(str(self.root / 'append.py'))} "
         hook = {"type": "command", "command": log + shlex.quote(str(self.hook_log))}
         settings: Json = {
             "hooks": {name: [{"hooks": [hook]}] for name in HOOKS},

@@ -97,6 +97,10 @@ class Namespace:
         """End a program that was started here."""
         self._ask({"do": "stop", "pid": pid})
 
+    def asked(self) -> int:
+        """Return how often the API was asked so far."""
+        return int(self._ask({"do": "asked"}))
+
     def exchanges(self, since: int) -> list[Json]:
         """List what the API was asked and answered, from the one numbered `since` (0 is first)."""
         found: list[Json] = self._ask({"do": "exchanges", "since": since})

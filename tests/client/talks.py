@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import sys
 import uuid
 from typing import TYPE_CHECKING, Any, Final
@@ -36,6 +37,15 @@ LONG_OUTPUT: Final = "seq 1 20000"
 def path_of(lab: Lab, session_id: str) -> Path:
     (path,) = lab.config.glob(f"projects/*/{session_id}.jsonl")
     return path
+
+
+def copy_of(path: Path) -> Path:
+    """Copy a session, so that it can be edited."""
+    new = path.with_name(f"{uuid.uuid4()}.jsonl")
+    new.write_bytes(path.read_bytes().replace(path.stem.encode(), new.stem.encode()))
+    if path.with_suffix("").is_dir():
+        shutil.copytree(path.with_suffix(""), new.with_suffix(""))
+    return new
 
 
 def _side_by_side(lab: Lab) -> str:

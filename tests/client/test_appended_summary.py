@@ -1,18 +1,29 @@
-"""What we append is what the client sends: our summary and the kept tail; cut, what it was."""
+"""What we append is what the client sends: our summary and the kept tail; cut, what it was.
+
+And a rollover: the client goes on from the hand-off alone, and the old session is as it was.
+"""
 
 from __future__ import annotations
 
 import json
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.actions.conversation_planning import plan_conversation
+from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import AppendLine, Operation
+from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.strategies.summary_and_cut import (
     Conversation,
     newest_entry,
     plan_cut,
+    plan_rollover,
     summarise_by_rules,
 )
+from ctxtop.core.compaction.transcript_reading import PlanSource
+from ctxtop.core.compaction.undo import undo
 from ctxtop.core.summaries.summary_building import SummaryBudget, SummarySettings, estimate_tokens
 from ctxtop.core.summaries.summary_facts import (
     EIGHT_SECTIONS,
@@ -23,16 +34,17 @@ from ctxtop.core.summaries.summary_facts import (
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 
-from .compacting import resume
+from ..sessions_on_disk import rest, subject_of
+from .compacting import ApiCounter, resume
+from .lab import Lab
 from .ledger import is_main
 from .script import texts_of
+from .talks import copy_of
 from .wire import received
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
     from typing import Any
-
-    from .lab import Lab
 
 NEXT = "Next. [[say:ok]]"
 
@@ -109,9 +121,27 @@ def worked(lab: Lab, prompts: tuple[str, ...]) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def session(new_lab: Callable[[type[Lab]], Lab]) -> Callable[[str], tuple[Lab, Path]]:
+    """A lab, and a copy of a session that was made in it once."""
+
+    @cache
+    def made(name: str) -> tuple[Lab, Path]:
+        lab = new_lab(Lab)
+        return lab, worked(lab, SESSIONS[name])
+
+    def copied(name: str) -> tuple[Lab, Path]:
+        lab, path = made(name)
+        return lab, copy_of(path)
+
+    return copied
+
+
 @pytest.mark.parametrize("name", SESSIONS)
-def test_the_client_sends_the_summary_and_the_tail(lab: Lab, name: str) -> None:
-    path = worked(lab, SESSIONS[name])
+def test_the_client_sends_the_summary_and_the_tail(
+    session: Callable[[str], tuple[Lab, Path]], name: str
+) -> None:
+    lab, path = session(name)
     template = {0: FOUR_SECTIONS, 1: EIGHT_SECTIONS, 2: ELEVEN_SECTIONS}[list(SESSIONS).index(name)]
     original = path.read_bytes()
     plain = sent_on_resume(lab, path.stem)
@@ -132,8 +162,10 @@ def test_the_client_sends_the_summary_and_the_tail(lab: Lab, name: str) -> None:
     assert received(sent_on_resume(lab, path.stem)) == received(plain)
 
 
-def test_a_cut_keeps_the_first_prompt_and_the_last_turns(lab: Lab) -> None:
-    path = worked(lab, SESSIONS["many short turns"])
+def test_a_cut_keeps_the_first_prompt_and_the_last_turns(
+    session: Callable[[str], tuple[Lab, Path]],
+) -> None:
+    lab, path = session("many short turns")
     original = path.read_bytes()
     plain = received(sent_on_resume(lab, path.stem))
     append(path, plan_cut(whole(path), 2))
@@ -145,8 +177,10 @@ def test_a_cut_keeps_the_first_prompt_and_the_last_turns(lab: Lab) -> None:
     assert received(sent_on_resume(lab, path.stem)) == plain
 
 
-def test_a_second_summary_is_not_made_of_the_first(lab: Lab) -> None:
-    path = worked(lab, SESSIONS["many short turns"])
+def test_a_second_summary_is_not_made_of_the_first(
+    session: Callable[[str], tuple[Lab, Path]],
+) -> None:
+    lab, path = session("many short turns")
     append(path, summarise_by_rules(whole(path), SummarySettings(FOUR_SECTIONS, ROOM, 4)))
     for number in range(20, 24):
         lab.turn(f"Question {number}, {'more words ' * 40}. [[say:Yes.]]", resume=path.stem)
@@ -156,3 +190,34 @@ def test_a_second_summary_is_not_made_of_the_first(lab: Lab) -> None:
     text = json.dumps(sent_on_resume(lab, path.stem))
     assert text.count("ctxtop took") == 1
     assert "Question 5," in text
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+def test_the_client_goes_on_from_the_hand_off(
+    session: Callable[[str], tuple[Lab, Path]], name: str, tmp_path: Path
+) -> None:
+    lab, path = session(name)
+    rest(path)
+    original = path.read_bytes()
+    plain = received(sent_on_resume(lab, path.stem))
+    subject = subject_of(path, tmp_path)
+    plan = plan_conversation(
+        PlanSource(path.stem, path, lambda _: ApiCounter()),
+        lambda whole, view: plan_rollover(whole, view, SummarySettings(FOUR_SECTIONS, ROOM)),
+    )
+    assert plan.refused == ()
+    receipt = apply_plan(plan, ApplyMode.FORK, subject)
+    fork = Path(receipt.target)
+    rolled = fork.read_bytes()
+    (handed,) = (json.loads(line) for line in rolled.split(b"\n") if b"[Hand-off from" in line)
+
+    resume(lab, fork.stem, "the hand-off")
+    fork.write_bytes(rolled)
+    sent = sent_on_resume(lab, fork.stem)
+    assert bare(handed["message"]["content"]) in texts(sent)
+    assert received(sent) != plain
+
+    assert path.read_bytes() == original
+    rest(fork)
+    undo(receipt.receipt_id, None, subject_of(fork, tmp_path))
+    assert received(sent_on_resume(lab, fork.stem)) == plain

@@ -6,6 +6,7 @@ Plans are proved by test_modes and test_strategies; these edits are made by hand
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -14,13 +15,12 @@ from ctxtop.core.transcript.visible_messages import reannounced_attachments, vis
 
 from .compacting import Edited, prove, tokens_of
 from .edits import compacted, results, spoken, write_edited
-from .talks import TALKS
+from .lab import Lab
+from .talks import TALKS, copy_of, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from .lab import Lab
 
 Json = dict[str, Any]
 Lines = list[Json]
@@ -81,6 +81,21 @@ def forked(path: Path, edit: Callable[[Lines], Lines]) -> Edited:
     return Edited(write_edited(path, edit), None, lambda: None)
 
 
+@pytest.fixture(scope="module")
+def made(new_lab: Callable[[type[Lab]], Lab]) -> Callable[[str], tuple[Lab, Path]]:
+    """Sessions that are made once each, and copied for each edit."""
+
+    @cache
+    def make(kind: str) -> tuple[Lab, Path]:
+        lab = new_lab(Lab)
+        session_id = TALKS[kind](lab)
+        model = _model(lab, session_id)
+        lab.turn("Last. [[bash:seq 1 60]] [[say:ok]]", resume=session_id, model=model)
+        return lab, path_of(lab, session_id)
+
+    return make
+
+
 @pytest.mark.parametrize(
     ("write", "edit"),
     [
@@ -91,14 +106,13 @@ def forked(path: Path, edit: Callable[[Lines], Lines]) -> Edited:
     ],
 )
 def test_an_edit(
-    lab: Lab,
+    made: Callable[[str], tuple[Lab, Path]],
     kind: str,
     write: Callable[[Path, Callable[[Lines], Lines]], Edited],
     edit: Callable[[Lines], Lines],
 ) -> None:
-    session_id = TALKS[kind](lab)
-    lab.turn("Last. [[bash:seq 1 60]] [[say:ok]]", resume=session_id, model=_model(lab, session_id))
-    prove(lab, session_id, lambda path: write(path, edit), kind)
+    lab, path = made(kind)
+    prove(lab, copy_of(path).stem, lambda path: write(path, edit), kind)
 
 
 def _model(lab: Lab, session_id: str) -> str:

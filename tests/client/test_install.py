@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -212,6 +213,9 @@ def test_twenty_agents_at_once_lose_no_record_and_leave_all_clean(
     with closing(open_reader(lab.store)) as db:
         assert log_queries.bad_log_lines(db) == []
         rows = log_rows(db, "hook_event", turn.session_id)
+    kept = Counter(row.event for row in rows)
+    for event in set(TURN) - {"SessionEnd"}:
+        assert kept[event] == len(lab.hooks(event, turn.session_id)), event
     for event in ("SubagentStart", "SubagentStop"):
         agents = [row.agent_id for row in rows if row.event == event and row.agent_type]
         assert len(agents) == len(set(agents)) == AGENTS

@@ -5,7 +5,6 @@ With --all-pairs every way is tried on every kind of session.
 
 from __future__ import annotations
 
-from contextlib import closing
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
@@ -39,14 +38,12 @@ from .ways import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
     from typing import Any
 
     from ctxtop.core.compaction.plan import CompactionPlan
     from ctxtop.core.compaction.receipts import CompactionReceipt
 
     from .lab import Lab
-    from .namespace import Namespace
 
 
 KINDS = ("thinking", "edits", "long day")
@@ -94,23 +91,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="module")
-def talk_of(
-    tmp_path_factory: pytest.TempPathFactory, namespace: Namespace, client: Path
-) -> Iterator[Callable[[str], Talk]]:
+def talk_of(new_lab: Callable[[type[Lab]], Lab]) -> Iterator[Callable[[str], Talk]]:
     """Sessions that are made once each, and copied for whatever is done to them."""
     made: dict[str, Talk] = {}
 
     def talk(kind: str) -> Talk:
         if kind not in made:
-            lab = Counting(tmp_path_factory.mktemp("talk") / "lab", namespace, client)
-            made[kind] = begin(lab, kind)
+            made[kind] = begin(new_lab(Counting), kind)
         return made[kind]
 
     yield talk
     for each in made.values():
-        with closing(each.lab), closing(each.store):
-            each.lab.new_exchanges()
-    assert [refused for each in made.values() for refused in each.lab.refused()] == []
+        each.store.close()
 
 
 def test_a_way(

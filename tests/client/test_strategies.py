@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,10 +18,8 @@ from .lab import Lab
 from .pairs import LEVELS, Day, Pair, days_of, prove_pair
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Callable
 
-    from .namespace import Namespace
     from .proofs import Proofs
 
 MODES = (ApplyMode.FORK, ApplyMode.IN_PLACE)
@@ -53,27 +51,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="module")
-def day_of(
-    tmp_path_factory: pytest.TempPathFactory, namespace: Namespace, client: Path
-) -> Iterator[Callable[[str], Day]]:
+def day_of(new_lab: Callable[[type[Lab]], Lab]) -> Callable[[str], Day]:
     """Sessions that are made once each."""
-    made: dict[str, Day] = {}
-    labs: list[Lab] = []
 
+    @cache
     def day(name: str) -> Day:
-        if name not in made:
-            lab = Lab(tmp_path_factory.mktemp("day") / "lab", namespace, client)
-            labs.append(lab)
-            lab.variables = VARIABLES
-            lab.define_agent("worker")
-            made[name] = Day(name, lab, DAYS[name](lab))
-        return made[name]
+        lab = new_lab(Lab)
+        lab.variables = VARIABLES
+        lab.define_agent("worker")
+        return Day(name, lab, DAYS[name](lab))
 
-    yield day
-    for lab in labs:
-        with closing(lab):
-            lab.new_exchanges()
-    assert [refused for lab in labs for refused in lab.refused()] == []
+    return day
 
 
 def test_every_strategy_has_three_sessions_and_all_come_up() -> None:

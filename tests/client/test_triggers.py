@@ -97,14 +97,14 @@ CASES: Final = {
 }
 
 
-def level_at(lab: Lab, tokens: int, model: str) -> str | None:
-    """What the client thinks of a session of that size when it goes on; None where it never looks.
+def level_at(lab: Lab, session: str, model: str, leaves: int) -> str | None:
+    """What the client thinks of a session's size when it goes on; None where it never looks.
 
-    It looks before each request, and a session's first look is at nothing.
+    It looks before each request, and a session's first look is at nothing. The answer leaves the
+    session with so many tokens.
     """
-    first = lab.turn(f"Go on. [[say:ok&&&usage:{tokens}/0]]", model=model, more=DEBUG)
-    session = first.session_id
-    lab.turn("Go on. [[say:ok&&&usage:1000]]", resume=session, model=model, more=DEBUG)
+    script = f"Go on. [[say:ok&&&usage:{leaves}/0]]"
+    lab.turn(script, resume=session, model=model, more=DEBUG)
     levels = _CHECKED.findall(lab.debug(session))
     return levels[-1] if levels else None
 
@@ -113,17 +113,20 @@ def level_at(lab: Lab, tokens: int, model: str) -> str | None:
 def test_the_client_compacts_where_ctxtop_says(lab: Lab, name: str) -> None:
     case = CASES[name]
     lab.write_settings(case.settings)
-    small = lab.turn("Hi. [[say:ok&&&usage:20000]]", model=case.model)
-    context = lab.ctxtop().sessions[small.session_id].context
+    below = case.tokens - CLOSE if case.tokens else 20_000
+    begun = lab.turn(f"Hi. [[say:ok&&&usage:{below}/0]]", model=case.model, more=DEBUG)
+    session = begun.session_id
+    context = lab.ctxtop().sessions[session].context
     trigger = context.trigger
 
     assert trigger is not None
     assert (trigger.tokens, trigger.source) == (case.tokens, case.source), trigger.why
-    if trigger.tokens is None:
-        assert level_at(lab, context.window.tokens - 5_000, case.model) is None
+    if case.tokens is None:
+        level_at(lab, session, case.model, context.window.tokens - 5_000)
+        assert level_at(lab, session, case.model, 1_000) is None
         return
-    assert level_at(lab, trigger.tokens - CLOSE, case.model) not in {*_OVER, None}
-    assert level_at(lab, trigger.tokens, case.model) in _OVER
+    assert level_at(lab, session, case.model, case.tokens) not in {*_OVER, None}
+    assert level_at(lab, session, case.model, 1_000) in _OVER
 
 
 def test_the_environment_of_a_client_that_runs_is_seen(lab: Lab) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +31,7 @@ from ..planned import plan_transcript
 from .compacting import NEAR, nameless, resume, subject_of
 from .counting import count_request
 from .lab import Lab, Turn
-from .talks import LONG_OUTPUT, TALKS, path_of
+from .talks import LONG_OUTPUT, TALKS, copy_of, path_of
 from .wire import blocks_sent
 
 if TYPE_CHECKING:
@@ -83,11 +81,7 @@ class Talk:
 
     def copy(self) -> Path:
         """Copy the session, so that it can be edited."""
-        new = self.path.with_name(f"{uuid.uuid4()}.jsonl")
-        new.write_bytes(self.path.read_bytes().replace(self.path.stem.encode(), new.stem.encode()))
-        if self.path.with_suffix("").is_dir():
-            shutil.copytree(self.path.with_suffix(""), new.with_suffix(""))
-        return new
+        return copy_of(self.path)
 
     def apply(
         self, path: Path, plan: CompactionPlan, mode: ApplyMode
