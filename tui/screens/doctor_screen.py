@@ -14,7 +14,7 @@ from textual.widget import Widget
 from ...core.transcript.sanitize import one_line
 from ..background_queries import WorkerThread
 from ..keymap import bind
-from ..text.formats import fit_left, shorten_middle
+from ..text.formats import fit_left, shorten
 from ..text.text_lines import join_lines, quiet
 from ..widgets.row_list import Row, RowList, Rows
 from .page import Page, ReadingScreen
@@ -39,7 +39,7 @@ def check_line(check: DoctorCheck, width: int) -> Content:
     sign, style = _SIGNS[check.state]
     is_finding = check.state != "ok"
     room = width - _INDENT_CELLS
-    detail = shorten_middle(one_line(check.detail), max(1, room))
+    detail = shorten(one_line(check.detail), max(1, room))
     line = Content.assemble(
         (f"{sign} ", style),
         (f"{fit_left(check.name, _NAME_CELLS)} ", "bold" if is_finding else "$foreground"),
@@ -47,7 +47,7 @@ def check_line(check: DoctorCheck, width: int) -> Content:
     )
     if not is_finding or not check.fix:
         return line
-    fix = shorten_middle(one_line(check.fix), max(1, room - 2))
+    fix = shorten(one_line(check.fix), max(1, room - 2))
     return line + Content.assemble((f"\n{'':<{_INDENT_CELLS}}→ ", "$accent"), (fix, "$accent"))
 
 

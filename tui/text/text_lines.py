@@ -1,14 +1,14 @@
 """Long texts as lines of a given width, and the rows and headings of reports."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
 from rich.cells import cell_len, get_character_cell_size
 from textual.content import Content
 
-from ..tables import Cell, Column, Item, Shown
+from ..tables import Cell, Column, Item, Shown, fitting_columns, share_cells, total_cells
 from .formats import fit_left, fit_right
 
 HIT_STYLE: Final = "bold $background on $level-notice"  # what was searched for, wherever it is
@@ -151,6 +151,25 @@ def join_lines(*parts: Content) -> Content:
 # Draws a value in so many cells; a Content that it returns fills them exactly.
 Drawing = Callable[[int], Cell | Content]
 ScreenColumn = Column[Item, Cell | Drawing]  # a column of a table on a screen
+
+
+def grow_columns(
+    columns: Iterable[ScreenColumn[Item]], items: Sequence[Item], width: int, gap: int = 1
+) -> list[ScreenColumn[Item]]:
+    """Leave out columns that do not fit, and widen those that grow by what `items` need."""
+    shown = fitting_columns(columns, width, lambda fitting: total_cells(fitting, gap))
+    growing = [place for place, column in enumerate(shown) if column.grows]
+    room = width - total_cells(shown, gap) + sum(shown[place].cells for place in growing)
+    needs = [_needed_cells(shown[place], items) for place in growing]
+    for place, cells in zip(growing, share_cells(needs, room), strict=True):
+        shown[place] = replace(shown[place], cells=cells)
+    return shown
+
+
+def _needed_cells(column: ScreenColumn[Item], items: Iterable[Item]) -> int:
+    values = map(column.value, items)
+    texts = (value.text for value in values if isinstance(value, Cell))
+    return max(len(column.header), column.cells, *map(cell_len, texts), 0)
 
 
 def header_line(

@@ -150,7 +150,7 @@ class AgentsScreen(Page, ZoomableScreen):
 
     CSS_PATH = "agents.tcss"
     ZOOMED_PANES = "#lists, #detail"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-beside")]  # noqa: RUF012 -- Textual's
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-beside"), (160, "-broad")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (36, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("1", "tab('agents')", "Agents", "the tree", "agents_tab"),

@@ -20,7 +20,13 @@ from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...text.formats import shorten_middle
-from ...text.plan_report import FULL_TEXT_LINES, change_lines, plan_lines
+from ...text.plan_report import (
+    FULL_TEXT_LINES,
+    MIN_PREVIEW_LINES,
+    change_lines,
+    plan_lines,
+    preview_lines,
+)
 from ...text.plan_text import NOTHING_TO_GAIN, OperationChange, screen_advice
 from ...widgets.row_list import RowList, Rows
 from ...widgets.text_pane import Pager
@@ -36,8 +42,6 @@ if TYPE_CHECKING:
 PLAN_DELAY_S: Final = 0.15  # after the last touch of a slider a plan begins: sliding asks once
 REPLAN_DELAY_S: Final = 2.0  # a session that grew is planned again so long after its last line
 
-MIN_PREVIEW_LINES: Final = 3  # of a text that is shown beside the list; Enter shows all
-PREVIEW_HEADER_LINES: Final = 6  # that describe a change: what it is, where, and what was left out
 SHOWN_CHANGES: Final = 10  # changes of one operation that are read to be shown
 
 
@@ -200,9 +204,7 @@ class CompactScreen(ActionPage):
             change.update(_strategy_text(row))
         else:
             (operation,) = row.operations
-            # Before and after share the pane.
-            lines = max(MIN_PREVIEW_LINES, (pane.size.height - PREVIEW_HEADER_LINES) // 2)
-            self._read_change(operation, lines, self._show_preview)
+            self._read_change(operation, preview_lines(pane.size.height), self._show_preview)
 
     def _show_preview(self, operation: plan.Operation, content: Content) -> None:
         row = self._marked

@@ -280,7 +280,7 @@ class SummaryReader(Vertical):
         if report is None or known is None:
             facts.update("")
             return
-        lines = summary_fact_lines(report.row, known, max(1, self.size.width - 2), now_ms)
+        lines = summary_fact_lines(report.row, known, max(1, facts.content_size.width), now_ms)
         if report.hits:
             at = f"{self._at + 1} of " if self._at >= 0 else ""
             hits = f"{at}{report.hits:,} hit{'' if report.hits == 1 else 's'}"
@@ -300,6 +300,7 @@ class SummaryScreen(ReadingScreen):
     """Shows one summary; `search` is what was searched for when it was opened."""
 
     CSS_PATH = "summaries.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (160, "-broad")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("n", "hit(1)", "Next match", "next match", "next"),
         bind_hidden("N", "hit(-1)", "Previous match", "previous match", "before"),
