@@ -30,7 +30,7 @@ class Column(Generic[Item, Shown]):
     flexible: bool = False  # may be shortened in the middle; numbers never are
     priority: int = 0  # columns of the highest priority are left out first, those of 0 never
     cells: int = 0  # width on a screen; a printed table measures it
-    grows: bool = False  # becomes wider on a screen if its values need it
+    grows_to: int = 0  # width on a screen, if its values need it and there is room
     name: str = ""  # for layouts that treat it specially
     tooltip: str = ""  # what the header stands for
 
@@ -54,6 +54,9 @@ def fitting_columns(
     while needed(shown) > width and (highest := max(column.priority for column in shown)) > 0:
         shown = [column for column in shown if column.priority != highest]
     return shown
+
+
+ANY_WIDTH: Final = 10_000  # of a column that grows to what its longest value needs
 
 
 def share_cells(needs: Sequence[int], room: int) -> list[int]:

@@ -158,18 +158,23 @@ def grow_columns(
 ) -> list[ScreenColumn[Item]]:
     """Leave out columns that do not fit, and widen those that grow by what `items` need."""
     shown = fitting_columns(columns, width, lambda fitting: total_cells(fitting, gap))
-    growing = [place for place, column in enumerate(shown) if column.grows]
-    room = width - total_cells(shown, gap) + sum(shown[place].cells for place in growing)
-    needs = [_needed_cells(shown[place], items) for place in growing]
-    for place, cells in zip(growing, share_cells(needs, room), strict=True):
-        shown[place] = replace(shown[place], cells=cells)
-    return shown
+    growing = [column for column in shown if column.grows_to]
+    least = [column.cells for column in growing]
+    spare = width - total_cells(shown, gap)
+    if spare < 0:
+        cells = share_cells(least, sum(least) + spare)
+    else:
+        more = [_needed_cells(column, items) - column.cells for column in growing]
+        cells = [sum(each) for each in zip(least, share_cells(more, spare), strict=True)]
+    grown = dict(zip(growing, cells, strict=True))
+    return [replace(each, cells=grown.get(each, each.cells)) for each in shown]
 
 
 def _needed_cells(column: ScreenColumn[Item], items: Iterable[Item]) -> int:
     values = map(column.value, items)
     texts = (value.text for value in values if isinstance(value, Cell))
-    return max(len(column.header), column.cells, *map(cell_len, texts), 0)
+    longest = max(len(column.header), column.cells, *map(cell_len, texts))
+    return min(longest, column.grows_to)
 
 
 def header_line(

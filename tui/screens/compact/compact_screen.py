@@ -30,7 +30,7 @@ from ...text.plan_report import (
 from ...text.plan_text import NOTHING_TO_GAIN, OperationChange, screen_advice
 from ...widgets.row_list import RowList, Rows
 from ...widgets.text_pane import Pager
-from ..page import MAX_TEXT_CELLS, ReadingScreen, text_width
+from ..page import BROAD_CELLS, MAX_TEXT_CELLS, ReadingScreen, text_width
 from . import compact_panes
 from .action_page import IN_PLACE_CHECK_S, ActionPage
 from .compaction_planner import CompactionPlanner, OperationKey, PlannedCompaction, PlanRequest
@@ -49,7 +49,7 @@ class CompactScreen(ActionPage):
     """Nothing is written before a person presses one of its buttons."""
 
     CSS_PATH = "compact.tcss"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (78, "-wide"), (160, "-broad")]  # noqa: RUF012 -- Textual's
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (78, "-wide"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "switch", "On/off", "turn this operation or strategy on or off", "switch"),

@@ -15,7 +15,7 @@ from ....core.model.filter_language import fields_filter
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
-from ...tables import Cell, Column
+from ...tables import ANY_WIDTH, Cell, Column
 from ...text.formats import NOTHING, age, date_time, tokens
 from ...text.text_lines import ScreenColumn, grow_columns, header_line, item_line
 from ...widgets.controls import FilterBar
@@ -49,9 +49,9 @@ def history_columns(
     columns: list[ScreenColumn[HistoryEntry]] = [
         Column("ago", lambda entry: Cell(age(entry.at, now_ms)), right=True, cells=7),
         Column("when", lambda entry: Cell(date_time(entry.at)), cells=16, priority=2),
-        Column("session", title, cells=24, grows=True),
+        Column("session", title, cells=24, grows_to=ANY_WIDTH),
         Column("how", lambda entry: Cell(entry.mode), cells=16),
-        Column("what", _what_cell, cells=24, priority=1, grows=True),
+        Column("what", _what_cell, cells=24, priority=1, grows_to=ANY_WIDTH),
         Column("freed", _freed_cell, right=True, cells=8),
         Column("state", state, cells=16),
     ]

@@ -24,7 +24,7 @@ from ...text.plan_report import FULL_TEXT_LINES, change_lines, format_bytes, pre
 from ...text.plan_text import HARM_NAMES, OperationChange
 from ...widgets.row_list import Row, RowList, Rows
 from ...widgets.text_pane import Pager
-from ..page import MAX_TEXT_CELLS, Page, ReadingScreen, text_width
+from ..page import BROAD_CELLS, MAX_TEXT_CELLS, Page, ReadingScreen, text_width
 from .receipt_history import RECEIPT_STATE_TEXTS, check_text, read_applied_changes
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ PADDING_CELLS: Final = 4  # of the page's padding and its scroll bar
 
 class ReceiptScreen(Page):
     CSS_PATH = "receipt.tcss"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (160, "-broad")]  # noqa: RUF012 -- Textual's
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "mark", "Mark", "mark for undo", "mark"),

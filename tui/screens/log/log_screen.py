@@ -15,7 +15,7 @@ from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...notifications import EventSeverity
-from ...tables import Cell, Column
+from ...tables import ANY_WIDTH, Cell, Column
 from ...text.formats import date_time_seconds, local_time
 from ...text.text_lines import ScreenColumn, grow_columns, header_line, item_line
 from ...widgets.controls import FilterBar
@@ -177,8 +177,8 @@ def _event_columns(
         Column("when", when, right=True, cells=19 if is_full else 12),
         Column("", lambda event: Cell(*event_log.WEIGHT_SIGNS[event.weight]), cells=1),
         Column("who", lambda event: Cell(event.source, "$quiet"), cells=10, priority=1),
-        Column("where", lambda event: Cell(event.where, "bold"), cells=18, grows=True),
-        Column("what", what, cells=27, grows=True),
+        Column("where", lambda event: Cell(event.where, "bold"), cells=19, grows_to=ANY_WIDTH),
+        Column("what", what, cells=28, grows_to=ANY_WIDTH),
     ]
     return grow_columns(columns, events, width)
 

@@ -37,7 +37,7 @@ from ....core.policy.schema import find_key
 from ....core.policy.value_types import PolicyValue, format_value
 from ....core.store.queries.config_queries import project_roots
 from ....core.transcript.sanitize import one_line
-from ...tables import Cell, Column
+from ...tables import ANY_WIDTH, Cell, Column
 from ...text.formats import shorten_middle
 from ...text.policy_text import name_keys
 from ...text.text_lines import FOLD_SIGNS, ScreenColumn, grow_columns
@@ -209,10 +209,10 @@ def policy_columns(
 
     columns: list[ScreenColumn[ResolvedValue]] = [
         Column("", sign, cells=1),
-        Column("key", lambda it: styled(it, it.key.name, "bold"), cells=26, grows=True),
-        Column("value", lambda it: styled(it, _value_text(it), "$accent"), cells=12, grows=True),
+        Column("key", lambda it: styled(it, it.key.name, "bold"), cells=26, grows_to=40),
+        Column("value", lambda it: styled(it, _value_text(it), "$accent"), cells=12, grows_to=48),
         Column("origin", lambda it: Cell(_ORIGIN_NAMES[it.origin], "$quiet"), cells=14, priority=1),
-        Column("description", about, cells=24, priority=2, grows=True),
+        Column("description", about, cells=30, priority=2, grows_to=ANY_WIDTH),
     ]
     return grow_columns(columns, values, width)
 
