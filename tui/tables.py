@@ -30,6 +30,7 @@ class Column(Generic[Item, Shown]):
     flexible: bool = False  # may be shortened in the middle; numbers never are
     priority: int = 0  # columns of the highest priority are left out first, those of 0 never
     cells: int = 0  # width on a screen; a printed table measures it
+    grows_to: int = 0  # width on a screen, if its values need it and there is room
     name: str = ""  # for layouts that treat it specially
     tooltip: str = ""  # what the header stands for
 
@@ -53,6 +54,24 @@ def fitting_columns(
     while needed(shown) > width and (highest := max(column.priority for column in shown)) > 0:
         shown = [column for column in shown if column.priority != highest]
     return shown
+
+
+ANY_WIDTH: Final = 10_000  # of a column that grows to what its longest value needs
+
+
+def share_cells(needs: Sequence[int], room: int) -> list[int]:
+    """Divide `room` between columns: what one does not need is left to the others.
+
+    If all have what they need, the last one gets the rest.
+    """
+    cells = [0] * len(needs)
+    left = max(0, room)
+    smallest_first = sorted(range(len(needs)), key=needs.__getitem__)
+    for place, column in enumerate(smallest_first):
+        cells[column] = min(needs[column], left // (len(needs) - place))
+        left -= cells[column]
+    cells[-1] += left
+    return cells
 
 
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>|~&$@#]|:(?=//))")

@@ -38,6 +38,9 @@ async def test_what_it_was_given_stands_below_what_it_returned(stage: Stage) -> 
         await it.until(lambda: INJECTED_TITLE in it.text)
         assert "Result: 1 line, no format asked for\nBuilt." in it.text
         assert "\n  same type: b7, of the same type, earlier, at most 120 tokens" in it.text
+        assert "─ Conversation ─" not in it.words
+        await it.resize((200, 60))
+        await it.until(lambda: "─ Conversation ─" in it.words and "9 k" in it.words)
 
 
 async def test_of_an_agent_that_was_given_nothing_nothing_is_said(stage: Stage) -> None:

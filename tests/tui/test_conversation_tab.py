@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctxtop.tui.messages import OpenConversation
 from ctxtop.tui.screens.session.conversation_pane import ConversationPane
+from ctxtop.tui.screens.session.conversation_reading import ConversationPlace
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.session.session_tabs import SessionTab
 from ctxtop.tui.screens.session.step_text_screen import StepTextScreen
@@ -250,12 +251,18 @@ async def test_an_agents_conversation_is_shown_alone(stage: Stage) -> None:
     asked = prompt("agent's task") | {"isSidechain": True, "agentId": "a1"}
     said = answer(5_000, 3, content=[text("agent's answer")]) | {"isSidechain": True}
     agent_files(path, "a1", meta, asked, said)
+    other = prompt("other's task") | {"isSidechain": True, "agentId": "a2"}
+    agent_files(path, "a2", meta | {"toolUseId": "t10"}, other, said)
     async with opened(stage) as it:
         it.app.screen.post_message(OpenConversation(path.stem, "a1", None))
         await it.until(lambda: _is_idle(it))
         assert "agent's task" in it.words
         assert "agent's answer" in it.words
         assert "❯ question 1" not in it.words
+        # Lines of both files begin at the same offset.
+        page(it).open_conversation(ConversationPlace(path.stem, "a2"))
+        await it.until(lambda: "other's task" in it.words)
+        assert "agent's task" not in it.words
         await it.press("escape")
         it.app.screen.post_message(OpenConversation(path.stem, "a-unknown", None))
         await it.until(lambda: "no transcript of its own" in it.words)
@@ -309,5 +316,9 @@ async def test_sizes_from_narrow_to_wide_show_the_answer(stage: Stage) -> None:
             await it.resize(size)
             await it.until(lambda: _is_idle(it) and "answer 29" in it.words)
             assert max(map(len, it.lines)) <= size[0]
+        assert "all of" not in it.words
+        await it.resize((200, 60))
+        # The text of the last call, which is folded, stands beside the conversation.
+        await it.until(lambda: "all of" in it.words and _is_idle(it))
         await press(it, "z")
         assert not page(it).query_one(TimelineView).display or page(it).has_class("-reading")

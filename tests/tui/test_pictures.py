@@ -58,6 +58,9 @@ async def test_what_fills_the_marked_session(demo: Stage) -> None:
         await it.press("4", "1")
         await it.until(lambda: "tool results" in it.words)
         await compare(it, "fleet-fills")
+        await it.press("v")
+        await it.until(lambda: "❯ " in it.words)
+        await compare_sizes(it, "conversation")
 
 
 async def test_a_summary(demo: Stage) -> None:
@@ -65,6 +68,8 @@ async def test_a_summary(demo: Stage) -> None:
         await it.press("3", "enter")
         await it.reading()
         await compare(it, "summary")
+        await it.resize((200, 60))
+        await compare(it, "summary-200x60-ctxtop-dark")
 
 
 async def test_the_help(demo: Stage) -> None:

@@ -239,9 +239,10 @@ def test_actions_are_found_by_any_word_that_is_shown() -> None:
     assert filter_history([action, automatic], titles, "") == [action, automatic]
     for width in (60, 99, 100, 180):
         title = {automatic.session_id or "": "[/x] 修复" * 30}
-        said = history_line(history_columns(width, title, {}, 60_000), automatic).plain
+        columns = history_columns([automatic], width, title, {}, 60_000)
+        said = history_line(columns, automatic).plain
         assert cell_len(said) == width
-    said = history_line(history_columns(180, {}, {}, 0), automatic).plain
+    said = history_line(history_columns([automatic], 180, {}, {}, 0), automatic).plain
     assert "95 % reached: x" in said
 
 

@@ -8,10 +8,12 @@ from ctxtop.collectors.claude_code.search_jobs import SearchIndexJob
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.messages import OpenConversation
 from ctxtop.tui.screens.search.search_screen import EMPTY_TEXT, SearchScreen
+from ctxtop.tui.screens.session.conversation_pane import ConversationPane
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.widgets.controls import FilterBar, FilterInput
 from ctxtop.tui.widgets.row_list import RowList
 
+from .comparing import compare
 from .support import Stage, opened
 
 if TYPE_CHECKING:
@@ -41,6 +43,14 @@ async def open_search(it: Opened, stage: Stage) -> SearchScreen:
 
 def rows(screen: SearchScreen) -> list[str]:
     return [row.content.plain for row in screen.query_one(RowList).shown]
+
+
+def shows_hit(screen: SearchScreen) -> bool:
+    """Whether the conversation beside the list is at the marked hit."""
+    hit = screen._hits[screen.query_one(RowList).key or ""]
+    panes = [*screen.query(ConversationPane)]
+    steps = [pane.step for pane in panes if pane.is_mounted and not pane._is_reading]
+    return any(step is not None and step.offset == hit.offset for step in steps)
 
 
 async def test_what_is_typed_is_found_and_opened(
@@ -81,7 +91,12 @@ async def test_a_hit_opens_the_page_of_its_session(demo: Stage) -> None:
         screen = await open_search(it, demo)
         await it.press(*"wish")
         await it.until(lambda: rows(screen))
-        await it.press("enter", "enter")
+        assert "─ Conversation ─" not in it.words
+        await it.resize((200, 60))
+        await it.press("enter", "j")
+        await it.until(lambda: shows_hit(screen))
+        await compare(it, "search-200x60-ctxtop-dark")
+        await it.press("enter")
         await it.until(lambda: isinstance(it.app.screen, SessionScreen))
 
 

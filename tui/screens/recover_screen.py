@@ -24,7 +24,7 @@ from ..text.formats import fit_left, fit_right, shorten, tokens
 from ..text.text_lines import join_lines, quiet
 from ..widgets.text_pane import Reader
 from .dialogs import CANCEL_LABEL
-from .page import Page
+from .page import Page, text_width
 
 if TYPE_CHECKING:
     from ...core.actions.session_access import ActionFailure, ResumeResult
@@ -227,7 +227,7 @@ class RecoverScreen(Page):
         message = Content.styled(one_line(words), "$level-warning" if words else "")
         if self._recovery is None:
             return message
-        report = recovery_lines(self._recovery, max(0, self.size.width - 6))
+        report = recovery_lines(self._recovery, max(0, text_width(self.size.width)))
         return Content("\n\n").join([report, message]) if words else report
 
     def _draw(self) -> None:

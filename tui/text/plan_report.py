@@ -146,6 +146,13 @@ def _refusal_lines(refused: Sequence[Refusal], width: int) -> Iterator[Content]:
 
 MAX_CHANGES: Final = 10  # of one operation; a way back removes hundreds of lines
 FULL_TEXT_LINES: Final = 400  # of a text that is read whole
+MIN_PREVIEW_LINES: Final = 3  # of a text that is shown beside the list; Enter shows all
+_PREVIEW_HEADER_LINES: Final = 6  # that describe a change: what it is, where, what was left out
+
+
+def preview_lines(height: int) -> int:
+    """Return the lines of each text, before and after, in a pane of so many lines."""
+    return max(MIN_PREVIEW_LINES, (height - _PREVIEW_HEADER_LINES) // 2)
 
 
 def change_lines(

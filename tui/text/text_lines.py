@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from rich.cells import cell_len, get_character_cell_size
 from textual.content import Content
 
-from ..tables import Cell, Column, Item, Shown
+from ..tables import Cell, Column, Item, Shown, fitting_columns, share_cells, total_cells
 from .formats import fit_left, fit_right, shorten_end
 
 HIT_STYLE: Final = "bold $background on $level-notice"  # what was searched for, wherever it is
@@ -165,6 +165,30 @@ def join_lines(*parts: Content) -> Content:
 # Draws a value in a number of cells; a Content that it returns fills them exactly.
 Drawing = Callable[[int], Cell | Content]
 ScreenColumn = Column[Item, Cell | Drawing]  # a column of a table on a screen
+
+
+def grow_columns(
+    columns: Iterable[ScreenColumn[Item]], items: Sequence[Item], width: int, gap: int = 1
+) -> list[ScreenColumn[Item]]:
+    """Leave out columns that do not fit, and widen those that grow by what `items` need."""
+    shown = fitting_columns(columns, width, lambda fitting: total_cells(fitting, gap))
+    growing = [column for column in shown if column.grows_to]
+    least = [column.cells for column in growing]
+    spare = width - total_cells(shown, gap)
+    if spare < 0:
+        cells = share_cells(least, sum(least) + spare)
+    else:
+        more = [_needed_cells(column, items) - column.cells for column in growing]
+        cells = [sum(each) for each in zip(least, share_cells(more, spare), strict=True)]
+    grown = dict(zip(growing, cells, strict=True))
+    return [replace(each, cells=grown.get(each, each.cells)) for each in shown]
+
+
+def _needed_cells(column: ScreenColumn[Item], items: Iterable[Item]) -> int:
+    values = map(column.value, items)
+    texts = (value.text for value in values if isinstance(value, Cell))
+    longest = max(len(column.header), column.cells, *map(cell_len, texts))
+    return min(longest, column.grows_to)
 
 
 def header_line(

@@ -104,6 +104,9 @@ class ConversationView(Widget, can_focus=True):
 
         by: int
 
+    class Resized(WidgetMessage["ConversationView"]):
+        """The rows must be wrapped for another width."""
+
     class Moved(WidgetMessage["ConversationView"]):
         """The cursor is on another row, or other rows are in sight."""
 
@@ -160,7 +163,8 @@ class ConversationView(Widget, can_focus=True):
         self.refresh()
 
     def _set_top(self, top: int) -> None:
-        self.top = max(0, min(top, len(self.rows) - self.size.height))
+        # A view that is not laid out yet has no height, and is drawn before it hears of its size.
+        self.top = max(0, min(top, len(self.rows) - max(1, self.size.height)))
 
     def _show_move(self) -> None:
         self._keep_cursor_in_sight()
@@ -282,6 +286,7 @@ class ConversationView(Widget, can_focus=True):
         self._strips.clear()
         self._set_top(self.top)
         self._keep_cursor_in_sight()
+        self.post_message(self.Resized(self))
 
     def notify_style_update(self) -> None:
         self._strips.clear()

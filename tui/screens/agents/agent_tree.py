@@ -112,6 +112,7 @@ class TreeColumns:
 
     names: int = 0  # with the lines before them
     verdicts: int = 0
+    tasks: int = 0
 
 
 _UNMEASURED: Final = TreeColumns()
@@ -121,7 +122,8 @@ def measure_tree(branches: Sequence[Branch]) -> TreeColumns:
     """Measure a tree, so that its agents' tasks begin in one column."""
     names = (len(each.prefix) + cell_len(each.agent.agent_type) for each in branches)
     verdicts = (cell_len(short_verdict(each.agent.compliance)) for each in branches)
-    return TreeColumns(max(names, default=0), max(verdicts, default=0))
+    tasks = (cell_len(each.agent.description) for each in branches)
+    return TreeColumns(max(names, default=0), max(verdicts, default=0), max(tasks, default=0))
 
 
 def session_root_line(session: Session, width: int) -> Content:
@@ -292,7 +294,7 @@ MAX_BAR_CELLS: Final = 20
 def agent_columns(
     width: int, now_ms: int = 0, tree: TreeColumns = _UNMEASURED
 ) -> list[ScreenColumn[AgentTreeRow]]:
-    """Choose the columns that fit; the name and the gauge share what is left over."""
+    """Choose the columns that fit; the gauge grows by what the names and tasks leave over."""
     columns: list[ScreenColumn[AgentTreeRow]] = [
         Column("  agent", lambda row: lambda cells: _name(row, tree, cells), cells=MIN_NAME_CELLS),
         Column(" model", _model_cell, cells=MODEL_CELLS + 1, priority=3),
@@ -305,7 +307,8 @@ def agent_columns(
     ]
     fitting = fitting_columns(columns, width, lambda shown: total_cells(shown, 0))
     spare = width - total_cells(fitting, 0)
-    longer = min(max(0, spare) // 3, MAX_BAR_CELLS - MIN_GAUGE_CELLS)
+    needed = tree.names + tree.verdicts + tree.tasks + 4 - MIN_NAME_CELLS  # with sign and gaps
+    longer = min(max(0, spare - max(0, needed)), MAX_BAR_CELLS - MIN_GAUGE_CELLS)
     more = {"  agent": max(spare - longer, -MIN_NAME_CELLS), " context": longer}
     return [replace(each, cells=each.cells + more.get(each.header, 0)) for each in fitting]
 

@@ -25,7 +25,10 @@ from ...widgets.controls import FilterBar
 from ...widgets.header_footer import TabBar
 from ...widgets.row_list import FoldList, RowList, Rows
 from ...widgets.text_pane import Pager
-from ..page import Page, ReadingScreen, RefreshingQuery, ZoomableScreen, text_width
+from ..page import BROAD_CELLS, Page, ReadingScreen, RefreshingQuery, ZoomableScreen, text_width
+from ..session.conversation_pane import ConversationPane, show_conversation
+from ..session.conversation_reading import ConversationPlace
+from ..session.conversation_rows import ContextScale
 from .agent_report import (
     NO_DETAILS,
     AgentDetails,
@@ -52,6 +55,8 @@ if TYPE_CHECKING:
 class AgentScreen(ReadingScreen):
     """An agent's verdict, result, task, context, and what was injected; follows the agent."""
 
+    CSS_PATH = "agents.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("y", "copy", "Copy", "copy the result", "copy"),
         bind("v", "view_conversation", "Conversation", "read its conversation", "view_turn"),
@@ -62,12 +67,16 @@ class AgentScreen(ReadingScreen):
         """Show an agent of the session called `title`, on a screen of `width` cells."""
         self._agent = agent
         self._detail = NO_DETAILS
-        self._width = text_width(width)
+        self._width = self._report_width(width)
         self._form = TextForm.RENDERED
         self._reading: Final = RefreshingQuery(self, self._query, self._take)
         name = f"{agent.agent_type} {agent.description}"
         report = agent_report(agent, NO_DETAILS, self._width, now_ms)
         super().__init__(title, name, content=report, session_id=agent.session_id)
+
+    def compose_page(self) -> Iterable[Widget]:
+        with Horizontal(id="body"):
+            yield from super().compose_page()
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -75,8 +84,21 @@ class AgentScreen(ReadingScreen):
         self._ask_choice()
 
     def on_resize(self, event: events.Resize) -> None:
-        self._width = text_width(event.size.width)
+        self._width = self._report_width(event.size.width)
         self._draw()
+        body, agent = self.query_one("#body"), self._agent
+        if self._shows_conversation(event.size.width) and not body.query(ConversationPane):
+            # Its end is its result, which the report shows.
+            place = ConversationPlace(agent.session_id, agent.agent_id, 0)
+            show_conversation(body, place, ContextScale.of(agent.context))
+
+    def _shows_conversation(self, screen_width: int) -> bool:
+        """Whether its conversation stands beside the report: there is one, and it fits."""
+        return screen_width >= BROAD_CELLS and self._agent.last_message is not None
+
+    def _report_width(self, screen_width: int) -> int:
+        is_half = self._shows_conversation(screen_width)
+        return text_width(screen_width // 2 if is_half else screen_width)
 
     def show_view(self, view: FleetView) -> None:
         del view
@@ -150,7 +172,7 @@ class AgentsScreen(Page, ZoomableScreen):
 
     CSS_PATH = "agents.tcss"
     ZOOMED_PANES = "#lists, #detail"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-beside")]  # noqa: RUF012 -- Textual's
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-beside"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (36, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("1", "tab('agents')", "Agents", "the tree", "agents_tab"),

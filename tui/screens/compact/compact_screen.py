@@ -20,11 +20,17 @@ from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...text.formats import shorten
-from ...text.plan_report import FULL_TEXT_LINES, change_lines, plan_lines
+from ...text.plan_report import (
+    FULL_TEXT_LINES,
+    MIN_PREVIEW_LINES,
+    change_lines,
+    plan_lines,
+    preview_lines,
+)
 from ...text.plan_text import NOTHING_TO_GAIN, OperationChange, screen_advice
 from ...widgets.row_list import RowList, Rows
 from ...widgets.text_pane import Pager
-from ..page import MAX_TEXT_CELLS, ReadingScreen, text_width
+from ..page import BROAD_CELLS, MAX_TEXT_CELLS, ReadingScreen, text_width
 from . import compact_panes
 from .action_page import IN_PLACE_CHECK_S, ActionPage
 from .compaction_planner import CompactionPlanner, OperationKey, PlannedCompaction, PlanRequest
@@ -36,8 +42,6 @@ if TYPE_CHECKING:
 PLAN_DELAY_S: Final = 0.15  # after the last touch of a slider a plan begins: sliding asks once
 REPLAN_DELAY_S: Final = 2.0  # a session that grew is planned again so long after its last line
 
-MIN_PREVIEW_LINES: Final = 3  # of a text that is shown beside the list; Enter shows all
-PREVIEW_HEADER_LINES: Final = 6  # that describe a change: what it is, where, and what was left out
 SHOWN_CHANGES: Final = 10  # changes of one operation that are read to be shown
 
 
@@ -45,7 +49,7 @@ class CompactScreen(ActionPage):
     """Nothing is written before a person presses one of its buttons."""
 
     CSS_PATH = "compact.tcss"
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (78, "-wide"), (160, "-broad")]  # noqa: RUF012 -- Textual's
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (78, "-wide"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "switch", "On/off", "turn this operation or strategy on or off", "switch"),
@@ -200,9 +204,7 @@ class CompactScreen(ActionPage):
             change.update(_strategy_text(row))
         else:
             (operation,) = row.operations
-            # Before and after share the pane.
-            lines = max(MIN_PREVIEW_LINES, (pane.size.height - PREVIEW_HEADER_LINES) // 2)
-            self._read_change(operation, lines, self._show_preview)
+            self._read_change(operation, preview_lines(pane.size.height), self._show_preview)
 
     def _show_preview(self, operation: plan.Operation, content: Content) -> None:
         row = self._marked

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
@@ -16,9 +15,9 @@ from ....core.model.filter_language import fields_filter
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
-from ...tables import Cell, Column, total_cells
-from ...text.formats import NOTHING, age, tokens
-from ...text.text_lines import ScreenColumn, header_line, item_line
+from ...tables import ANY_WIDTH, Cell, Column
+from ...text.formats import NOTHING, age, date_time, tokens
+from ...text.text_lines import ScreenColumn, grow_columns, header_line, item_line
 from ...widgets.controls import FilterBar
 from ...widgets.row_list import Row, RowList
 from ..page import FilteredPage
@@ -31,13 +30,14 @@ if TYPE_CHECKING:
     from .receipt_history import HistoryEntry
 
 
-_DETAILS_FROM_CELLS: Final = 100  # from here on there is room for what was done and by whom
-
-
 def history_columns(
-    width: int, titles: Mapping[str, str], check_results: Mapping[str, str], now_ms: int
+    entries: Sequence[HistoryEntry],
+    width: int,
+    titles: Mapping[str, str],
+    check_results: Mapping[str, str],
+    now_ms: int,
 ) -> list[ScreenColumn[HistoryEntry]]:
-    """Lay out a line; `check_results` has the dry-run results of receipts by id."""
+    """Lay out lines; `check_results` has the dry-run results of receipts by id."""
 
     def title(entry: HistoryEntry) -> Cell:
         session_id = entry.session_id or ""
@@ -48,17 +48,14 @@ def history_columns(
 
     columns: list[ScreenColumn[HistoryEntry]] = [
         Column("ago", lambda entry: Cell(age(entry.at, now_ms)), right=True, cells=7),
-        Column("session", title),
+        Column("when", lambda entry: Cell(date_time(entry.at)), cells=16, priority=2),
+        Column("session", title, cells=24, grows_to=ANY_WIDTH),
         Column("how", lambda entry: Cell(entry.mode), cells=16),
-        Column("what", _what_cell),
+        Column("what", _what_cell, cells=24, priority=1, grows_to=ANY_WIDTH),
         Column("freed", _freed_cell, right=True, cells=8),
         Column("state", state, cells=16),
     ]
-    room = max(0, width - total_cells(columns, 1) + 1)
-    title_cells = room if width < _DETAILS_FROM_CELLS else room * 2 // 5
-    columns[1] = replace(columns[1], cells=title_cells)
-    columns[3] = replace(columns[3], cells=room - title_cells - 1)
-    return columns if width >= _DETAILS_FROM_CELLS else [*columns[:3], *columns[4:]]
+    return grow_columns(columns, entries, width)
 
 
 def _what_cell(entry: HistoryEntry) -> Cell:
@@ -240,7 +237,9 @@ class ReceiptsScreen(FilteredPage):
             pane.empty = f"no receipt matches “{self.words}”; Esc shows all"
         elif self._signature is not None:
             pane.empty = EMPTY_TEXT
-        columns = history_columns(pane.row_width, titles, self._check_results, self.app.now_ms())
+        columns = history_columns(
+            shown, pane.row_width, titles, self._check_results, self.app.now_ms()
+        )
         pane.show_header(header_line(columns))
         pane.show_rows([Row(entry.key, history_line(columns, entry)) for entry in shown])
         count = len(self._entries)

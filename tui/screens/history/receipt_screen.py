@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import BindingType
+from textual.containers import Container
 from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
@@ -19,11 +20,11 @@ from ....core.compaction.undo import UndoResult
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...text.formats import duration, fit_left, fit_right, percent, plural, shorten, tokens
-from ...text.plan_report import FULL_TEXT_LINES, change_lines, format_bytes
+from ...text.plan_report import FULL_TEXT_LINES, change_lines, format_bytes, preview_lines
 from ...text.plan_text import HARM_NAMES, OperationChange
 from ...widgets.row_list import Row, RowList, Rows
 from ...widgets.text_pane import Pager
-from ..page import Page, ReadingScreen, text_width
+from ..page import BROAD_CELLS, MAX_TEXT_CELLS, Page, ReadingScreen, text_width
 from .receipt_history import RECEIPT_STATE_TEXTS, check_text, read_applied_changes
 
 if TYPE_CHECKING:
@@ -129,14 +130,14 @@ def _summary_facts(
 
 
 TICK_INTERVAL_S: Final = 0.04  # short enough not to wait for, long enough to see each tick
-PREVIEW_LINES: Final = 3  # lines of a text below the list; Enter shows all
 SHOWN_CHANGES: Final = 10  # changes of one operation that are read to be shown
 PADDING_CELLS: Final = 4  # of the page's padding and its scroll bar
 
 
 class ReceiptScreen(Page):
     CSS_PATH = "receipt.tcss"
-    VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012 -- Textual's
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "mark", "Mark", "mark for undo", "mark"),
         bind_hidden("right", "show", "Text", "show its text before and after", "text"),
@@ -159,8 +160,9 @@ class ReceiptScreen(Page):
     def compose_page(self) -> Iterable[Widget]:
         yield Static(id="done")
         yield Static(id="ticks")
-        yield RowList(id="operations", name="Operations", empty="reading the receipt …")
-        yield Pager(Static(id="change"), id="words")
+        with Container(id="body"):
+            yield RowList(id="operations", name="Operations", empty="reading the receipt …")
+            yield Pager(Static(id="change"), id="words")
 
     def on_screen_resume(self) -> None:
         """Read it again: it may have been undone meanwhile."""
@@ -248,25 +250,28 @@ class ReceiptScreen(Page):
         crumbs = (self._title, f"receipt {self._receipt_id}", what)
         self._read_change(
             number,
+            text_width(self.size.width),
             FULL_TEXT_LINES,
             lambda content: self.app.push_screen(ReadingScreen(*crumbs, content=content)),
         )
 
     @on(RowList.Highlighted)
     def _show_preview(self) -> None:
-        number = self._number
-        if number is None or not self.query_one("#words").display:
+        number, pane = self._number, self.query_one("#words")
+        if number is None or not pane.display:
             return
 
         def show(content: Content) -> None:
             if number == self._number:
                 self.query_one("#change", Static).update(content)
 
-        self._read_change(number, PREVIEW_LINES, show)
+        width = min(pane.scrollable_content_region.width, MAX_TEXT_CELLS)
+        self._read_change(number, width, preview_lines(pane.size.height), show)
 
-    def _read_change(self, number: int, lines: int, show: Callable[[Content], object]) -> None:
+    def _read_change(
+        self, number: int, width: int, lines: int, show: Callable[[Content], object]
+    ) -> None:
         receipt, store = self._receipt, self.app.places.store
-        width = text_width(self.size.width)
         if receipt is None:
             return
         operation = receipt.plan.operations[number]

@@ -1,10 +1,9 @@
 """The log page: events of the past and of now, following the end."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import ClassVar, Final
 
-from rich.cells import cell_len
 from textual import on
 from textual.binding import BindingType
 from textual.content import Content
@@ -16,7 +15,9 @@ from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...notifications import EventSeverity
-from ...text.formats import date_time_seconds, fit_left, fit_right, local_time
+from ...tables import ANY_WIDTH, Cell, Column
+from ...text.formats import date_time_seconds, local_time
+from ...text.text_lines import ScreenColumn, grow_columns, header_line, item_line
 from ...widgets.controls import FilterBar
 from ...widgets.row_list import LazyRow, RowList
 from ..page import FilteredPage, ReadingScreen
@@ -98,11 +99,11 @@ class LogScreen(FilteredPage):
         events = self._events()
         matching = event_log.filter_events(events, self.words, self.least)
         pane = self.row_list
-        width = pane.row_width
         self._shown = {event.key: event for event in matching}
         pane.empty = "no entry matches; Esc shows all" if events else self._problem or EMPTY_TEXT
-        pane.show_header(_event_header(width))
-        pane.show_rows([_event_row(event, width, now_ms) for event in matching])
+        columns = _event_columns(matching, pane.row_width, now_ms)
+        pane.show_header(header_line(columns))
+        pane.show_rows([_event_row(event, columns, now_ms) for event in matching])
         if follows and matching:
             pane.rows.highlighted = len(matching) - 1
             pane.rows.scroll_end(animate=False)
@@ -156,43 +157,38 @@ class LogScreen(FilteredPage):
         self.draw()
 
 
-def _event_row(event: event_log.LogEvent, width: int, now_ms: int) -> LazyRow:
+_FULL_TIME_FROM_CELLS: Final = 140
+
+
+def _event_columns(
+    events: Sequence[event_log.LogEvent], width: int, now_ms: int
+) -> list[ScreenColumn[event_log.LogEvent]]:
+    is_full = width >= _FULL_TIME_FROM_CELLS
+
+    def when(event: event_log.LogEvent) -> Cell:
+        text = date_time_seconds(event.at) if is_full else local_time(event.at, now_ms)
+        return Cell(text, "$quiet")
+
+    def what(event: event_log.LogEvent) -> Cell:
+        _, style = event_log.SEVERITY_SIGNS[event.severity]
+        return Cell(event.text, "$foreground" if event.severity is EventSeverity.NOTE else style)
+
+    columns: list[ScreenColumn[event_log.LogEvent]] = [
+        Column("when", when, right=True, cells=19 if is_full else 12),
+        Column("", lambda event: Cell(*event_log.SEVERITY_SIGNS[event.severity]), cells=1),
+        Column("who", lambda event: Cell(event.source, "$quiet"), cells=10, priority=1),
+        Column("where", lambda event: Cell(event.where, "bold"), cells=19, grows_to=ANY_WIDTH),
+        Column("what", what, cells=28, grows_to=ANY_WIDTH),
+    ]
+    return grow_columns(columns, events, width)
+
+
+def _event_row(
+    event: event_log.LogEvent, columns: Sequence[ScreenColumn[event_log.LogEvent]], now_ms: int
+) -> LazyRow:
     """Return an event's row, which is rendered when it is seen."""
-    look = (event, width, local_time(event.at, now_ms))
-    return LazyRow(event.key, look, partial(_event_line, event, width, now_ms))
-
-
-_TIME_CELLS: Final = 12
-_SOURCE_CELLS: Final = 10
-_MIN_WHERE_CELLS: Final = 12
-_MAX_WHERE_CELLS: Final = 44
-SOURCE_FROM_CELLS: Final = 72  # a narrower row leaves the source out
-
-
-def _source_and_where(source: str, where: str, width: int) -> tuple[str, str]:
-    """Return the two columns with the blank after each."""
-    cells = min(max(_MIN_WHERE_CELLS, (width - _TIME_CELLS) // 3), _MAX_WHERE_CELLS)
-    shown = f"{fit_left(source, _SOURCE_CELLS)} " if width >= SOURCE_FROM_CELLS else ""
-    return shown, f"{fit_left(where, cells)} "
-
-
-def _event_header(width: int) -> Content:
-    source, where = _source_and_where("who", "where", width)
-    return Content.styled(f"{fit_left('when', _TIME_CELLS)}   {source}{where}what", "$quiet")
-
-
-def _event_line(event: event_log.LogEvent, width: int, now_ms: int) -> Content:
-    sign, style = event_log.SEVERITY_SIGNS[event.severity]
-    source, where = _source_and_where(event.source, event.where, width)
-    rest = max(0, width - _TIME_CELLS - 3 - cell_len(source) - cell_len(where))
-    text_style = "$foreground" if event.severity is EventSeverity.NOTE else style
-    return Content.assemble(
-        (fit_right(local_time(event.at, now_ms), _TIME_CELLS), "$quiet"),
-        (f" {sign} ", style),
-        (source, "$quiet"),
-        (where, "bold"),
-        (fit_left(event.text, rest), text_style),
-    )
+    look = (event, tuple(column.cells for column in columns), local_time(event.at, now_ms))
+    return LazyRow(event.key, look, partial(item_line, columns, event))
 
 
 def _event_details(event: event_log.LogEvent) -> Content:

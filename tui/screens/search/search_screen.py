@@ -1,13 +1,16 @@
 """The search page: finds prompts and answers as you type, and opens them."""
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import ClassVar, Final
 
-from textual import on
+from textual import events, on
 from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.content import Content
+from textual.timer import Timer
 from textual.widget import Widget
 
 from ....collectors.claude_code.turn_finder import SearchHit, SearchResults, search_turns
@@ -21,7 +24,10 @@ from ...text.formats import fit_left, fit_right, local_time
 from ...text.text_lines import HIT_STYLE
 from ...widgets.controls import FilterBar
 from ...widgets.row_list import LazyRow, RowList
-from ..page import FilteredPage, RefreshingQuery
+from ..page import BROAD_CELLS, FilteredPage, RefreshingQuery
+from ..session.conversation_pane import CURSOR_SETTLE_S, ConversationPane, show_conversation
+from ..session.conversation_reading import ConversationPlace
+from ..session.conversation_rows import ContextScale
 
 CRUMB: Final = "search"
 PLACEHOLDER: Final = 'words "a phrase" -not project: since:7d role:prompt session:'
@@ -38,6 +44,7 @@ _ROLE_STYLES: Final = {
 
 class SearchScreen(FilteredPage):
     CSS_PATH = "search.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
     KEEPS_BAR = True
     BINDINGS: ClassVar[list[BindingType]] = [
         bind(
@@ -57,11 +64,14 @@ class SearchScreen(FilteredPage):
         self._results: SearchResults | None = None
         self._hits: dict[str, SearchHit] = {}  # by row key
         self._problem = ""
+        self._shown: SearchHit | None = None  # whose conversation is beside the list
+        self._settling: Timer | None = None  # until the conversation of the marked hit is read
         self._query: Final = RefreshingQuery(self, self._make_query, self._take_results)
 
     def compose_page(self) -> Iterable[Widget]:
         yield FilterBar(PLACEHOLDER)
-        yield RowList(id="hits", number="", name="Search")
+        with Horizontal(id="body"):
+            yield RowList(id="hits", number="", name="Search")
 
     def on_mount(self) -> None:
         self.action_filter()
@@ -127,6 +137,7 @@ class SearchScreen(FilteredPage):
             ]
         )
         self._draw_titles()
+        self._show_conversation_soon()
 
     def _empty_text(self) -> str:
         found = self._results
@@ -146,6 +157,27 @@ class SearchScreen(FilteredPage):
         count = f" · {len(found.hits):,}{more}" if not found.query.is_empty else ""
         indexing = "" if found.progress.is_complete else f"indexing {found.progress}"
         self._list.set_titles(Content(f"Search{count}"), Content(indexing))
+
+    # The conversation beside the list, in a broad window.
+
+    @on(RowList.Highlighted)
+    @on(events.Resize)
+    def _show_conversation_soon(self) -> None:
+        if self._settling is not None:
+            self._settling.stop()
+        self._settling = self.set_timer(CURSOR_SETTLE_S, self._show_conversation)
+
+    def _show_conversation(self) -> None:
+        hit = self._hits.get(self._list.key or "")
+        for pane in self.query(ConversationPane):
+            pane.visible = hit is not None
+        if hit is None or hit == self._shown or self.size.width < BROAD_CELLS:
+            return
+        self._shown = hit
+        session = self._sessions.get(hit.session_id)
+        scale = ContextScale.of(session.context if session and not hit.agent_id else None)
+        place = ConversationPlace(hit.session_id, hit.agent_id, hit.offset)
+        show_conversation(self.query_one("#body"), place, scale, _found_words(hit))
 
     # Keys.
 
@@ -170,6 +202,12 @@ class SearchScreen(FilteredPage):
         hit = self._hits.get(self._list.key or "")
         if hit is not None:
             self.app.copy(hit.excerpt.text, "the excerpt")
+
+
+def _found_words(hit: SearchHit) -> re.Pattern[str] | None:
+    text, places = hit.excerpt.text, hit.excerpt.matches
+    words = {re.escape(text[begin:end]) for begin, end in places}
+    return re.compile("|".join(sorted(words)), re.IGNORECASE) if words else None
 
 
 _TIME_CELLS: Final = 12

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.reactive import reactive
+from textual.timer import Timer
+from textual.widget import Widget
 
 from ....collectors.claude_code.transcripts.transcript_pages import (
     ConversationFile,
@@ -47,7 +50,7 @@ from .conversation_rows import (
     step_text,
 )
 from .conversation_search import ConversationSearch
-from .step_text_screen import StepTextScreen
+from .step_text_screen import StepTextPane, StepTextScreen
 
 if TYPE_CHECKING:
     from ....collectors.claude_code.transcripts.transcript_search import TextMatch
@@ -57,6 +60,8 @@ if TYPE_CHECKING:
 READING: Final = "reading the transcript …"
 REWRITTEN: Final = "the transcript was rewritten and is read again"
 FRAME_CELLS: Final = 5  # of the pane beside a row: border, padding, scroll bar
+STEP_TEXT_FROM_CELLS: Final = 150  # of the pane, from which on a step's text stands beside it
+CURSOR_SETTLE_S: Final = 0.12  # how long the cursor rests before a step's text is read
 SEARCH_PLACEHOLDER: Final = "words in this conversation, then Enter; n and N go to other matches"
 TEXT_ROW: Final = 1  # of a prompt or an answer: the row before it is empty
 
@@ -73,9 +78,17 @@ class ConversationPane(Vertical):
 
     note: reactive[str] = reactive("")  # what is searched for, or why nothing is shown
 
-    def __init__(self, place: ConversationPlace, scale: ContextScale, title: str) -> None:
+    def __init__(
+        self,
+        place: ConversationPlace,
+        scale: ContextScale,
+        title: str,
+        found: re.Pattern[str] | None = None,
+    ) -> None:
+        """`found` is marked until this conversation itself is searched."""
         super().__init__(id="conversation-pane")
         self.border_title = title
+        self._found: Final = found
         self._place = place
         self._scale = scale
         self._layout: ConversationLayout | None = None
@@ -86,12 +99,16 @@ class ConversationPane(Vertical):
         self.search: ConversationSearch | None = None  # until Esc ends it
         self._worker: WorkerThread | None = None
         """Its own thread: what fills a context is read for seconds in the app's."""
+        self._settling: Timer | None = None  # until the step under the cursor is read
 
     def compose(self) -> ComposeResult:
-        yield ConversationView(id="conversation")
+        with Horizontal():
+            yield ConversationView(id="conversation")
+            yield StepTextPane(id="step-text")
 
     def on_mount(self) -> None:
-        self._worker = WorkerThread("ctxtop conversation", self.app)
+        self._worker = self._step_text.worker = WorkerThread("ctxtop conversation", self.app)
+        self.view.mark_hits(self._found)
         width = self.screen.size.width - FRAME_CELLS
         self._layout = ConversationLayout(max(1, width), self._scale)
         self.go_to(self._place)
@@ -103,6 +120,10 @@ class ConversationPane(Vertical):
     @property
     def view(self) -> ConversationView:
         return self.query_one(ConversationView)
+
+    @property
+    def _step_text(self) -> StepTextPane:
+        return self.query_one(StepTextPane)
 
     @property
     def place(self) -> ConversationPlace:
@@ -126,6 +147,8 @@ class ConversationPane(Vertical):
             self._place.agent_id,
         )
         self._place = place
+        if self._worker is None:
+            return  # it is about to be mounted, and then goes to its place
         loaded = self._loaded if is_same else None
         if loaded and place.offset is not None and self._holds(loaded.window, place.offset):
             self._show_offset(place.offset)
@@ -139,6 +162,10 @@ class ConversationPane(Vertical):
 
     def _find_and_open(self, place: ConversationPlace) -> None:
         self.view.empty = READING
+        # What is kept of another file's steps is found by their offsets.
+        self._unfolded = frozenset()
+        if self._layout is not None:
+            self._layout = ConversationLayout(self._layout.width, self._scale)
         projects, places = self.app.places.folder.projects, self.app.places
         prepare = self._prepare()
 
@@ -237,6 +264,11 @@ class ConversationPane(Vertical):
     # Drawing.
 
     def on_resize(self) -> None:
+        """Show the text of a step beside the conversation if it fits."""
+        self.set_class(self.size.width >= STEP_TEXT_FROM_CELLS, "-broad")
+
+    @on(ConversationView.Resized)
+    def _wrap(self) -> None:
         """Wrap for another width."""
         width = self.view.row_width
         if self._layout is None or width == self._layout.width:
@@ -300,6 +332,21 @@ class ConversationPane(Vertical):
             position = f"at {percent(share)}"
         words = self.search.status_text(self._hit_place()) if self.search else self.note
         self.border_subtitle = Content(" · ".join(filter(None, (words, position))))
+        if self._settling is not None:
+            self._settling.stop()
+        self._settling = self.set_timer(CURSOR_SETTLE_S, self._show_step_text)
+
+    def _show_step_text(self) -> None:
+        """Show the text of the cursor's step if it can be folded, else of the next one that can."""
+        pane, loaded = self._step_text, self._loaded
+        if loaded is None or not pane.display:
+            return
+        rows, cursor = self._rows, self.view.cursor
+        nearest = (*rows[cursor:], *reversed(rows[:cursor]))
+        step = next((row.step for row in nearest if row.step.kind in FOLDABLE), None)
+        if step is not None:
+            pane.border_title = one_line(step_label(step))
+            pane.show_step(loaded.source, step, self.search.pattern if self.search else None)
 
     def watch_note(self) -> None:
         if self.is_mounted:
@@ -482,3 +529,19 @@ class ConversationPane(Vertical):
         event.stop()
         self._close_search_bar()
         self.end_search()
+
+
+def show_conversation(
+    container: Widget,
+    place: ConversationPlace,
+    scale: ContextScale,
+    found: re.Pattern[str] | None = None,
+) -> None:
+    """Show a place in a container's pane, which is added if there is none; mark what was found."""
+    pane = next(iter(container.query(ConversationPane)), None)
+    if pane is None:
+        container.mount(ConversationPane(place, scale, "Conversation", found))
+    else:
+        pane.set_scale(scale)
+        pane.view.mark_hits(found)
+        pane.go_to(place)

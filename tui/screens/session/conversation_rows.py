@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
@@ -15,6 +15,9 @@ from ...text.formats import fit_right, percent, plural, shorten, time_of_day, to
 from ...text.gauge import LEVEL_STYLES
 from ...text.markdown_text import markdown_lines
 from ...text.text_lines import FOLD_SIGNS, expand_tabs, quiet, wrap_text
+
+if TYPE_CHECKING:
+    from ....core.model.context import Context
 
 MAX_READING_CELLS: Final = 120  # of a line of text: longer ones are hard to read
 INDENT: Final = "  "
@@ -57,6 +60,10 @@ class ContextScale:
 
     window_tokens: int = 0  # 0 if it is not known
     thresholds: Sequence[PlacedThreshold] = DEFAULT_PLACED_THRESHOLDS
+
+    @classmethod
+    def of(cls, context: Context | None) -> ContextScale:
+        return cls(context.window.tokens, context.thresholds) if context else cls()
 
 
 @dataclass(frozen=True, slots=True)

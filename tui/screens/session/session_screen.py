@@ -373,10 +373,7 @@ class SessionScreen(Page):
 
     def _scale(self, agent_id: str | None) -> ContextScale:
         agents = (each.context for each in self._agents if each.agent_id == agent_id)
-        context = next(agents, None) if agent_id else self._session.context
-        if context is None:
-            return ContextScale()
-        return ContextScale(context.window.tokens, context.thresholds)
+        return ContextScale.of(next(agents, None) if agent_id else self._session.context)
 
     def _pane_title(self, place: ConversationPlace) -> str:
         if place.agent_id is None:

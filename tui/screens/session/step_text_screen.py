@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import BindingType
@@ -16,9 +16,13 @@ from ....core.model.problem import Problem, reading_problem
 from ....core.transcript.sanitize import sanitize_text
 from ...keymap import bind, bind_hidden
 from ...text.markdown_text import markdown_lines
-from ...text.text_lines import HIT_STYLE, WrappedText, expand_tabs, quiet, wrap_text
+from ...text.text_lines import HIT_STYLE, Passage, WrappedText, expand_tabs, quiet, wrap_text
 from ...widgets.text_pane import TextPane, next_place
 from ..page import Page
+
+if TYPE_CHECKING:
+    from ...background_queries import WorkerThread
+    from ...dashboard import Dashboard
 
 READING: Final = "reading …"
 MARKDOWN_KINDS: Final = frozenset({StepKind.ANSWER, StepKind.SUMMARY, StepKind.AGENT_RESULT})
@@ -41,6 +45,70 @@ def read_step_text(source: ConversationFile, step: Step) -> str | Problem:
             if (number == part if part is not None else each.tool_use_id == step.tool_use_id)
         ]
     return sanitize_text("\n\n".join(texts))
+
+
+class StepTextPane(TextPane):
+    """The whole text of a step, with the matches of a search."""
+
+    app: Dashboard
+
+    worker: WorkerThread | None = None  # reads the text; the app's if there is none
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 -- Textual's
+        super().__init__(id=id)
+        self._step: tuple[ConversationFile, Step, re.Pattern[str] | None] | None = None
+        self.text = ""
+        self._passages: Sequence[Passage] = ()
+        self._at = -1  # the match that a person went to
+
+    def show_step(
+        self, source: ConversationFile, step: Step, pattern: re.Pattern[str] | None
+    ) -> None:
+        if self._step != (source, step, pattern):
+            self._step = (source, step, pattern)
+            self.text, self._passages, self._at = "", (), -1
+            self._wrap()
+
+    @on(TextPane.Resized)
+    def _wrap(self) -> None:
+        if self._step is None:
+            return
+        shown, width, known = self._step, max(1, self.line_width - 1), self.text
+        source, step, pattern = shown
+
+        def work() -> tuple[str, WrappedText] | Problem:
+            # It is read once, however often it is wrapped for another width.
+            text = known or read_step_text(source, step)
+            if isinstance(text, Problem):
+                return text
+            expanded = expand_tabs(text)
+            if pattern is None and step.kind in MARKDOWN_KINDS:
+                return text, WrappedText(markdown_lines(text, width))
+            hits = [match.span() for match in pattern.finditer(expanded)] if pattern else []
+            return text, wrap_text(expanded, width, hits, HIT_STYLE)
+
+        def take(found: tuple[str, WrappedText] | Problem) -> None:
+            if self.is_attached and shown == self._step:
+                self._take(found)
+
+        worker = self.worker or self.app.lookup_worker
+        worker.submit(work, take, replaces="the text of a step")
+
+    def _take(self, found: tuple[str, WrappedText] | Problem) -> None:
+        if isinstance(found, Problem):
+            self.show((quiet(str(found)),))
+            return
+        is_first = not self.text
+        self.text, wrapped = found
+        self._passages = wrapped.passages
+        self.show(wrapped.lines, top=0 if is_first else None)
+        if wrapped.passages and self._at < 0:
+            self.go_to_line(wrapped.passages[0].line)
+
+    def go_to_hit(self, by: int) -> None:
+        if self._passages:
+            self._at = next_place(self._at, by, len(self._passages))
+            self.go_to(self._passages[self._at])
 
 
 class StepTextScreen(Page):
@@ -66,48 +134,20 @@ class StepTextScreen(Page):
         self._source: Final = source
         self._step: Final = step
         self._pattern: Final = pattern
-        self._text = ""
-        self._wrapped = WrappedText(())
-        self._at = -1
 
     def compose_page(self) -> Iterable[Widget]:
-        yield TextPane(id="page")
+        yield StepTextPane(id="page")
+
+    @property
+    def _pane(self) -> StepTextPane:
+        return self.query_one(StepTextPane)
 
     def on_mount(self) -> None:
-        self.query_one(TextPane).focus()
-
-    @on(TextPane.Resized)
-    def _wrap(self) -> None:
-        width = max(1, self.query_one(TextPane).line_width - 1)
-        source, step, pattern, known = self._source, self._step, self._pattern, self._text
-
-        def work() -> tuple[str, WrappedText] | Problem:
-            # It is read once, however often it is wrapped for another width.
-            text = known or read_step_text(source, step)
-            if isinstance(text, Problem):
-                return text
-            shown = expand_tabs(text)
-            if pattern is None and step.kind in MARKDOWN_KINDS:
-                return text, WrappedText(markdown_lines(text, width))
-            hits = [match.span() for match in pattern.finditer(shown)] if pattern else []
-            return text, wrap_text(shown, width, hits, HIT_STYLE)
-
-        self.work_out(work, self._take)
-
-    def _take(self, found: tuple[str, WrappedText] | Problem) -> None:
-        pane = self.query_one(TextPane)
-        if isinstance(found, Problem):
-            pane.show((quiet(str(found)),))
-            return
-        self._text, self._wrapped = found
-        pane.show(self._wrapped.lines)
-        if self._wrapped.passages and self._at < 0:
-            pane.go_to_line(self._wrapped.passages[0].line)
+        self._pane.focus()
+        self._pane.show_step(self._source, self._step, self._pattern)
 
     def action_hit(self, by: int) -> None:
-        if passages := self._wrapped.passages:
-            self._at = next_place(self._at, by, len(passages))
-            self.query_one(TextPane).go_to(passages[self._at])
+        self._pane.go_to_hit(by)
 
     def action_copy(self) -> None:
-        self.app.copy(self._text, "the whole text")
+        self.app.copy(self._pane.text, "the whole text")

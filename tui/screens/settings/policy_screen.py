@@ -171,15 +171,15 @@ class PolicyScreen(FilteredPage):
     def _draw_rows(self, snapshot: PolicySnapshot, values: list[ResolvedValue]) -> None:
         width = self.row_list.row_width
         ignored = {value.key: value for value in snapshot.policy.ignored}
-        columns = policy_table.policy_columns(width, ignored)
+        columns = policy_table.policy_columns(values, width, ignored)
         rows = []
         for area, group in policy_table.group_by_area(values).items():
             is_folded = area in self._folded and not self.words
             line = policy_table.area_line(area, group, width, is_folded)
             rows.append(Row(f"{AREA_KEY_PREFIX}{area}", line))
             if not is_folded:
-                rows += [Row(value.key.name, item_line(columns, value, gap="")) for value in group]
-        self.row_list.show_header(header_line(columns, gap=""))
+                rows += [Row(value.key.name, item_line(columns, value)) for value in group]
+        self.row_list.show_header(header_line(columns))
         self.row_list.show_rows(rows)
 
     def _draw_title(self, snapshot: PolicySnapshot) -> None:

@@ -37,10 +37,10 @@ from ....core.policy.schema import find_key
 from ....core.policy.value_types import PolicyValue, format_value
 from ....core.store.queries.config_queries import project_roots
 from ....core.transcript.sanitize import one_line
-from ...tables import Cell, Column
-from ...text.formats import fit_left, shorten
+from ...tables import ANY_WIDTH, Cell, Column
+from ...text.formats import shorten
 from ...text.settings_text import name_keys
-from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn
+from ...text.text_lines import FOLD_SIGNS, ScreenColumn, grow_columns
 from ...ui_state import policy_keymap
 
 Result = TypeVar("Result")
@@ -172,9 +172,6 @@ AREAS: Final = {
 
 CHOSEN_SIGN: Final = "●"  # before a value that somebody chose
 AREA_KEY_PREFIX: Final = "area "  # begins the key of an area's row
-_KEY_CELLS: Final = 26
-_ORIGIN_CELLS: Final = 14
-_MIN_VALUE_CELLS: Final = 12
 
 _ORIGIN_NAMES: Final = {
     PolicyOrigin.COMMAND_LINE: "command line",
@@ -192,7 +189,7 @@ _FIXED_REASONS: Final = {
 
 
 def policy_columns(
-    width: int, ignored: Mapping[str, IgnoredValue]
+    values: Sequence[ResolvedValue], width: int, ignored: Mapping[str, IgnoredValue]
 ) -> list[ScreenColumn[ResolvedValue]]:
     """Return the columns for a width; `ignored` are values of the project's file, by key."""
 
@@ -201,42 +198,23 @@ def policy_columns(
             return Cell("▲", "$level-warning")
         return Cell(CHOSEN_SIGN if is_chosen(value) else "", "$accent")
 
-    def about(value: ResolvedValue) -> Drawing:
-        text, style = value.key.description, "$quiet"
+    def about(value: ResolvedValue) -> Cell:
         if said := ignored.get(value.key.name):
             text = f"ignored: {one_line(said.value_text)} ({one_line(said.why)})"
-            style = "$level-warning"
-        return lambda cells: Content.styled(f" {fit_left(text, cells - 1)}", style)
+            return Cell(text, "$level-warning")
+        return Cell(value.key.description, "$quiet")
 
     def styled(value: ResolvedValue, text: str, style: str) -> Cell:
         return Cell(text, style if is_chosen(value) else "$foreground")
 
-    rest = width - 2 - _KEY_CELLS - 1
-    has_origin = rest >= _MIN_VALUE_CELLS + 1 + _ORIGIN_CELLS
-    rest -= _ORIGIN_CELLS + 1 if has_origin else 0
-    has_about = rest > 2 * _MIN_VALUE_CELLS + 12
-    cells = max(_MIN_VALUE_CELLS, rest * 2 // 5) if has_about else max(1, rest)
-    # The blank between two columns has the style of one of them.
     columns: list[ScreenColumn[ResolvedValue]] = [
-        Column("", sign, cells=2),
-        Column(
-            "key",
-            lambda it: styled(it, fit_left(it.key.name, _KEY_CELLS), "bold"),
-            cells=_KEY_CELLS + 1,
-        ),
-        Column("value", lambda it: styled(it, _value_text(it), "$accent"), cells=cells),
+        Column("", sign, cells=1),
+        Column("key", lambda it: styled(it, it.key.name, "bold"), cells=26, grows_to=40),
+        Column("value", lambda it: styled(it, _value_text(it), "$accent"), cells=12, grows_to=48),
+        Column("origin", lambda it: Cell(_ORIGIN_NAMES[it.origin], "$quiet"), cells=14, priority=1),
+        Column("description", about, cells=30, priority=2, grows_to=ANY_WIDTH),
     ]
-    if has_origin:
-        columns.append(
-            Column(
-                " origin",
-                lambda it: Cell(f" {_ORIGIN_NAMES[it.origin]}", "$quiet"),
-                cells=_ORIGIN_CELLS + 1,
-            )
-        )
-    if has_about:
-        columns.append(Column(" description", about, cells=rest - cells))
-    return columns
+    return grow_columns(columns, values, width)
 
 
 def area_line(area: str, values: Sequence[ResolvedValue], width: int, is_folded: bool) -> Content:  # noqa: FBT001 -- a state

@@ -34,7 +34,7 @@ from ...text.summary_text import KIND_SIGNS, KIND_STYLES, summaries_markdown, su
 from ...text.text_lines import HIT_STYLE, WrappedText, expand_tabs, wrap_text
 from ...widgets.text_pane import TextPane, next_place
 from ..dialogs import ExportChoice, ExportScreen
-from ..page import Page, ReadingScreen
+from ..page import BROAD_CELLS, Page, ReadingScreen
 from .coverage_screen import CoverageScreen
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class SummaryReader(Vertical):
         if report is None or known is None:
             facts.update("")
             return
-        lines = summary_fact_lines(report.row, known, max(1, self.size.width - 2), now_ms)
+        lines = summary_fact_lines(report.row, known, max(1, facts.content_size.width), now_ms)
         if report.hits:
             at = f"{self._at + 1} of " if self._at >= 0 else ""
             hits = f"{at}{report.hits:,} hit{'' if report.hits == 1 else 's'}"
@@ -300,6 +300,7 @@ class SummaryScreen(ReadingScreen):
     """Shows one summary; `search` is what was searched for when it was opened."""
 
     CSS_PATH = "summaries.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("n", "hit(1)", "Next match", "next match", "next"),
         bind_hidden("N", "hit(-1)", "Previous match", "previous match", "before"),
