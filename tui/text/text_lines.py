@@ -1,10 +1,10 @@
 """Long texts as lines of a given width, and the rows and headings of reports."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+import msgspec
 from rich.cells import cell_len, get_character_cell_size
 from textual.content import Content
 
@@ -16,15 +16,13 @@ FOLD_SIGNS: Final = {True: "▸", False: "▾"}  # before what can be folded; Tr
 TextSpan = tuple[int, int]  # start and end within a text
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(msgspec.Struct, frozen=True):
     line: int
     start: int  # characters into the line
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class WrappedText:
+class WrappedText(msgspec.Struct, frozen=True):
     lines: tuple[Content, ...]
     passages: tuple[Passage, ...] = ()
 
