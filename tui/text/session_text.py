@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from ...core.measure.activity import Activity, ActivityKind, SessionCost
-from ...core.measure.composition import CompositionSource
 from ...core.model.session import Session, SessionStatus
 from .formats import age, duration, shorten, shorten_end, sparkline, tokens, turns_to_go
 from .waiting_text import waiting_text
@@ -177,6 +176,8 @@ SHARE_CELLS: Final = 24  # a share's bar: a cell is four percent
 
 
 def composition_total_text(found: Composition) -> str:
+    from ...core.measure.composition import CompositionSource  # after the first paint
+
     text = f"{'≈' * found.estimated}{tokens(found.total_tokens)} tokens in context"
     text += " (estimated: not measured yet)" if found.estimated else " (measured)"
     is_sent = found.source is CompositionSource.REQUESTS
