@@ -107,6 +107,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     def __init__(self) -> None:
         super().__init__()
+        self.auto_links = False  # Textual looks for links in every row, and there are none
         self.shown: Sequence[AnyRow] = []  # all rows, in order
         self._starts: list[int] = [0]  # the first line of each row, and the line after the last one
         self._strips: dict[str, tuple[AnyRow, int, dict[str, list[Strip]]]] = {}
