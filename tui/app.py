@@ -138,7 +138,9 @@ class CtxtopApp(NavigationApp):
         self._filters.append(self._ascii_filter)
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = DARK.name
+        # Assigning it would parse every style sheet twice before the first frame.
+        self.set_reactive(CtxtopApp.theme, DARK.name)
+        self.stylesheet.set_variables(self.get_css_variables())
 
     @cached_property
     def notifier(self) -> Notifier:

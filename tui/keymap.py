@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from textual.app import App
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -44,8 +45,7 @@ def with_own_display(binding: Binding) -> Binding:
 bind_hidden = partial(bind, show=False)  # not shown in the key line, only in the help
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredBinding:
+class DeclaredBinding(msgspec.Struct, frozen=True):
     binding: Binding
     declared_in: type[DOMNode]
 
@@ -103,8 +103,7 @@ MODIFIERS: Final = frozenset({"ctrl", "shift", "alt", "super", "hyper", "meta"})
 _KEY_NAMES: Final = frozenset(key.value.rpartition("+")[2] for key in Keys)
 
 
-@dataclass(frozen=True, slots=True)
-class Keymap:
+class Keymap(msgspec.Struct, frozen=True):
     """The user's valid keys by binding id, and a notice for each setting that was rejected."""
 
     keys: Mapping[str, str]
@@ -229,8 +228,7 @@ PLACE_NAMES: Final = {
 """What users call the place in which a class's keys work; tests look for classes without one."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRow:
+class KeyRow(msgspec.Struct, frozen=True):
     id: str
     keys: tuple[str, ...]
     default_keys: tuple[str, ...]

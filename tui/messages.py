@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+import msgspec
 from textual.message import Message
 from textual.widget import Widget
 
@@ -18,16 +19,14 @@ if TYPE_CHECKING:
     from ..core.store.warning_log import ContextWarning
 
 
-@dataclass(frozen=True, slots=True)
-class ViewRequest:
+class ViewRequest(msgspec.Struct, frozen=True):
     """What a view contains beside all sessions."""
 
     session_id: str | None = None  # whose agents
     search: str = ""  # in the summaries
 
 
-@dataclass(frozen=True, slots=True)
-class FleetView:
+class FleetView(msgspec.Struct, frozen=True):
     """What the screen shows of the store as of one commit."""
 
     sessions: tuple[Session, ...]

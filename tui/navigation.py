@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import msgspec
 from textual._styles_cache import StylesCache
 from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from .screens.page import Page
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     name: str  # the binding's id
     key: str
     title: str
@@ -192,6 +191,13 @@ class NavigationApp(TerminalApp):
     def _go_back_to(self, screen: Screen[None]) -> None:
         while self.screen is not screen:
             self.pop_screen()
+
+    def _load_screen_css(self, screen: Screen[Any]) -> None:
+        """Read a page's style sheet; Textual parses all others again too, and restyles the app."""
+        for path in map(str, screen.css_path):
+            if not self.stylesheet.has_source(path):
+                self.stylesheet.read(path)
+        super()._load_screen_css(screen)
 
     def pop_screen(self) -> AwaitComplete:
         popped = super().pop_screen()

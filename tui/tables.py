@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -20,8 +19,7 @@ class Cell(msgspec.Struct, frozen=True):
     style: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Column(Generic[Item, Shown]):
+class Column(msgspec.Struct, Generic[Item, Shown], frozen=True):
     """A header, how to get an item's value, and what to do if room is short."""
 
     header: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Final, Self
 import msgspec
 from msgspec.structs import asdict, replace
 
-from ..core.files.file_operations import file_lock, write_file_atomically
 from ..core.files.safe_open import open_regular
 
 if TYPE_CHECKING:
@@ -51,6 +49,8 @@ class UiStateFile:
 
     def write_changes(self, before: UiState, after: UiState) -> UiState:
         """Apply the user's change to the state that is in the file by now; raises OSError."""
+        from ..core.files.file_operations import file_lock, write_file_atomically
+
         with file_lock(self._path.with_suffix(".lock"), math.inf):
             merged = _merge_state(self.read(), before, after)
             write_file_atomically(self._path, msgspec.json.encode(merged))
@@ -78,14 +78,13 @@ class CycleEnum(Enum):
         return members[(members.index(self) + 1) % len(members)]
 
 
-@dataclass(frozen=True, slots=True)
-class DashboardSettings:
+class DashboardSettings(msgspec.Struct, frozen=True):
     """Appearance and keys, as the policy sets them."""
 
     theme: str = ""  # empty: the one that was chosen last
     ascii: bool = False
     welcome: bool = True
-    keymap: Mapping[str, str] = field(default_factory=dict)  # keys by binding id
+    keymap: Mapping[str, str] = msgspec.field(default_factory=dict)  # keys by binding id
     notices: tuple[str, ...] = ()  # about invalid keys
 
 

@@ -7,9 +7,10 @@ word "two words" key:value         each must be met
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
+
+import msgspec
 
 from ..transcript.sanitize import one_line
 
@@ -19,8 +20,7 @@ _PART: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FilterWord:
+class FilterWord(msgspec.Struct, frozen=True):
     key: str  # with its colon; empty if there is none
     value: str
     is_negated: bool

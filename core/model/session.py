@@ -17,7 +17,6 @@ from ..measure.evidence import ContextEvidence, Evidence, ReportedWindow
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version
 from ..store.queries.query_rows import SessionRow, UsageRow
-from ..transcript.titles import first_telling, recorded_title
 from .context import EXACT_OUTPUT_VERSION, Context, StoredTokenCounts
 
 ACTIVE_MS: Final = 120_000
@@ -203,6 +202,8 @@ def session_title(row: SessionRow) -> str:
     What says nothing is skipped, but a name that was given is better than none. The last prompt
     comes last: it is any prompt, not the task (claude-code-formats 2.9).
     """
+    from ..transcript.titles import first_telling, recorded_title  # compiles long patterns
+
     names = (row.live_name, row.custom_title, row.ai_title, row.summary_title)
     prompts = (row.prompt_title, row.first_prompt, row.last_prompt)
     title = first_telling((*map(recorded_title, names), *prompts))

@@ -1,6 +1,5 @@
 """How records become rows: the columns of a table have the names of its record's fields."""
 
-import json
 from collections.abc import Iterable, Sequence
 from functools import cache
 from sqlite3 import Connection
@@ -196,7 +195,7 @@ def _known_sidechains(
     """Return by id whether answers that began on earlier lines are in a sidechain."""
     if not responses:
         return {}
-    names = json.dumps([each.message_id for each in responses])
+    names = msgspec.json.encode([each.message_id for each in responses]).decode()
     rows = db.execute(
         "SELECT message_id, sidechain FROM response WHERE file_id = ? AND offset < ?"
         " AND message_id IN (SELECT value FROM json_each(?))",

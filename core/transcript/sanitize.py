@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any, Final
 
 # Limits in characters.
@@ -59,6 +58,8 @@ def sanitize_id(text: str) -> str:
     clean = sanitize_title(text)
     if len(clean) <= MAX_ID_CHARS and clean == text:
         return text
+    from hashlib import blake2b  # takes 1 ms to import, and no client's id comes here
+
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     return f"{clean[: MAX_ID_CHARS - len(digest) - 1]}~{digest}"
 
@@ -129,14 +130,15 @@ _INVISIBLE: Final = (
     "\U000e0000-\U000e0fff"
 )
 _INVISIBLE_OR_JOINER: Final = re.compile(f"[{_INVISIBLE}{_JOINERS}]")
-_REMOVED_INVISIBLE: Final = re.compile(
+# Compiled when they are first needed, by `re` itself: that takes 3 ms, and most texts need neither.
+_REMOVED_INVISIBLE: Final = (
     "(\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{2,6}\U000e007f"
     f"|(?<=[{_EMOJI}#*0-9])[\ufe0e\ufe0f]"
     f"|(?<=[{_IDEOGRAPHS}])[\ufe00-\ufe0d\U000e0100-\U000e01ef]"
     "|(?<=[\u1820-\u18aa])[\u180b-\u180d\u180f])"
     f"|[{_INVISIBLE}]"
 )
-_LOOSE_JOINERS: Final = re.compile(
+_LOOSE_JOINERS: Final = (
     f"((?<=[{_EMOJI}\ufe0f]){_JOINER}(?=[{_EMOJI}])"
     f"|(?<=[{_JOINING_SCRIPTS}])[{_JOINERS}](?=[{_JOINING_SCRIPTS}])"
     f"|(?<=[{_VIRAMA}]){_JOINER})"
@@ -149,8 +151,8 @@ def remove_invisible(text: str) -> str:
     if text.isascii() or not _INVISIBLE_OR_JOINER.search(text):
         return text
     # In this order: whether a joiner stays depends on its remaining neighbours.
-    text = _REMOVED_INVISIBLE.sub(lambda match: match[1] or "", text)
-    return _LOOSE_JOINERS.sub(lambda match: match[1] or "", text)
+    text = re.sub(_REMOVED_INVISIBLE, lambda match: match[1] or "", text)
+    return re.sub(_LOOSE_JOINERS, lambda match: match[1] or "", text)
 
 
 def _strip(text: str) -> str:

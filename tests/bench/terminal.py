@@ -5,15 +5,19 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
 import sys
 import termios
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import psutil
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 SIZE: Final = (120, 40)
 GRACE_S: Final = 5.0
@@ -23,6 +27,7 @@ class Terminal:
     """Runs `ctxtop` with some words; what it writes is read away and the end is kept."""
 
     def __init__(self, words: list[str], environ: dict[str, str]) -> None:
+        self._began = time.monotonic()
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
             os.execve(sys.executable, [sys.executable, "-m", "ctxtop", *words], environ)
@@ -49,6 +54,25 @@ class Terminal:
             if time.monotonic() > end:
                 raise TimeoutError(f"{words!r} was not written within {seconds} s")
             self.wait(0.05)
+
+    def times_of(self, marks: Sequence[re.Pattern[bytes]], seconds: float = 60.0) -> list[float]:
+        """Return the seconds from the start until each of these was written.
+
+        Raises TimeoutError where one is not written within `seconds`.
+        """
+        times: dict[re.Pattern[bytes], float] = {}
+        while len(times) < len(marks):
+            now = time.monotonic()
+            if now > self._began + seconds:
+                raise TimeoutError(f"{set(marks) - set(times)!r} not written within {seconds} s")
+            times |= {
+                each: now - self._began
+                for each in marks
+                if each not in times and each.search(self.written)
+            }
+            if select.select([self._terminal], [], [], 0.05)[0]:
+                self.written += os.read(self._terminal, 1 << 16)
+        return [times[each] for each in marks]
 
     def press(self, keys: str) -> None:
         """Type."""

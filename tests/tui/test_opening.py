@@ -12,6 +12,7 @@ from ctxtop.tui.keymap import all_bindings
 from ctxtop.tui.screens.help_and_commands import HelpScreen
 from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
 from ctxtop.tui.screens.welcome_screen import WelcomeScreen
+from textual.css.stylesheet import Stylesheet
 
 from .support import WIDE, Opened
 
@@ -108,3 +109,15 @@ async def test_it_can_be_left_before_it_is_open(
     async with opening(demo, monkeypatch) as (it, _):
         await it.pilot.press(key)
         await it.until(lambda: it.app._is_leaving)
+
+
+async def test_no_style_sheet_is_parsed_again_for_the_theme_or_a_page(
+    demo: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed_again: list[Stylesheet] = []
+    monkeypatch.setattr(Stylesheet, "reparse", parsed_again.append)
+    async with opening(demo, monkeypatch) as (it, may_open):
+        await until_open(it, may_open)
+        await it.press("S")
+        await it.until(lambda: isinstance(it.app.screen, SummariesScreen))
+    assert not parsed_again

@@ -21,7 +21,6 @@ from ...core.measure.activity import (
     WaitingFor,
     WaitingKind,
 )
-from ...core.measure.composition import CompositionSource
 from ...core.model.session import Session, SessionStatus
 from ...core.transcript.sanitize import one_line
 from .formats import age, duration, shorten, shorten_end, sparkline, tokens, turns_to_go
@@ -212,6 +211,8 @@ SHARE_CELLS: Final = 24  # a share's bar: a cell is four percent
 
 
 def composition_total_text(found: Composition) -> str:
+    from ...core.measure.composition import CompositionSource  # after the first paint
+
     text = f"{'≈' * found.estimated}{tokens(found.total_tokens)} tokens in context"
     text += " (estimated: not measured yet)" if found.estimated else " (measured)"
     is_sent = found.source is CompositionSource.REQUESTS

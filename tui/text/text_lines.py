@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Final
 
+import msgspec
+from msgspec.structs import replace
 from rich.cells import cell_len, get_character_cell_size
 from textual.content import Content
 
@@ -16,15 +17,13 @@ FOLD_SIGNS: Final = {True: "▸", False: "▾"}  # before what can be folded; Tr
 TextSpan = tuple[int, int]  # start and end within a text
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(msgspec.Struct, frozen=True):
     line: int
     start: int  # characters into the line
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class WrappedText:
+class WrappedText(msgspec.Struct, frozen=True):
     lines: tuple[Content, ...]
     passages: tuple[Passage, ...] = ()
 

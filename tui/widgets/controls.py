@@ -1,10 +1,12 @@
 """Controls in one line: filter input, filter chips, a choice among words, a slider."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar, Final
 
+import msgspec
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual import events, on
 from textual.app import ComposeResult
@@ -166,8 +168,7 @@ VALUE_CELLS: Final = 18  # of a value; a project's name may be longer
 SHORT_VALUE_CELLS: Final = 10  # of a value, if not all of them fit
 
 
-@dataclass(frozen=True, slots=True)
-class FilterChip:
+class FilterChip(msgspec.Struct, frozen=True):
     """A filter with its values and their labels; None filters nothing."""
 
     name: str
@@ -264,8 +265,7 @@ KNOB, LEFT, RIGHT = "●", "━", "─"
 MAX_DOTS: Final = 9  # values up to which each is drawn as a dot
 
 
-@dataclass(frozen=True, slots=True)
-class SliderScale:
+class SliderScale(msgspec.Struct, frozen=True):
     lowest: int
     highest: int
     step: int = 1

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, Protocol
 
+from rich.segment import Segment
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content
@@ -112,6 +113,7 @@ class ConversationView(Widget, can_focus=True):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id)
+        self.auto_links = False  # Textual looks for links in every line, and there are none
         self.rows: Sequence[ViewRow] = ()
         self.top = 0  # the first row in sight
         self.cursor = 0
@@ -240,11 +242,12 @@ class ConversationView(Widget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         place = self.top + y
-        if place >= len(self.rows):
-            text = self.empty if y == 0 and not self.rows else ""
-            line = self._draw_row(Content.styled(text, "$quiet"), is_cursor=False)
-        else:
+        if place < len(self.rows):
             line = self._row_strip(self.rows[place], is_cursor=place == self.cursor)
+        elif y == 0 and not self.rows:
+            line = self._draw_row(Content.styled(self.empty, "$quiet"), is_cursor=False)
+        else:
+            line = Strip.blank(self.row_width, self.visual_style.rich_style)
         return Strip.join([line, self._scroll_bar_cell(y)])
 
     def _row_strip(self, row: ViewRow, *, is_cursor: bool) -> Strip:
@@ -269,8 +272,7 @@ class ConversationView(Widget, can_focus=True):
         first, last = self._thumb()
         is_thumb = first <= y <= last
         style = self.get_visual_style(_THUMB_CLASS if is_thumb else _TRACK_CLASS)
-        (strip, *_) = Visual.to_strips(self, Content("┃" if is_thumb else "│"), 1, 1, style)
-        return strip
+        return Strip([Segment("┃" if is_thumb else "│", style.rich_style)], 1)
 
     def _thumb(self) -> tuple[int, int]:
         """Return the first and last line of the scroll bar's thumb, for the rows in sight."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from itertools import accumulate
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import msgspec
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual import events
 from textual.binding import ActiveBinding, Binding
@@ -83,8 +85,7 @@ _DESCRIPTION_CLASS: Final = "key-line--words"
 _HOVERED_CLASS: Final = "key-line--hovered"
 
 
-@dataclass(frozen=True, slots=True)
-class FooterKey:
+class FooterKey(msgspec.Struct, frozen=True):
     binding: Binding
     display: str
     tooltip: str
@@ -206,8 +207,7 @@ _FEED_STATE_STYLES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FleetStatus:
+class FleetStatus(msgspec.Struct, frozen=True):
     source: str = "ctxtop"
     state: FeedState = FeedState.LIVE
     sessions: int | None = None

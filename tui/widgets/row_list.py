@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar, Final
 
+import msgspec
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -29,8 +30,7 @@ _ROW_CLASS: Final = "rows--row"
 _CURRENT_ROW_CLASS: Final = "rows--marked"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True):
     """A row; its key stays the same when its place or content changes."""
 
     key: str
@@ -45,8 +45,7 @@ class Row:
         return isinstance(other, Row) and self.content.is_same(other.content)
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(msgspec.Struct, frozen=True):
     rows: tuple[Row, ...]
     head: Content
     empty: str  # shown instead of rows: why there are none, and what to do
@@ -108,6 +107,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     def __init__(self) -> None:
         super().__init__()
+        self.auto_links = False  # Textual looks for links in every row, and there are none
         self.shown: Sequence[AnyRow] = []  # all rows, in order
         self._starts: list[int] = [0]  # the first line of each row, and the line after the last one
         self._strips: dict[str, tuple[AnyRow, int, dict[str, list[Strip]]]] = {}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.content import Content
 
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from ....core.model.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(msgspec.Struct, frozen=True):
     agent: Agent
     prefix: str  # the lines before its name
     descendants: int = 0  # agents that it started, and theirs
@@ -106,8 +106,7 @@ MIN_TYPE_CELLS: Final = 12
 MIN_TASK_CELLS: Final = 8  # a few letters of a task have no meaning
 
 
-@dataclass(frozen=True, slots=True)
-class TreeColumns:
+class TreeColumns(msgspec.Struct, frozen=True):
     """How many cells a tree's names and its verdicts take; 0 if none has one."""
 
     names: int = 0  # with the lines before them
@@ -227,8 +226,7 @@ def duration_text(agent: Agent, now_ms: int) -> str:
 # The agents' page: the trees of many sessions in a table.
 
 
-@dataclass(frozen=True, slots=True)
-class AgentTreeRow:
+class AgentTreeRow(msgspec.Struct, frozen=True):
     """A row of the tree: a session, or one of its agents."""
 
     key: str

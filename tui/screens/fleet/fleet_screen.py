@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from msgspec import structs
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -175,7 +176,7 @@ class FleetScreen(ZoomableScreen):
                 return
             # The cursor is on another session, or another word is searched for.
             agents, summaries, request = view.agents, view.summaries, view.request
-            view = replace(shown, agents=agents, summaries=summaries, request=request)
+            view = structs.replace(shown, agents=agents, summaries=summaries, request=request)
         self._view = view
         if view.scanned:
             self._scan = ""
@@ -538,7 +539,7 @@ def _with_counts(status: FleetStatus, view: FleetView) -> FleetStatus:
     live = [each for each in sessions if each.live]
     if view.unread and not scan:
         scan = f"read {len(sessions):,} of {len(sessions) + view.unread:,} sessions"
-    return replace(
+    return structs.replace(
         status,
         sessions=len(sessions),
         live=len(live),

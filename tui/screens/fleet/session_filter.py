@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
+
+import msgspec
 
 from ....core.measure.levels import Level
 from ....core.model.filter_language import (
@@ -31,8 +32,7 @@ _SIZE: Final = re.compile(r"([<>]=?)(\d+(?:\.\d+)?)(%|k|m)?")
 _SCALES: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 
 
-@dataclass(frozen=True, slots=True)
-class FilterContext:
+class FilterContext(msgspec.Struct, frozen=True):
     """What a filter asks beside a session's own fields."""
 
     now_ms: int = 0
@@ -43,8 +43,7 @@ class FilterContext:
 SessionTest = Callable[[Session, FilterContext], bool]  # of one word
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFilter:
+class SessionFilter(msgspec.Struct, frozen=True):
     tests: tuple[SessionTest, ...] = ()
     error: str = ""  # about the first invalid word; invalid words are left out
     words: tuple[str, ...] = ()  # texts that a session must have: they are highlighted

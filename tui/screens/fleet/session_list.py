@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any, Final
 
+import msgspec
+
 from ....core.measure.activity import SessionCost
 from ....core.model.attention import Attention, attention
 from ....core.model.session import Session, SessionStatus
@@ -36,8 +38,7 @@ class SessionOrder(CycleEnum):
         return next((order for order in cls if order.value == value), cls.ATTENTION)
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectHeading:
+class ProjectHeading(msgspec.Struct, frozen=True):
     project: str
     sessions: tuple[Session, ...]  # those that are shown, or would be if it were unfolded
     folded: bool
@@ -75,8 +76,7 @@ ENDED_KEY: Final = f"{HEADING_PREFIX}{HEADING_PREFIX}ended"
 FOLD_ENDED_FROM: Final = 25  # ended sessions that are folded unless they were unfolded
 
 
-@dataclass(frozen=True, slots=True)
-class EndedHeading:
+class EndedHeading(msgspec.Struct, frozen=True):
     """Stands above the sessions that have ended, in the order of attention."""
 
     sessions: tuple[Session, ...]
@@ -126,8 +126,7 @@ class SessionArrangement:
         return replace(self, folded=projects)
 
 
-@dataclass(frozen=True, slots=True)
-class ArrangedSessions:
+class ArrangedSessions(msgspec.Struct, frozen=True):
     entries: tuple[SessionListEntry, ...]
     sessions: tuple[Session, ...]  # all that match, also under folded headings
 

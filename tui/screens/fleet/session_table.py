@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+import msgspec
 from textual.content import Content
 
 from ....core.measure.activity import ActivityKind
@@ -75,8 +75,7 @@ def _growth(needs: Needs) -> Growth:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SessionTableLayout(TableLayout["SessionLine"]):
+class SessionTableLayout(TableLayout["SessionLine"], frozen=True):
     @property
     def columns_when_refused(self) -> tuple[ScreenColumn[SessionLine], ...]:
         """The columns with one wide cell of text in place of the gauge and all about it."""
@@ -124,8 +123,7 @@ SESSION_SIGNS: Final = {
 }  # each has a sign, because colour alone is not enough
 
 
-@dataclass(frozen=True, slots=True)
-class SessionLine:
+class SessionLine(msgspec.Struct, frozen=True):
     session: Session
     now_ms: int
     selected: bool = False

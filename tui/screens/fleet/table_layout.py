@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Final, Generic
 
+import msgspec
+from msgspec.structs import replace
 from textual.content import Content
 
 from ....core.measure.levels import PlacedThreshold
@@ -45,8 +46,7 @@ def title_cells(width: int) -> int:
     return min(max(MIN_TITLE_CELLS, share), MAX_TITLE_CELLS)
 
 
-@dataclass(frozen=True, slots=True)
-class TableLayout(Generic[Item]):
+class TableLayout(msgspec.Struct, Generic[Item], frozen=True):
     columns: tuple[ScreenColumn[Item], ...]
 
     @property
