@@ -22,6 +22,7 @@ from ..keymap import bind, bind_hidden
 from ..messages import WidgetMessage
 from ..text.formats import fit_left, shorten_middle
 from .controls import LARGE_STEP, SliderScale, draw_track
+from .draggable import Draggable
 
 LABEL_CELLS: Final = 15
 SAVE_TEXT: Final = "changed: ⏎ shows the diff"
@@ -206,7 +207,7 @@ class ChoiceControl(SettingControl):
         return drawn.stylize(Style.from_meta({PART: place}))
 
 
-class NumberControl(SettingControl):
+class NumberControl(SettingControl, Draggable):
     """A number on a slider; one that is not on the scale stays until the slider is moved."""
 
     def __init__(self, key: str, label: str, scale: SliderScale, unit: str) -> None:
@@ -232,20 +233,14 @@ class NumberControl(SettingControl):
         value = fit_left(f" {self._number:,} {self._unit}", max(0, cells - track.cell_length))
         return track + Content.styled(value.rstrip(), "$foreground")
 
-    def _drag(self, x: int) -> None:
+    def grab(self, x: int, y: int) -> bool:
+        is_on_track = y == 0 and 0 <= x - LABEL_CELLS < self._track_cells
+        if is_on_track:
+            self.drag(x)
+        return is_on_track
+
+    def drag(self, x: int) -> None:
         self.set_draft(self._scale.value_at(x - LABEL_CELLS, self._track_cells))
-
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.y == 0 and 0 <= event.x - LABEL_CELLS < self._track_cells:
-            self.capture_mouse()
-            self._drag(event.x)
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self.app.mouse_captured is self:
-            self._drag(event.x)
-
-    def on_mouse_up(self) -> None:
-        self.release_mouse()
 
 
 class TextControl(SettingControl):
