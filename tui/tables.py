@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -32,6 +32,8 @@ class Column(Generic[Item, Shown]):
     cells: int = 0  # width on a screen; a printed table measures it
     name: str = ""  # for layouts that treat it specially
     tooltip: str = ""  # what the header stands for
+    sort_key: Callable[[Item], Any] | None = None
+    """What a click on the header sorts by: None for an item without it, and no key, no sorting."""
 
 
 TextColumn = Column[Item, Cell | str]  # a column of a printed table

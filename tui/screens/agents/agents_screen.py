@@ -34,11 +34,20 @@ from .agent_report import (
     read_agent_details,
     read_injection_choice,
 )
-from .agent_tabs import AgentTreePane, FindingPane, TabArrangement, TabData, TabPane, TypePane
+from .agent_tabs import (
+    ORDER_HEADERS,
+    AgentTreePane,
+    FindingPane,
+    TabArrangement,
+    TabData,
+    TabPane,
+    TypePane,
+)
 from .agent_tree import agent_row_key
 from .agents_overview import (
     EMPTY_SCOPE_NOTES,
     NONCOMPLIANT_WORD,
+    AgentOrder,
     AgentScope,
     AgentsOverview,
     read_agents_overview,
@@ -363,8 +372,21 @@ class AgentsScreen(Page, ZoomableScreen):
         self.draw()
 
     def action_sort(self) -> None:
-        self._arrangement.order = self._arrangement.order.next
+        self._set_order(self._arrangement.order.next)
+
+    def _set_order(self, order: AgentOrder) -> None:
+        self._arrangement.order = order
         self.draw()
+        self._pane.highlight_first()
+
+    @on(RowList.HeaderClicked, "#agents")
+    def _sort_by_column(self, event: RowList.HeaderClicked) -> None:
+        """Sort by the clicked column; a second click restores the order of the starts."""
+        orders = {header: order for order, header in ORDER_HEADERS.items()}
+        order = orders.get(event.column.header)
+        if order is not None:
+            is_second = order is self._arrangement.order
+            self._set_order(AgentOrder.STARTED if is_second else order)
 
     def action_broke(self) -> None:
         if self._tab != "findings":

@@ -281,7 +281,8 @@ class CompactScreen(ActionPage):
         pane = self.query_one(compact_panes.OperationPane)
         planned = self._planned
         pane.empty = one_line(self.problem) if self.problem else _empty_text(planned)
-        rows = compact_panes.operation_rows(planned) if planned else []
+        pane.show_columns(compact_panes.operation_columns(pane.row_width))
+        rows = compact_panes.operation_rows(planned, pane.in_order) if planned else []
         count = len(planned.offered) if planned else 0
         left_out = sum(row.box == compact_panes.BOX_OFF and not row.is_header for row in rows)
         pane.border_title = f"Operations: {count - left_out:,} of {count:,} on" if count else "Plan"

@@ -18,7 +18,7 @@ from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...tables import Cell, Column, total_cells
 from ...text.formats import NOTHING, age, tokens
-from ...text.text_lines import ScreenColumn, header_line, item_line
+from ...text.text_lines import ScreenColumn, item_line
 from ...widgets.controls import FilterBar
 from ...widgets.row_list import Row, RowList
 from ..page import FilteredPage
@@ -47,12 +47,43 @@ def history_columns(
         return Cell(one_line(check_results.get(entry.receipt_id or "") or entry.state))
 
     columns: list[ScreenColumn[HistoryEntry]] = [
-        Column("ago", lambda entry: Cell(age(entry.at, now_ms)), right=True, cells=7),
-        Column("session", title),
-        Column("how", lambda entry: Cell(entry.mode), cells=16),
-        Column("what", _what_cell),
-        Column("freed", _freed_cell, right=True, cells=8),
-        Column("state", state, cells=16),
+        Column(
+            "ago",
+            lambda entry: Cell(age(entry.at, now_ms)),
+            right=True,
+            cells=7,
+            tooltip="how long ago",
+            sort_key=lambda entry: entry.at,
+        ),
+        Column(
+            "session",
+            title,
+            tooltip="the session that was changed",
+            sort_key=lambda entry: title(entry).text.casefold(),
+        ),
+        Column(
+            "how",
+            lambda entry: Cell(entry.mode),
+            cells=16,
+            tooltip="a fork, in place, or by Claude Code",
+            sort_key=lambda entry: entry.mode,
+        ),
+        Column("what", _what_cell, tooltip="what was done, and why if ctxtop did it by itself"),
+        Column(
+            "freed",
+            _freed_cell,
+            right=True,
+            cells=8,
+            tooltip="tokens that it took out of the context",
+            sort_key=lambda entry: entry.freed_tokens,
+        ),
+        Column(
+            "state",
+            state,
+            cells=16,
+            tooltip="whether it is in force, and whether it can be undone",
+            sort_key=lambda entry: state(entry).text,
+        ),
     ]
     room = max(0, width - total_cells(columns, 1) + 1)
     title_cells = room if width < _DETAILS_FROM_CELLS else room * 2 // 5
@@ -241,8 +272,10 @@ class ReceiptsScreen(FilteredPage):
         elif self._signature is not None:
             pane.empty = EMPTY_TEXT
         columns = history_columns(pane.row_width, titles, self._check_results, self.app.now_ms())
-        pane.show_header(header_line(columns))
-        pane.show_rows([Row(entry.key, history_line(columns, entry)) for entry in shown])
+        pane.show_columns(columns)
+        pane.show_rows(
+            [Row(entry.key, history_line(columns, entry)) for entry in pane.in_order(shown)]
+        )
         count = len(self._entries)
         pane.border_title = f"History: {count:,}" if count else "History"
         freed = sum(entry.freed_tokens or 0 for entry in shown if entry.undo_obstacle is None)

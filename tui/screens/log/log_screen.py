@@ -1,10 +1,10 @@
 """The log page: events of the past and of now, following the end."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Final
 
-from rich.cells import cell_len
 from textual import on
 from textual.binding import BindingType
 from textual.content import Content
@@ -16,7 +16,9 @@ from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...notifications import EventSeverity
+from ...tables import Cell, Column, total_cells
 from ...text.formats import date_time_seconds, fit_left, fit_right, local_time
+from ...text.text_lines import ScreenColumn, item_line
 from ...widgets.controls import FilterBar
 from ...widgets.row_list import LazyRow, RowList
 from ..page import FilteredPage, ReadingScreen
@@ -94,15 +96,16 @@ class LogScreen(FilteredPage):
         """Draw what matches; the cursor stays on its event, or at the end."""
         if not self.is_attached or self._past is None:
             return
-        follows, now_ms = self.is_at_end, self.app.now_ms()
-        events = self._events()
-        matching = event_log.filter_events(events, self.words, self.least)
         pane = self.row_list
-        width = pane.row_width
+        width, now_ms = pane.row_width, self.app.now_ms()
+        columns = _event_columns(width, now_ms)
+        pane.show_columns(columns, gap="")
+        follows = self.is_at_end and pane.order is None
+        events = self._events()
+        matching = pane.in_order(event_log.filter_events(events, self.words, self.least))
         self._shown = {event.key: event for event in matching}
         pane.empty = "no entry matches; Esc shows all" if events else self._problem or EMPTY_TEXT
-        pane.show_header(_event_header(width))
-        pane.show_rows([_event_row(event, width, now_ms) for event in matching])
+        pane.show_rows([_event_row(event, columns, width, now_ms) for event in matching])
         if follows and matching:
             pane.rows.highlighted = len(matching) - 1
             pane.rows.scroll_end(animate=False)
@@ -111,6 +114,8 @@ class LogScreen(FilteredPage):
     def _draw_title(self, shown: int, total: int) -> None:
         count = f"{shown:,} of {total:,}" if shown != total else f"{total:,}"
         state = "follows the end" if self.is_at_end else "G: to the end"
+        if (order := self.row_list.order) is not None:
+            state = f"sorted by {order.header}"
         if self.paused:
             state = "paused: p resumes"
         parts = (self.least.label, f"/{self.words}" if self.words else "", state)
@@ -156,43 +161,71 @@ class LogScreen(FilteredPage):
         self.draw()
 
 
-def _event_row(event: event_log.LogEvent, width: int, now_ms: int) -> LazyRow:
+def _event_row(
+    event: event_log.LogEvent,
+    columns: Sequence[ScreenColumn[event_log.LogEvent]],
+    width: int,
+    now_ms: int,
+) -> LazyRow:
     """Return an event's row, which is rendered when it is seen."""
     look = (event, width, local_time(event.at, now_ms))
-    return LazyRow(event.key, look, partial(_event_line, event, width, now_ms))
+    return LazyRow(event.key, look, partial(item_line, columns, event, gap=""))
 
 
 _TIME_CELLS: Final = 12
-_SOURCE_CELLS: Final = 10
-_MIN_WHERE_CELLS: Final = 12
-_MAX_WHERE_CELLS: Final = 44
+_SIGN_CELLS: Final = 3
+_SOURCE_CELLS: Final = 11
+_MIN_WHERE_CELLS: Final = 13
+_MAX_WHERE_CELLS: Final = 45
 SOURCE_FROM_CELLS: Final = 72  # a narrower row leaves the source out
 
 
-def _source_and_where(source: str, where: str, width: int) -> tuple[str, str]:
-    """Return the two columns with the blank after each."""
-    cells = min(max(_MIN_WHERE_CELLS, (width - _TIME_CELLS) // 3), _MAX_WHERE_CELLS)
-    shown = f"{fit_left(source, _SOURCE_CELLS)} " if width >= SOURCE_FROM_CELLS else ""
-    return shown, f"{fit_left(where, cells)} "
+def _event_columns(width: int, now_ms: int) -> list[ScreenColumn[event_log.LogEvent]]:
+    where = min(max(_MIN_WHERE_CELLS, (width - _TIME_CELLS) // 3 + 1), _MAX_WHERE_CELLS)
+    columns: list[ScreenColumn[event_log.LogEvent]] = [
+        Column(
+            "when",
+            lambda event: Cell(fit_right(local_time(event.at, now_ms), _TIME_CELLS), "$quiet"),
+            cells=_TIME_CELLS,
+            tooltip="the time; the newest is at the end",
+            sort_key=lambda event: event.at,
+        ),
+        Column("", _sign_cell, cells=_SIGN_CELLS, tooltip="how bad it is"),
+        Column(
+            "who",
+            lambda event: lambda cells: Cell(fit_left(event.source, cells - 1), "$quiet"),
+            cells=_SOURCE_CELLS,
+            priority=1,
+            tooltip="the part that reports it",
+            sort_key=lambda event: event.source,
+        ),
+        Column(
+            "where",
+            lambda event: lambda cells: Cell(fit_left(event.where, cells - 1), "bold"),
+            cells=where,
+            tooltip="the file or the session",
+            sort_key=lambda event: event.where,
+        ),
+        Column(
+            "what",
+            _text_cell,
+            tooltip="what happened",
+            sort_key=lambda event: event.text,
+        ),
+    ]
+    shown = [each for each in columns if not each.priority or width >= SOURCE_FROM_CELLS]
+    shown[-1] = replace(shown[-1], cells=max(0, width - total_cells(shown, 0)))
+    return shown
 
 
-def _event_header(width: int) -> Content:
-    source, where = _source_and_where("who", "where", width)
-    return Content.styled(f"{fit_left('when', _TIME_CELLS)}   {source}{where}what", "$quiet")
-
-
-def _event_line(event: event_log.LogEvent, width: int, now_ms: int) -> Content:
+def _sign_cell(event: event_log.LogEvent) -> Cell:
     sign, style = event_log.WEIGHT_SIGNS[event.weight]
-    source, where = _source_and_where(event.source, event.where, width)
-    rest = max(0, width - _TIME_CELLS - 3 - cell_len(source) - cell_len(where))
-    text_style = "$foreground" if event.weight is EventSeverity.NOTE else style
-    return Content.assemble(
-        (fit_right(local_time(event.at, now_ms), _TIME_CELLS), "$quiet"),
-        (f" {sign} ", style),
-        (source, "$quiet"),
-        (where, "bold"),
-        (fit_left(event.text, rest), text_style),
-    )
+    return Cell(f" {sign} ", style)
+
+
+def _text_cell(event: event_log.LogEvent) -> Cell:
+    is_note = event.weight is EventSeverity.NOTE
+    return Cell(event.text, "$foreground" if is_note else event_log.WEIGHT_SIGNS[event.weight][1])
 
 
 def _event_details(event: event_log.LogEvent) -> Content:

@@ -218,13 +218,20 @@ def policy_columns(
     cells = max(_MIN_VALUE_CELLS, rest * 2 // 5) if has_about else max(1, rest)
     # The blank between two columns has the style of one of them.
     columns: list[ScreenColumn[ResolvedValue]] = [
-        Column("", sign, cells=2),
+        Column("", sign, cells=2, tooltip="● was set, ▲ is ignored", sort_key=is_not_chosen),
         Column(
             "key",
             lambda it: styled(it, fit_left(it.key.name, _KEY_CELLS), "bold"),
             cells=_KEY_CELLS + 1,
+            tooltip="the setting's name, in a file and for --set",
+            sort_key=lambda it: it.key.name,
         ),
-        Column("value", lambda it: styled(it, _value_text(it), "$accent"), cells=cells),
+        Column(
+            "value",
+            lambda it: styled(it, _value_text(it), "$accent"),
+            cells=cells,
+            tooltip="the value in force",
+        ),
     ]
     if has_origin:
         columns.append(
@@ -232,10 +239,14 @@ def policy_columns(
                 " origin",
                 lambda it: Cell(f" {_ORIGIN_NAMES[it.origin]}", "$quiet"),
                 cells=_ORIGIN_CELLS + 1,
+                tooltip="what set it",
+                sort_key=lambda it: _ORIGIN_NAMES[it.origin],
             )
         )
     if has_about:
-        columns.append(Column(" description", about, cells=rest - cells))
+        columns.append(
+            Column(" description", about, cells=rest - cells, tooltip="what the setting does")
+        )
     return columns
 
 
@@ -266,6 +277,10 @@ def _value_text(resolved: ResolvedValue) -> str:
 def is_chosen(value: ResolvedValue) -> bool:
     """Whether the value was set individually; the values of a preset were not."""
     return value.origin not in {PolicyOrigin.BUILT_IN, PolicyOrigin.PRESET}
+
+
+def is_not_chosen(value: ResolvedValue) -> bool:
+    return not is_chosen(value)
 
 
 def filter_values(policy: Policy, filter_text: str, *, chosen_only: bool) -> list[ResolvedValue]:
