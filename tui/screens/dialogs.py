@@ -94,7 +94,7 @@ class QuestionScreen(Dialog[Result]):
         self._what: Final = what
         self.choices: Final = tuple(choices)
         self._reading: Timer | None = None
-        self._is_read = False
+        self.takes_keys = False
 
     def compose(self) -> ComposeResult:
         with Vertical(id="confirm"):
@@ -118,13 +118,13 @@ class QuestionScreen(Dialog[Result]):
         self.call_after_refresh(self._begin_reading)
 
     def _begin_reading(self) -> None:
-        self._is_read = False
+        self.takes_keys = False
         if self._reading is not None:
             self._reading.stop()
         self._reading = self.set_timer(READING_S, self._end_reading)
 
     def _end_reading(self) -> None:
-        self._is_read = True
+        self.takes_keys = True
 
     def result_of(self, choice_id: str) -> Result:
         """Return what the screen returns for a choice, or for Cancel."""
@@ -137,7 +137,7 @@ class QuestionScreen(Dialog[Result]):
 
     def action_choose(self, choice_id: str) -> None:
         """Choose by a key, unless it came before anybody can have read the dialog."""
-        if not self._is_read:
+        if not self.takes_keys:
             self._begin_reading()
         elif any(each.id == choice_id for each in self.choices):
             self.dismiss(self.result_of(choice_id))

@@ -46,13 +46,9 @@ class SettingControl(Widget, can_focus=True):
         bind_hidden("shift+left", f"step({-LARGE_STEP})", "Much less", "much less", "much_lower"),
         bind_hidden("shift+right", f"step({LARGE_STEP})", "Much more", "much more", "much_higher"),
         bind(
-            "enter",
-            "save",
-            "Save",
-            "show the change of the file; type a value if nothing was changed",
-            "save_setting",
-            key_display="⏎",
+            "enter", "save", "Save", "show the change of the file", "save_setting", key_display="⏎"
         ),
+        bind("enter", "type", "Type", "type a value", "save_setting", key_display="⏎"),
         bind_hidden("backspace", "reset", "Reset", "forget the change", "reset_setting"),
         bind_hidden("up,k", "app.focus_previous", "Up", "up", "up"),
         bind_hidden("down,j", "app.focus_next", "Down", "down", "down"),
@@ -80,6 +76,7 @@ class SettingControl(Widget, can_focus=True):
         """Show the value in force; a draft is kept while that stays the same."""
         if value != self.saved:
             self.saved = self.draft = value
+            self.refresh_bindings()
         self._origin = origin
         self.refresh()
 
@@ -103,6 +100,7 @@ class SettingControl(Widget, can_focus=True):
         if value != self.draft:
             self.draft = value
             self.refresh()
+            self.refresh_bindings()
             self.post_message(self.Changed(self))
 
     def render(self) -> Content:
@@ -134,8 +132,17 @@ class SettingControl(Widget, can_focus=True):
     def action_reset(self) -> None:
         self.set_draft(self.saved)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Save what was changed, and type a value where nothing was."""
+        if action in {"save", "type"}:
+            return self.is_changed == (action == "save")
+        return super().check_action(action, parameters)
+
     def action_save(self) -> None:
-        self.post_message(self.Saved(self) if self.is_changed else self.Opened(self))
+        self.post_message(self.Saved(self))
+
+    def action_type(self) -> None:
+        self.post_message(self.Opened(self))
 
     def on_click(self, event: events.Click) -> None:
         meta = event.style.meta

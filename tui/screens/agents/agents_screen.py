@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 class AgentScreen(ReadingScreen):
     """An agent's verdict, result, task, context, and what was injected; follows the agent."""
 
+    KEYS_IF_ROOM = ("source",)
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("y", "copy", "Copy", "copy the result", "copy"),
         bind("v", "view_conversation", "Conversation", "read its conversation", "view_turn"),
@@ -161,6 +162,7 @@ class AgentsScreen(Page, ZoomableScreen):
     ZOOMED_PANES = "#lists, #detail"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-beside")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (36, "-tall")]  # noqa: RUF012
+    KEYS_IF_ROOM = ("sort", "broke", "copy", "zoom")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("1", "tab('agents')", "Agents", "the tree", "agents_tab"),
         bind_hidden("2", "tab('types')", "Types", "by type", "types_tab"),

@@ -47,6 +47,7 @@ class CompactScreen(ActionPage):
     CSS_PATH = "compact.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (78, "-wide"), (160, "-broad")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
+    KEYS_IF_ROOM = ("ask_client", "all", "text", "copy")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "switch", "On/off", "turn this operation or strategy on or off", "switch"),
         bind_hidden("a", "all", "All", "turn all operations on or off", "all"),

@@ -132,6 +132,7 @@ EMPTY_TEXT: Final = (
 
 
 class ReceiptsScreen(FilteredPage):
+    KEYS_IF_ROOM = ("copy",)
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("u", "undo", "Undo", "undo the selected change", "undo"),
         bind("v", "check", "Check", "test whether each change can be undone", "check"),

@@ -169,6 +169,7 @@ PADDING_CELLS: Final = 4  # of the page's padding and its scroll bar
 class ReceiptScreen(Page):
     CSS_PATH = "receipt.tcss"
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012 -- Textual's
+    KEYS_IF_ROOM = ("text", "copy")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "mark", "Mark", "mark for undo", "mark"),
         bind_hidden("right", "show", "Text", "show its text before and after", "text"),

@@ -31,6 +31,7 @@ EMPTY_TEXT: Final = "no entries yet"
 class LogScreen(FilteredPage):
     """The newest event is at the end; a cursor at the end stays there."""
 
+    KEYS_IF_ROOM = ("copy",)
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("l", "least", "Level", "all, warnings, or problems only", "log_level"),
         bind("p", "pause", "Pause", "pause or resume", "pause"),

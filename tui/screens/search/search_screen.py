@@ -39,6 +39,7 @@ _ROLE_STYLES: Final = {
 class SearchScreen(FilteredPage):
     CSS_PATH = "search.tcss"
     KEEPS_BAR = True
+    KEYS_IF_ROOM = ("copy",)
     BINDINGS: ClassVar[list[BindingType]] = [
         bind(
             "slash",

@@ -52,6 +52,7 @@ class PolicyScreen(FilteredPage):
 
     CSS_PATH = "policy.tcss"
 
+    KEYS_IF_ROOM = ("policy_project", "undo", "copy")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("2", "tab(1)", "All", "all settings", "all_settings"),
         bind_hidden("1", "tab(0)", "Common", "the common settings", "common_settings"),

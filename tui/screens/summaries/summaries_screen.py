@@ -83,6 +83,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
     ZOOMED_PANES = "#list-pane, #reader"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (16, "-tall")]  # noqa: RUF012
+    KEYS_IF_ROOM = ("next", "before", "compare", "copy", "export", "source")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind(
             "slash",

@@ -300,6 +300,7 @@ class SummaryScreen(ReadingScreen):
     """Shows one summary; `search` is what was searched for when it was opened."""
 
     CSS_PATH = "summaries.tcss"
+    KEYS_IF_ROOM = ("next", "before", "source")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("n", "hit(1)", "Next match", "next match", "next"),
         bind_hidden("N", "hit(-1)", "Previous match", "previous match", "before"),
