@@ -312,6 +312,8 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             return summary_report(rows[0], search, width, form) if rows else None
 
         def show(report: SummaryReport | None) -> None:
+            if summary_id != self.rows.summary_id:
+                return  # a search or the cursor has gone on, and another text is shown
             self._row = report.row if report else None
             details = self._details(report.row) if report else None
             self.reader.show(report, details, self.app.now_ms())
