@@ -192,6 +192,7 @@ PLACE_NAMES: Final = {
     "ConversationPane": "conversation",
     "ConversationView": "conversation",
     "CoverageScreen": "what a summary replaced",
+    "Dialog": "dialogs",
     "DoctorScreen": "doctor",
     "ExportScreen": "export",
     "FilteredPage": "pages with a filter",
@@ -224,6 +225,7 @@ PLACE_NAMES: Final = {
     "TimelineView": "timeline",
     "ValueScreen": "a setting's value",
     "WelcomeScreen": "first steps",
+    "YesNoScreen": "dialogs",
 }
 """What users call the place in which a class's keys work; tests look for classes without one."""
 

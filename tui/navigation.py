@@ -205,9 +205,10 @@ class NavigationApp(TerminalApp):
         return popped
 
     def action_help(self) -> None:
-        from .screens.help_and_commands import HelpScreen, explain_keys
+        from .screens.help_and_commands import HelpScreen, explain_keys, question_keys
 
-        keys = explain_keys(self.screen.active_bindings, self.get_key_display)
+        display = self.get_key_display
+        keys = *explain_keys(self.screen.active_bindings, display), *question_keys(display)
         self.push_screen(HelpScreen(getattr(self.screen, "crumbs", ("sessions",))[-1], keys))
 
     def action_welcome(self) -> None:

@@ -95,8 +95,11 @@ class Notifier:
         if not is_automatic_notice(notice):
             kind = NotificationKind.NOTED
             self._log(EventSeverity.NOTE, "noted", notice.where, notice.what, notice.fix)
-        text, place = one_line(str(notice)), one_line(notice.where)
-        self.notify(Notification(kind, text, place, text, subject=place))
+        # The title names the place, so that the text need not; of a transcript, its session.
+        session = self._app.find_session(Path(notice.where).stem)
+        place = one_line(session.title if session else notice.where)
+        text = one_line(f"{notice.what}; {notice.fix}")
+        self.notify(Notification(kind, one_line(str(notice)), place, text, subject=place))
 
     def notify_level(self, title: str, found: ContextWarning) -> None:
         self.notify(notifications.level_notification(title, found))

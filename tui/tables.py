@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -31,6 +31,8 @@ class Column(msgspec.Struct, Generic[Item, Shown], frozen=True):
     grows_to: int = 0  # width on a screen, if its values need it and there is room
     name: str = ""  # for layouts that treat it specially
     tooltip: str = ""  # what the header stands for
+    sort_key: Callable[[Item], Any] | None = None
+    """What a click on the header sorts by: None for an item without it, and no key, no sorting."""
 
 
 TextColumn = Column[Item, Cell | str]  # a column of a printed table

@@ -130,7 +130,8 @@ def _check_order(thresholds: Iterable[Threshold], changed: Iterable[Threshold]) 
             if low.level is not high.level and low.at >= high.at:
                 raise InvalidValueError(
                     f"rising shares: {low.level} at {low.at * 100:.4g}% is not below"
-                    f" {high.level} at {high.at * 100:.4g}%"
+                    f" {high.level} at {high.at * 100:.4g}%; move both, e.g. 60%, 80% as notice"
+                    " and warning"
                 )
 
 

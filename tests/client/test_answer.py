@@ -134,7 +134,7 @@ async def answer_in_dashboard(lab: Lab) -> None:
     async with opened(Stage(places, Clock())) as it:
         await it.until(lambda: "1 waits for you" in it.status)
         await it.press("w", "a")
-        await it.until(lambda: isinstance(it.app.screen, AnswerScreen))
+        await it.until(lambda: isinstance(it.app.screen, AnswerScreen) and it.app.screen.takes_keys)
         assert "mkdir -p build && touch build/made" in it.words
         assert not (lab.project / "build").exists()
         await it.press("y")

@@ -23,13 +23,14 @@ from ctxtop.tui.screens.agents.agents_overview import (
     toggle_word,
 )
 from ctxtop.tui.screens.agents.compliance_rows import (
+    finding_columns,
     finding_line,
-    findings_header,
     lay_out_findings,
 )
+from ctxtop.tui.text.column_heads import header_line
 from ctxtop.tui.text.compliance_text import finding_markdown, findings_markdown
 from ctxtop.tui.text.formats import sparkline
-from ctxtop.tui.text.text_lines import header_line, item_line
+from ctxtop.tui.text.text_lines import item_line
 
 from .makers import agent, session
 from .support import NOW_MS
@@ -152,7 +153,7 @@ def test_findings_as_rows_and_as_markdown() -> None:
     assert len({each.key for each in rows}) == 3
     for width in (40, 70, 118):
         assert {finding_line(each, width, NOW_MS).cell_length for each in rows} == {width}
-        assert findings_header(width).cell_length == width
+        assert header_line(finding_columns(width), gap="").cell_length == width
     assert len(lay_out_findings(groups, {"critical"})) == 1
     told = findings_markdown(groups)
     assert "## Critical (1)\n\n### `a'b.py` in shop\n\n- **3-4** wrong " in told

@@ -135,6 +135,14 @@ async def test_the_mouse_drags_a_level_and_clicks_save(demo: Stage, config: Path
         assert 0.85 < bar.level.at < 0.95
         assert "notice 70% warning 80%" in shown(it, "threshold")
         assert text(config) == SAID
+        bar.focus()
+        await it.calm()
+        # Before there was a draft, Enter would have typed a value.
+        assert "⏎ Save" in it.lines[-1]
+        bar.action_reset()
+        await it.calm()
+        assert "⏎ Type" in it.lines[-1]
+        bar.action_step(1)
         await it.pilot.click(bar, offset=(bar.size.width - 5, 0))
         await is_asked(it)
         await it.press("escape")

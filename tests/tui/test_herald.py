@@ -150,6 +150,16 @@ async def test_what_ctxtop_did_by_itself_is_told(stage: Stage, heard: Heard) -> 
         assert it.app.event_log.all == ()
 
 
+async def test_a_notice_about_a_transcript_names_its_session_once(demo: Stage) -> None:
+    async with opened(demo) as it:
+        session = demo.titled("Ship the wishlist")
+        path = f"-home-dev-shop/{session.session_id}.jsonl"
+        it.app.post_message(NoticeReported(Problem(path, "was rewritten", "it was re-read")))
+        toast = f"{session.title}\nwas rewritten; it was re-read"
+        await it.until(lambda: toast in it.toasts)
+        assert path in it.app.event_log.all[-1].where
+
+
 async def test_the_end_of_an_act_is_told_outside_too(stage: Stage, heard: Heard) -> None:
     want(stage, desktop="osc9")
     async with opened(stage) as it:

@@ -28,7 +28,7 @@ from ctxtop.tui.screens.compact.compact_panes import (
     BY_LEVEL,
     ApplyState,
     apply_state_line,
-    operation_header,
+    operation_columns,
     operation_row_line,
     operation_rows,
     slider_options,
@@ -45,9 +45,10 @@ from ctxtop.tui.screens.history.history_screen import filter_history, history_co
 from ctxtop.tui.screens.history.receipt_history import HistoryEntry
 from ctxtop.tui.screens.history.receipt_screen import (
     AppliedState,
-    applied_operation_line,
+    applied_columns,
     check_lines,
 )
+from ctxtop.tui.text.column_heads import header_line
 from ctxtop.tui.text.plan_report import (
     break_even_text,
     change_lines,
@@ -58,6 +59,7 @@ from ctxtop.tui.text.plan_report import (
     savings_text,
 )
 from ctxtop.tui.text.plan_text import OperationChange
+from ctxtop.tui.text.text_lines import item_line
 from ctxtop.tui.widgets.controls import SliderScale, draw_track
 from hypothesis import given
 from hypothesis import strategies as st
@@ -208,8 +210,10 @@ def test_every_row_fills_its_width_whatever_it_says(width: int) -> None:
         assert cell_len(said) == width
         assert "\x1b" not in said
         assert "\u202e" not in said
-    assert cell_len(operation_header(width).plain) == width
-    assert cell_len(applied_operation_line(wide, AppliedState.MARKED, width).plain) == width
+    assert header_line(operation_columns(width)).cell_length == width
+    columns = applied_columns(width, lambda _: AppliedState.MARKED)
+    assert header_line(columns).cell_length == width
+    assert item_line(columns, (0, wide)).cell_length == width
 
 
 def test_an_operation_is_shown_before_and_after() -> None:

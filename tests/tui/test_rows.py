@@ -21,12 +21,14 @@ from ctxtop.tui.screens.fleet.session_table import (
     PINNED_SIGN,
     SELECTED_SIGN,
     SessionLine,
+    column_order,
     lay_out_columns,
     measure_needs,
     project_line,
     session_line,
 )
-from ctxtop.tui.screens.fleet.table_layout import MAX_BAR_CELLS, MIN_TITLE_CELLS
+from ctxtop.tui.screens.fleet.table_layout import COLUMN_GAP, MAX_BAR_CELLS, MIN_TITLE_CELLS
+from ctxtop.tui.text.column_heads import column_at
 from ctxtop.tui.text.formats import percent
 from ctxtop.tui.text.gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
 from ctxtop.tui.text.summary_text import summary_beginning, summary_lines
@@ -163,8 +165,6 @@ def test_a_session_that_has_ended_is_dim_whatever_its_fill() -> None:
 def test_every_column_has_a_tooltip() -> None:
     layout = lay_out_columns(300)
     assert all(column.tooltip for column in layout.columns)
-    assert layout.tooltip_at(0) == layout.columns[0].tooltip
-    assert layout.tooltip_at(5_000) is None
 
 
 @pytest.mark.parametrize(
@@ -202,11 +202,16 @@ def test_the_head_shows_what_it_sorts_by_and_a_click_finds_it() -> None:
     head = layout.session_header(DEFAULT_PLACED_THRESHOLDS, SessionOrder.COSTLIEST)
     sorted_by = [span for span in head.spans if str(span.style) == "bold $foreground"]
     assert [head.plain[span.start : span.end].strip() for span in sorted_by] == ["cost ▾"]
-    assert layout.order_at(head.plain.index("cost")) is SessionOrder.COSTLIEST
-    assert layout.order_at(head.plain.index("context")) is SessionOrder.FULLEST
-    assert layout.order_at(head.plain.index("left")) is SessionOrder.SOONEST
-    assert layout.order_at(0) is SessionOrder.ATTENTION
-    assert layout.order_at(5_000) is None
+
+    def clicked(x: int) -> SessionOrder | None:
+        column = column_at(layout.columns, len(COLUMN_GAP), x)
+        return column_order(column.name) if column else None
+
+    assert clicked(head.plain.index("cost")) is SessionOrder.COSTLIEST
+    assert clicked(head.plain.index("context")) is SessionOrder.FULLEST
+    assert clicked(head.plain.index("left")) is SessionOrder.SOONEST
+    assert clicked(0) is SessionOrder.ATTENTION
+    assert clicked(5_000) is None
 
 
 def test_a_row_has_the_layout_s_width_and_its_numbers_whole() -> None:

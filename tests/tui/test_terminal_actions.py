@@ -80,7 +80,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
 async def ask(it: Opened) -> None:
     await it.mark(WAITS)
     await it.press("a")
-    await it.until(lambda: isinstance(it.app.screen, AnswerScreen) and it.app.screen.is_mounted)
+    await it.until(lambda: isinstance(it.app.screen, AnswerScreen) and it.app.screen.takes_keys)
 
 
 @pytest.mark.parametrize(("key", "answer"), [("y", Answer.YES), ("n", Answer.NO)])
@@ -199,7 +199,7 @@ def plan(demo: Stage, monkeypatch: pytest.MonkeyPatch) -> ResumePlan:
 
 async def offer(it: Opened) -> None:
     await it.press("e")
-    await it.until(lambda: isinstance(it.app.screen, ResumeScreen) and it.app.screen.is_mounted)
+    await it.until(lambda: isinstance(it.app.screen, ResumeScreen) and it.app.screen.takes_keys)
 
 
 async def test_the_command_is_shown_and_copied(

@@ -88,7 +88,9 @@ def test_a_change_is_read_on_top_of_the_value_in_force() -> None:
         Threshold(0.8, Level.HIGH, "offer_compact"),
     )
     assert parse_change("mode", "auto", "observe") == "auto"
-    with pytest.raises(InvalidValueError, match="warning at 95% is not below emergency at 90%"):
+    with pytest.raises(
+        InvalidValueError, match="warning at 95% is not below emergency at 90%; move both"
+    ):
         parse_change("threshold", 0.95, current)
 
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.style import Style
+from textual.timer import Timer
 from textual.widgets import Button, Input, Static
 
 from ...core.transcript.sanitize import one_line
@@ -28,14 +30,9 @@ if TYPE_CHECKING:
 
 CANCEL_LABEL: Final = "Cancel"
 
-
-def dialog_bindings(cancel_keys: str) -> tuple[Binding, ...]:
-    tooltip = CANCEL_LABEL.casefold()
-    return (
-        bind(cancel_keys, "leave", CANCEL_LABEL, tooltip, "leave", key_display="Esc"),
-        bind_hidden("left,up", "app.focus_previous", "Other", "before", "previous"),
-        bind_hidden("right,down", "app.focus_next", "Other", "next", "next"),
-    )
+READING_S: Final = 0.25
+"""How long a dialog is on the screen, without a key, before a key can choose: nobody reads faster,
+and a key that is held or was typed ahead comes sooner."""
 
 
 def diff_content(head: Content, diff: Iterable[str]) -> Content:
@@ -50,16 +47,43 @@ class DialogChoice:
     label: str
 
 
-CANCEL: Final = DialogChoice("safe", CANCEL_LABEL)
-
 Result = TypeVar("Result")
 
 
-class QuestionScreen(ModalScreen[Result]):
-    """A text, and a button for each choice; the first one, Cancel, has the focus."""
+class Dialog(ModalScreen[Result]):
+    """A box over a page; Esc, and a click beside the box, leave it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        *dialog_bindings("escape,q"),
+        bind("escape", "leave", CANCEL_LABEL, "cancel", "leave", key_display="Esc")
+    ]
+
+    def action_leave(self) -> None:
+        self.dismiss()
+
+    def on_click(self, event: events.Click) -> None:
+        if event.widget is self:
+            self.action_leave()
+
+
+def key_hints(*hints: tuple[str, str]) -> Content:
+    """Write keys and what they do, for a border; a click runs the screen's action."""
+    return Content("   ").join(
+        Content.styled(words, Style.from_meta({"@click": f"screen.{action}"}))
+        for words, action in hints
+    )
+
+
+CANCEL_ID: Final = "safe"
+
+
+class QuestionScreen(Dialog[Result]):
+    """A text, and a button for each choice; the first one, Cancel, has the focus."""
+
+    CANCEL: ClassVar[DialogChoice] = DialogChoice(CANCEL_ID, f"Esc {CANCEL_LABEL}")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        bind("escape,q", "leave", CANCEL_LABEL, "cancel", "leave", key_display="Esc"),
+        bind_hidden("left,up", "app.focus_previous", "Other", "before", "previous"),
+        bind_hidden("right,down", "app.focus_next", "Other", "next", "next"),
         bind_hidden("pagedown,ctrl+d", "scroll('down')", "Page down", "a page down", "page_down"),
         bind_hidden("pageup,ctrl+u", "scroll('up')", "Page up", "a page up", "page_up"),
     ]
@@ -69,21 +93,38 @@ class QuestionScreen(ModalScreen[Result]):
         self._title: Final = title
         self._what: Final = what
         self.choices: Final = tuple(choices)
+        self._reading: Timer | None = None
+        self.takes_keys = False
 
     def compose(self) -> ComposeResult:
         with Vertical(id="confirm"):
             # The description can be long, but the buttons stay visible.
             with VerticalScroll(id="what", can_focus=False):
                 yield Static(self._what)
+            yield from self.compose_input()
             with Horizontal(id="answers"):
-                yield Button(CANCEL.label, id=CANCEL.id, compact=True)
+                yield Button(self.CANCEL.label, id=self.CANCEL.id, compact=True)
                 for each in self.choices:
                     yield Button(each.label, id=each.id, variant="warning", compact=True)
+
+    def compose_input(self) -> ComposeResult:
+        """Yield what can be typed, between the text and the buttons."""
+        yield from ()
 
     def on_mount(self) -> None:
         """Focus Cancel, so that Enter alone changes nothing."""
         self.query_one("#confirm").border_title = Content(self._title)
-        self.query_one(f"#{CANCEL.id}").focus()
+        self.query_one(f"#{CANCEL_ID}").focus()
+        self.call_after_refresh(self._begin_reading)
+
+    def _begin_reading(self) -> None:
+        self.takes_keys = False
+        if self._reading is not None:
+            self._reading.stop()
+        self._reading = self.set_timer(READING_S, self._end_reading)
+
+    def _end_reading(self) -> None:
+        self.takes_keys = True
 
     def result_of(self, choice_id: str) -> Result:
         """Return what the screen returns for a choice, or for Cancel."""
@@ -92,35 +133,51 @@ class QuestionScreen(ModalScreen[Result]):
     @on(Button.Pressed)
     def _answer(self, event: Button.Pressed) -> None:
         event.stop()
-        self.dismiss(self.result_of(event.button.id or CANCEL.id))
+        self.dismiss(self.result_of(event.button.id or CANCEL_ID))
+
+    def action_choose(self, choice_id: str) -> None:
+        """Choose by a key, unless it came before anybody can have read the dialog."""
+        if not self.takes_keys:
+            self._begin_reading()
+        elif any(each.id == choice_id for each in self.choices):
+            self.dismiss(self.result_of(choice_id))
 
     def action_scroll(self, where: str) -> None:
         getattr(self.query_one("#what"), f"scroll_page_{where}")(animate=False)
 
     def action_leave(self) -> None:
-        self.dismiss(self.result_of(CANCEL.id))
+        self.dismiss(self.result_of(CANCEL_ID))
 
 
-class ConfirmScreen(QuestionScreen[bool]):
-    """Returns True only if the user chose the button that names the action."""
+ACTION_ID: Final = "action"
+
+
+class YesNoScreen(QuestionScreen[Result]):
+    """A question with one action, whose button has the id ACTION_ID."""
+
+    CANCEL = DialogChoice(CANCEL_ID, f"n {CANCEL_LABEL}")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        bind_hidden("y", f"choose('{ACTION_ID}')", "Yes", "yes, do it", "confirm"),
+        bind_hidden("n", "leave", "No", "no, change nothing", "decline"),
+    ]
 
     def __init__(self, title: str, what: Content, action_label: str) -> None:
         """`what` describes the action, and `action_label` is on the button for it."""
-        super().__init__(title, what, [DialogChoice("action", action_label)])
+        super().__init__(title, what, [DialogChoice(ACTION_ID, f"y {action_label}")])
+
+
+class ConfirmScreen(YesNoScreen[bool]):
+    """Returns True only if the user chose the button that names the action."""
 
     def result_of(self, choice_id: str) -> bool:
-        return choice_id != CANCEL.id
+        return choice_id != CANCEL_ID
 
 
 class ChoiceScreen(QuestionScreen[str]):
     """Returns the id of the choice; empty if the user cancels. A subclass has keys for them."""
 
     def result_of(self, choice_id: str) -> str:
-        return "" if choice_id == CANCEL.id else choice_id
-
-    def action_choose(self, choice_id: str) -> None:
-        if any(each.id == choice_id for each in self.choices):
-            self.dismiss(choice_id)
+        return "" if choice_id == CANCEL_ID else choice_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +187,13 @@ class ExportChoice:
     make_parts: Callable[[], Iterable[str]]  # of the document; called outside the screen's thread
 
 
-class ExportScreen(ModalScreen[None]):
+class ExportScreen(Dialog[None]):
     """Asks what to export and where to; replaces a file only after another question."""
 
     app: Dashboard
 
     CSS_PATH = "export.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("escape", "leave", "Cancel", "cancel", "back", key_display="Esc"),
         bind_hidden("down,tab", "scope(1)", "What", "what to export", "down", priority=True),
         bind_hidden("up,shift+tab", "scope(-1)", "What", "", "up", priority=True),
         bind("ctrl+y", "copy", "Copy", "copy to the clipboard instead", "copy"),
@@ -164,7 +220,12 @@ class ExportScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         box = self.query_one("#export")
         box.border_title = Content(one_line(f"Export {self._title} as Markdown"))
-        box.border_subtitle = "⏎ write   ^y copy   ↑↓ what   Esc cancel"
+        box.border_subtitle = key_hints(
+            ("⏎ write", "write"),
+            ("^y copy", "copy"),
+            ("↑↓ what", "scope(1)"),
+            ("Esc cancel", "leave"),
+        )
         self.query_one(Input).focus()
         self._choose(0)
 
@@ -199,9 +260,8 @@ class ExportScreen(ModalScreen[None]):
         self._show_status("")
 
     @on(Input.Submitted)
-    def _submit(self, event: Input.Submitted) -> None:
-        event.stop()
-        self._write(event.value, replacing=False)
+    def action_write(self) -> None:
+        self._write(self.query_one(Input).value, replacing=False)
 
     def _write(self, typed: str, *, replacing: bool) -> None:
         try:
@@ -250,6 +310,3 @@ class ExportScreen(ModalScreen[None]):
                 self.dismiss()
 
         self.app.file_worker.submit(lambda: "".join(choice.make_parts()), copy)
-
-    def action_leave(self) -> None:
-        self.dismiss()

@@ -14,7 +14,6 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.types import IgnoreReturnCallbackType
 from textual.widgets import Input, OptionList, Static
 
@@ -33,6 +32,7 @@ from ..widgets.text_pane import Reader
 from ..widgets.timeline_picture import COMPACTION_SIGN, CURSOR_SIGN, MARK_MEANINGS, MARK_SIGNS
 from .agents.agent_tree import AGENT_SIGNS
 from .compact.compact_panes import BOX_OFF, BOX_ON, BOX_SOME, DEPENDENT_SIGN, PROTECTED_SIGN
+from .dialogs import Dialog, YesNoScreen, key_hints
 from .fleet.session_table import PINNED_SIGN, SELECTED_SIGN, SESSION_SIGNS
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ def sign_groups() -> Iterator[tuple[str, tuple[tuple[str, str], ...]]]:
 PAGE_GROUP: Final = "On this page"
 MOVEMENT_GROUP: Final = "Moving"
 GLOBAL_GROUP: Final = "Everywhere"
-KEY_GROUPS: Final = (PAGE_GROUP, GLOBAL_GROUP, MOVEMENT_GROUP)
+DIALOG_GROUP: Final = "In a question"
+KEY_GROUPS: Final = (PAGE_GROUP, GLOBAL_GROUP, DIALOG_GROUP, MOVEMENT_GROUP)
 
 MOVEMENT_IDS: Final = frozenset(
     {"down", "up", "first", "last", "page_down", "page_up", "left", "right", "previous", "next"}
@@ -154,6 +155,14 @@ def explain_keys(
     return tuple(sorted(rows, key=lambda each: KEY_GROUPS.index(each.group)))
 
 
+def question_keys(display: Callable[[Binding], str]) -> Iterator[KeyHelp]:
+    """Explain the keys that answer a question about a change."""
+    for binding in YesNoScreen.BINDINGS:
+        if isinstance(binding, Binding):
+            yield KeyHelp(DIALOG_GROUP, (display(binding),), binding.tooltip)
+    yield KeyHelp(DIALOG_GROUP, ("⏎",), "the marked button, at first Cancel")
+
+
 def help_text(keys: Sequence[KeyHelp], words: str = "") -> Content:
     is_wanted = fields_filter(words)
     lines: list[Content] = []
@@ -181,11 +190,11 @@ def _section(
     yield Content("")
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """Every key of the screen below and every sign, or those that match what is typed after /."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("escape,question_mark,q,enter", "close", "Close", "", "close", key_display="Esc"),
+        bind("escape,question_mark,q,enter", "leave", "Close", "", "close", key_display="Esc"),
         bind_hidden("slash", "find", "Find", "", "find"),
     ]
 
@@ -204,7 +213,7 @@ class HelpScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         box = self.query_one("#help")
         box.border_title = Content(f"Help: {one_line(self._title)}")
-        box.border_subtitle = "/ searches, Esc closes"
+        box.border_subtitle = key_hints(("/ search", "find"), ("Esc close", "leave"))
         self.query_one("#find").display = False
         self.query_one("#keys").focus()
 
@@ -212,7 +221,7 @@ class HelpScreen(ModalScreen[None]):
         self.query_one("#find").display = True
         self.query_one("#find").focus()
 
-    def action_close(self) -> None:
+    def action_leave(self) -> None:
         """Close the search, then the help."""
         search = self.query_one("#find", Input)
         if search.display and search.value:

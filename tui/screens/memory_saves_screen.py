@@ -25,7 +25,6 @@ from ..text.text_lines import (
     Drawing,
     ScreenColumn,
     hanging_lines,
-    header_line,
     item_line,
     section_heading,
 )
@@ -68,14 +67,29 @@ def lay_out_saves(width: int, now_ms: int) -> list[ScreenColumn[ProjectSaves]]:
 def _saves_columns(now_ms: int) -> list[ScreenColumn[ProjectSaves]]:
     return [
         Column("", lambda found: Cell(*SAVE_STATE_SIGNS[found.status.state]), cells=1),
-        Column("project", lambda found: Cell(one_line(found.name), "bold"), cells=14, name="name"),
-        Column("state", _state_cell, cells=14),
+        Column(
+            "project",
+            lambda found: Cell(one_line(found.name), "bold"),
+            cells=14,
+            name="name",
+            tooltip="the project's folder",
+            sort_key=lambda found: found.name.casefold(),
+        ),
+        Column(
+            "state",
+            _state_cell,
+            cells=14,
+            tooltip="what became of the last save",
+            sort_key=save_state_text,
+        ),
         Column(
             "age",
             lambda found: Cell(saves_text.save_age(found, now_ms), "$quiet"),
             right=True,
             cells=6,
             priority=2,
+            tooltip="how long ago it was saved",
+            sort_key=lambda found: found.age_s(now_ms),
         ),
         Column(
             "what was saved, or is to be",
@@ -83,13 +97,49 @@ def _saves_columns(now_ms: int) -> list[ScreenColumn[ProjectSaves]]:
             cells=14,
             priority=3,
             name="what",
+            tooltip="what the last save kept, or the next one is to keep",
         ),
-        Column("noise", _meter, cells=10, priority=1, name="meter"),
-        _last_save_column("of expected", saves_text.tokens_of_maximum_text, cells=15),
-        _last_save_column("lines", lambda save: f"{save.noise.lines:,}", cells=6, priority=4),
-        _last_save_column("items", lambda save: f"{save.noise.items:,}", cells=6, priority=5),
-        Column("", _met_cell, cells=1),
-        Column("saves", _count_cell, right=True, cells=5, priority=6),
+        Column(
+            "noise",
+            _meter,
+            cells=10,
+            priority=1,
+            name="meter",
+            tooltip="tokens that the last save put into the context, of those expected",
+        ),
+        _last_save_column(
+            "of expected",
+            saves_text.tokens_of_maximum_text,
+            lambda save: save.noise.tokens,
+            cells=15,
+            tooltip="tokens that the last save put into the context, of those expected",
+        ),
+        _last_save_column(
+            "lines",
+            lambda save: f"{save.noise.lines:,}",
+            lambda save: save.noise.lines,
+            cells=6,
+            priority=4,
+            tooltip="lines of the transcript that the last save wrote",
+        ),
+        _last_save_column(
+            "items",
+            lambda save: f"{save.noise.items:,}",
+            lambda save: save.noise.items,
+            cells=6,
+            priority=5,
+            tooltip="calls and results of the last save",
+        ),
+        Column("", _met_cell, cells=1, tooltip="whether the last save kept to the expected size"),
+        Column(
+            "saves",
+            _count_cell,
+            right=True,
+            cells=5,
+            priority=6,
+            tooltip="saves so far",
+            sort_key=lambda found: len(found.saves),
+        ),
     ]
 
 
@@ -105,14 +155,28 @@ def _meter(found: ProjectSaves) -> Cell | Drawing:
 
 
 def _last_save_column(
-    header: str, text: Callable[[MeasuredSave], str], cells: int, priority: int = 0
+    header: str,
+    text: Callable[[MeasuredSave], str],
+    amount: Callable[[MeasuredSave], int],
+    *,
+    cells: int,
+    tooltip: str,
+    priority: int = 0,
 ) -> ScreenColumn[ProjectSaves]:
     def cell(found: ProjectSaves) -> Cell:
         if not found.saves:
             return Cell(formats.NOTHING, "$quiet")
         return Cell(text(found.saves[-1]), "$foreground")
 
-    return Column(header, cell, right=True, cells=cells, priority=priority)
+    return Column(
+        header,
+        cell,
+        right=True,
+        cells=cells,
+        priority=priority,
+        tooltip=tooltip,
+        sort_key=lambda found: amount(found.saves[-1]) if found.saves else None,
+    )
 
 
 def _count_cell(found: ProjectSaves) -> Cell:
@@ -347,8 +411,10 @@ class SavesScreen(Page):
             saves.projects if saves else (),
             key=lambda found: found.status.state not in NEEDS_ATTENTION,
         )
-        pane.show_header(header_line(columns))
-        pane.show_rows([Row(found.project, item_line(columns, found)) for found in projects])
+        pane.show_columns(columns)
+        pane.show_rows(
+            [Row(found.project, item_line(columns, found)) for found in pane.in_order(projects)]
+        )
         pane.set_titles(Content(f"Saves · {len(projects)} projects" if projects else "Saves"))
         lines = plugin_report(saves, self.size.width - TEXT_MARGIN_CELLS) if saves else []
         plugins = self.query_one("#plugins", Static)

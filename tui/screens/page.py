@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
@@ -112,6 +112,8 @@ class Page(Screen[None]):
         bind("escape", "leave", "Back", "back", "back", key_display="Esc")
     ]
 
+    KEYS_IF_ROOM: ClassVar[Sequence[str]] = ()  # ids of hidden keys that the key line shows too
+
     def __init__(self, *crumbs: str, session_id: str | None = None) -> None:
         super().__init__()
         self._crumbs: tuple[str, ...] = (HOME, *crumbs)
@@ -130,7 +132,7 @@ class Page(Screen[None]):
     def compose(self) -> ComposeResult:
         yield Crumbs(self.crumbs)
         yield from self.compose_page()
-        yield KeyLine()
+        yield KeyLine(if_room=self.KEYS_IF_ROOM)
 
     def compose_page(self) -> Iterable[Widget]:
         return ()

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len, get_character_cell_size
 from textual.content import Content
 
-from ..tables import Cell, Column, Item, Shown, fitting_columns, share_cells, total_cells
+from ..tables import Cell, Column, Item, fitting_columns, share_cells, total_cells
 from .formats import fit_left, fit_right, shorten_end
 
 HIT_STYLE: Final = "bold $background on $level-notice"  # what was searched for, wherever it is
@@ -190,12 +190,6 @@ def _needed_cells(column: ScreenColumn[Item], items: Iterable[Item]) -> int:
     return min(longest, column.grows_to)
 
 
-def header_line(
-    columns: Iterable[Column[Item, Shown]], gap: str = " ", style: str = "$quiet"
-) -> Content:
-    return Content.styled(gap.join(_fit(each, each.header) for each in columns), style)
-
-
 def item_line(columns: Iterable[ScreenColumn[Item]], item: Item, gap: str = " ") -> Content:
     return Content(gap).join(_drawn(column, column.value(item)) for column in columns)
 
@@ -204,8 +198,5 @@ def _drawn(column: ScreenColumn[Item], shown: Cell | Drawing) -> Content:
     drawn = shown if isinstance(shown, Cell) else shown(column.cells)
     if isinstance(drawn, Content):
         return drawn
-    return Content.styled(_fit(column, drawn.text), drawn.style)
-
-
-def _fit(column: Column[Item, Shown], text: str) -> str:
-    return (fit_right if column.right else fit_left)(text, column.cells)
+    fit = fit_right if column.right else fit_left
+    return Content.styled(fit(drawn.text, column.cells), drawn.style)

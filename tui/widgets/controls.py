@@ -23,6 +23,7 @@ from ...core.transcript.sanitize import one_line
 from ..keymap import bind, bind_hidden
 from ..messages import WidgetMessage
 from ..text.formats import fit_left, shorten
+from .draggable import Draggable
 
 FILTER_SIGN: Final = "/"
 
@@ -317,7 +318,7 @@ MIN_TRACK_CELLS: Final = 4
 MAX_TRACK_CELLS: Final = 24  # a longer track is not set more exactly
 
 
-class Slider(Widget, can_focus=True):
+class Slider(Draggable, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("left,h", "slide(-1)", "Less", "less", "lower"),
         bind_hidden("right,l", "slide(1)", "More", "more", "higher"),
@@ -385,19 +386,12 @@ class Slider(Widget, can_focus=True):
             self.value = nearest
             self.post_message(self.Changed(self, nearest))
 
-    def _choose_at(self, x: int) -> None:
+    def grab(self, x: int, y: int) -> bool:
+        self.drag(x)
+        return True
+
+    def drag(self, x: int) -> None:
         self.choose(self.scale.value_at(x - self._track_start, self._track_cells))
-
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        self.capture_mouse()
-        self._choose_at(event.x)
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self.app.mouse_captured is self:
-            self._choose_at(event.x)
-
-    def on_mouse_up(self) -> None:
-        self.release_mouse()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()

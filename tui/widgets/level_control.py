@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from textual import events
 from textual.binding import BindingType
 from textual.content import Content
 from textual.style import Style
@@ -13,6 +12,7 @@ from ...core.policy.threshold_values import movable_thresholds, move_threshold
 from ..keymap import bind
 from ..text.gauge import LEVEL_MARK, LEVEL_STYLES
 from .controls import KNOB, LEFT
+from .draggable import Draggable
 from .setting_controls import LABEL_CELLS, PART, SettingControl
 
 MAX_BAR_CELLS: Final = 100
@@ -20,7 +20,7 @@ MIN_BAR_CELLS: Final = 20
 END_CELLS: Final = 28  # for the origin, at the right of the bar
 
 
-class LevelControl(SettingControl):
+class LevelControl(SettingControl, Draggable):
     """All levels as marks on one bar; ← → move the chosen one, space chooses the next."""
 
     DEFAULT_CSS = """
@@ -102,18 +102,15 @@ class LevelControl(SettingControl):
         drawn = Content.styled(f"{each.level} {each.at * 100:.4g}%", style)
         return drawn.stylize(Style.from_meta({PART: place}))
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Grab the nearest mark, which then follows the mouse."""
-        x = event.x - LABEL_CELLS
-        if event.y == 0 and self.levels and 0 <= x < self._bar_cells:
-            cells = [abs(self._cell(each.at) - x) for each in self.levels]
-            self.choose_part(cells.index(min(cells)))
-            self.capture_mouse()
+    def grab(self, x: int, y: int) -> bool:
+        """Choose the nearest mark."""
+        cell = x - LABEL_CELLS
+        is_on_bar = y == 0 and bool(self.levels) and 0 <= cell < self._bar_cells
+        if is_on_bar:
+            distances = [abs(self._cell(each.at) - cell) for each in self.levels]
+            self.choose_part(distances.index(min(distances)))
+        return is_on_bar
 
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self.app.mouse_captured is self:
-            x = min(max(event.x - LABEL_CELLS, 0), self._bar_cells)
-            self._move(x * self._end / self._bar_cells)
-
-    def on_mouse_up(self) -> None:
-        self.release_mouse()
+    def drag(self, x: int) -> None:
+        cell = min(max(x - LABEL_CELLS, 0), self._bar_cells)
+        self._move(cell * self._end / self._bar_cells)

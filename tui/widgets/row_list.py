@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 from textual import events, on
@@ -24,6 +24,8 @@ from textual.widgets import Static
 
 from ..keymap import bind
 from ..messages import CoalescingMessage, WidgetMessage
+from ..tables import Column, Item
+from ..text.column_heads import ColumnOrder, column_at, header_line, next_order, sort_items
 from .text_pane import movement_bindings
 
 _ROW_CLASS: Final = "rows--row"
@@ -97,7 +99,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     highlighted: reactive[int | None] = reactive(None, init=False)  # the place of the marked row
 
     class RoomChanged(CoalescingMessage):
-        """Rows must be drawn for another width; one message is enough for all panes."""
+        """Rows must be drawn for another width or order; one message is enough for all panes."""
 
     class Highlighted(Message):
         pass
@@ -280,7 +282,9 @@ class RowList(Vertical):
 
     @dataclass
     class HeaderClicked(WidgetMessage["RowList"]):
-        x: int  # cells from the header's left edge
+        """A column was clicked that the list cannot sort by itself."""
+
+        column: Column[Any, Any]
 
     def __init__(
         self,
@@ -296,6 +300,10 @@ class RowList(Vertical):
         self._last_width = 0
         self._header: Content | None = None
         self._titles: tuple[Content | None, Content | None] = (None, None)
+        self._columns: tuple[Column[Any, Any], ...] = ()
+        self._gap = 0  # cells between two columns
+        self.order: ColumnOrder | None = None  # None is that of the items
+        self._is_sorted_anew = False
 
     def compose(self) -> ComposeResult:
         yield Static(classes="head", markup=False)
@@ -352,11 +360,29 @@ class RowList(Vertical):
             self._header = header
             self.query_one(".head", Static).update(header)
 
+    def show_columns(
+        self, columns: Iterable[Column[Any, Any]], gap: str = " ", style: str = "$quiet"
+    ) -> None:
+        """Show the headers of a table: they have tooltips, and a click sorts by one."""
+        self.set_columns(columns, len(gap))
+        self.show_header(header_line(self._columns, gap, style, self.order))
+
+    def set_columns(self, columns: Iterable[Column[Any, Any]], gap: int) -> None:
+        """Set what the header's cells are about, with `gap` cells between two columns."""
+        self._columns, self._gap = tuple(columns), gap
+
+    def in_order(self, items: Iterable[Item]) -> list[Item]:
+        """Sort items in the order that was chosen by a click; the columns are shown already."""
+        return sort_items(items, self._columns, self.order)
+
     def show_rows(self, rows: Sequence[AnyRow]) -> None:
         """Show these rows; the mark stays on its row, and only what changed is drawn."""
         marked = self.key
         self.set_class(not rows, "-empty")
         self.rows.show(rows)
+        if self._is_sorted_anew:
+            self._is_sorted_anew = False
+            self.highlight_first()
         if self.key != marked:
             self._post_highlighted()
 
@@ -367,16 +393,14 @@ class RowList(Vertical):
             self.rows.highlighted = place
 
     def highlight_first(self) -> None:
-        """Mark the first row; for new rows while the user has not marked one."""
+        """Mark the first row and show it; after a sort, and while the user has marked none."""
         self.rows.action_edge(0)
-
-    def head_tooltip(self, x: int) -> str | None:
-        """Return what the header says at a cell, in more words; None if there are none."""
-        return None
+        self.rows.scroll_home(animate=False, immediate=True)
 
     @on(events.MouseMove, ".head")
     def _explain_header(self, event: events.MouseMove) -> None:
-        self.query_one(".head", Static).tooltip = self.head_tooltip(event.x)
+        column = column_at(self._columns, self._gap, event.x)
+        self.query_one(".head", Static).tooltip = column.tooltip or None if column else None
 
     @on(Rows.Highlighted)
     def _post_highlighted(self) -> None:
@@ -389,8 +413,14 @@ class RowList(Vertical):
             self.post_message(self.Opened(self, self.key))
 
     @on(events.Click, ".head")
-    def _post_header_clicked(self, event: events.Click) -> None:
-        self.post_message(self.HeaderClicked(self, event.x))
+    def _sort(self, event: events.Click) -> None:
+        column = column_at(self._columns, self._gap, event.x)
+        if column is not None and column.sort_key is not None:
+            self.order = next_order(self.order, column)
+            self._is_sorted_anew = True
+            self.post_message(Rows.RoomChanged())
+        elif column is not None:
+            self.post_message(self.HeaderClicked(self, column))
 
 
 class FoldList(RowList):

@@ -22,6 +22,7 @@ from ..keymap import bind, bind_hidden
 from ..messages import WidgetMessage
 from ..text.formats import fit_left, shorten
 from .controls import LARGE_STEP, SliderScale, draw_track
+from .draggable import Draggable
 
 LABEL_CELLS: Final = 15
 SAVE_TEXT: Final = "changed: ⏎ shows the diff"
@@ -45,13 +46,9 @@ class SettingControl(Widget, can_focus=True):
         bind_hidden("shift+left", f"step({-LARGE_STEP})", "Much less", "much less", "much_lower"),
         bind_hidden("shift+right", f"step({LARGE_STEP})", "Much more", "much more", "much_higher"),
         bind(
-            "enter",
-            "save",
-            "Save",
-            "show the change of the file; type a value if nothing was changed",
-            "save_setting",
-            key_display="⏎",
+            "enter", "save", "Save", "show the change of the file", "save_setting", key_display="⏎"
         ),
+        bind("enter", "type", "Type", "type a value", "save_setting", key_display="⏎"),
         bind_hidden("backspace", "reset", "Reset", "forget the change", "reset_setting"),
         bind_hidden("up,k", "app.focus_previous", "Up", "up", "up"),
         bind_hidden("down,j", "app.focus_next", "Down", "down", "down"),
@@ -79,6 +76,7 @@ class SettingControl(Widget, can_focus=True):
         """Show the value in force; a draft is kept while that stays the same."""
         if value != self.saved:
             self.saved = self.draft = value
+            self.refresh_bindings()
         self._origin = origin
         self.refresh()
 
@@ -102,6 +100,7 @@ class SettingControl(Widget, can_focus=True):
         if value != self.draft:
             self.draft = value
             self.refresh()
+            self.refresh_bindings()
             self.post_message(self.Changed(self))
 
     def render(self) -> Content:
@@ -133,8 +132,17 @@ class SettingControl(Widget, can_focus=True):
     def action_reset(self) -> None:
         self.set_draft(self.saved)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Save what was changed, and type a value where nothing was."""
+        if action in {"save", "type"}:
+            return self.is_changed == (action == "save")
+        return super().check_action(action, parameters)
+
     def action_save(self) -> None:
-        self.post_message(self.Saved(self) if self.is_changed else self.Opened(self))
+        self.post_message(self.Saved(self))
+
+    def action_type(self) -> None:
+        self.post_message(self.Opened(self))
 
     def on_click(self, event: events.Click) -> None:
         meta = event.style.meta
@@ -206,7 +214,7 @@ class ChoiceControl(SettingControl):
         return drawn.stylize(Style.from_meta({PART: place}))
 
 
-class NumberControl(SettingControl):
+class NumberControl(SettingControl, Draggable):
     """A number on a slider; one that is not on the scale stays until the slider is moved."""
 
     def __init__(self, key: str, label: str, scale: SliderScale, unit: str) -> None:
@@ -232,20 +240,14 @@ class NumberControl(SettingControl):
         value = fit_left(f" {self._number:,} {self._unit}", max(0, cells - track.cell_length))
         return track + Content.styled(value.rstrip(), "$foreground")
 
-    def _drag(self, x: int) -> None:
+    def grab(self, x: int, y: int) -> bool:
+        is_on_track = y == 0 and 0 <= x - LABEL_CELLS < self._track_cells
+        if is_on_track:
+            self.drag(x)
+        return is_on_track
+
+    def drag(self, x: int) -> None:
         self.set_draft(self._scale.value_at(x - LABEL_CELLS, self._track_cells))
-
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.y == 0 and 0 <= event.x - LABEL_CELLS < self._track_cells:
-            self.capture_mouse()
-            self._drag(event.x)
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self.app.mouse_captured is self:
-            self._drag(event.x)
-
-    def on_mouse_up(self) -> None:
-        self.release_mouse()
 
 
 class TextControl(SettingControl):

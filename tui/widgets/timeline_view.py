@@ -6,11 +6,11 @@ from typing import ClassVar, Final
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content
-from textual.widget import Widget
 
 from ...core.measure.timeline import Timeline
 from ..keymap import bind
 from ..messages import WidgetMessage
+from .draggable import Draggable
 from .timeline_picture import TimelineMove, TimelineViewport, timeline_lines, turn_axis
 
 READING: Final = "reading its turns …"
@@ -50,7 +50,7 @@ def timeline_keys(action: str, *, priority: bool = False) -> list[BindingType]:
     ]
 
 
-class TimelineView(Widget):
+class TimelineView(Draggable):
     BINDINGS: ClassVar[list[BindingType]] = timeline_keys("move")
 
     @dataclass
@@ -64,7 +64,6 @@ class TimelineView(Widget):
         self.can_focus = True
         self.timeline: Timeline | None = None  # none before it is read
         self.viewport = TimelineViewport()
-        self._is_dragging = False
 
     @property
     def turn(self) -> int | None:
@@ -114,22 +113,13 @@ class TimelineView(Widget):
 
     # The mouse: a click or a drag moves the cursor, the wheel scrolls, and with ctrl it zooms.
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        self._is_dragging = True
-        self.capture_mouse()
-        self._move_to_mouse(event)
+    def grab(self, x: int, y: int) -> bool:
+        self.drag(x)
+        return True
 
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self._is_dragging:
-            self._move_to_mouse(event)
-
-    def on_mouse_up(self) -> None:
-        self._is_dragging = False
-        self.release_mouse()
-
-    def _move_to_mouse(self, event: events.MouseEvent) -> None:
+    def drag(self, x: int) -> None:
         if self.timeline is not None and self.timeline.turns:
-            self.move_to(turn_axis(self.viewport, self.size.width).turn_at(event.x))
+            self.move_to(turn_axis(self.viewport, self.size.width).turn_at(x))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         self._scroll(event, TimelineMove.ZOOM_IN, -1)

@@ -11,11 +11,12 @@ from textual.content import Content
 from ....core.measure import agent_compliance
 from ....core.model.agent import Agent
 from ...tables import Column, escape_cell, escape_links, markdown_table
+from ...text.column_heads import ColumnOrder
 from ...text.compliance_text import VERDICT_NAMES, finding_markdown, findings_markdown
 from ...text.formats import NOTHING, model_name, percent, tokens
 from ...text.markdown_text import TextForm
 from ...text.summary_text import fenced_block
-from ...text.text_lines import header_line, item_line
+from ...text.text_lines import item_line
 from ...widgets.row_list import FoldList, Row
 from . import agent_tree, agents_overview, compliance_rows
 from .agent_report import (
@@ -143,6 +144,13 @@ NO_AGENTS: Final = (
 )
 
 
+ORDER_HEADERS: Final = {
+    AgentOrder.NEWEST: agent_tree.AGENT_HEADER,
+    AgentOrder.FULLEST: agent_tree.CONTEXT_HEADER,
+    AgentOrder.LARGEST: agent_tree.RETURNED_HEADER,
+}  # the column that shows an order, and sorts by it
+
+
 class AgentTreePane(TabPane):
     def __init__(self) -> None:
         super().__init__("agents")
@@ -160,7 +168,9 @@ class AgentTreePane(TabPane):
         self._tree_rows = {row.key: row for row in rows}
         tree = agent_tree.measure_tree([row.branch for row in rows if row.branch])
         columns = agent_tree.agent_columns(self.row_width, data.now_ms, tree)
-        self.show_header(header_line(columns, gap="", style=""))
+        header = ORDER_HEADERS.get(arrangement.order)
+        self.order = ColumnOrder(header, ascending=False) if header else None
+        self.show_columns(columns, gap="", style="")
         cells = {row.key: row.fold_cell for row in rows}
         self.fold_cells = {key: cell for key, cell in cells.items() if cell is not None}
         is_new = self.key is None
@@ -240,10 +250,9 @@ class TypePane(TabPane):
         self._types = agents_overview.filter_types(found, words)
         self.empty = f"no type matches “{words}”; Esc shows all" if found else NO_TYPES
         columns = compliance_rows.type_columns(self.row_width)
-        self.show_header(header_line(columns, gap="", style=""))
-        self.show_rows(
-            [Row(name, item_line(columns, each, gap="")) for name, each in self._types.items()]
-        )
+        self.show_columns(columns, gap="", style="")
+        types = self.in_order(self._types.values())
+        self.show_rows([Row(each.name, item_line(columns, each, gap="")) for each in types])
 
     def count(self) -> int:
         return len(self._types)
@@ -285,7 +294,7 @@ class FindingPane(TabPane):
         )
         self.empty = f"nothing matches “{words}”; Esc shows all" if found else NO_FINDINGS
         width = self.row_width
-        self.show_header(compliance_rows.findings_header(width))
+        self.show_columns(compliance_rows.finding_columns(width), gap="", style="")
         rows = compliance_rows.lay_out_findings(self._groups, data.arrangement.folded)
         self._finding_rows = {row.key: row for row in rows}
         cells = {row.key: row.fold_cell for row in rows}

@@ -287,6 +287,9 @@ MIN_NAME_CELLS: Final = 52
 """For a name, its verdict and a word of its task; before it is shorter other columns leave."""
 
 MAX_BAR_CELLS: Final = 20
+AGENT_HEADER: Final = "  agent"
+CONTEXT_HEADER: Final = " context"
+RETURNED_HEADER: Final = "returned"
 
 
 def agent_columns(
@@ -294,20 +297,47 @@ def agent_columns(
 ) -> list[ScreenColumn[AgentTreeRow]]:
     """Choose the columns that fit; the gauge grows by what the names and tasks leave over."""
     columns: list[ScreenColumn[AgentTreeRow]] = [
-        Column("  agent", lambda row: lambda cells: _name(row, tree, cells), cells=MIN_NAME_CELLS),
-        Column(" model", _model_cell, cells=MODEL_CELLS + 1, priority=3),
-        Column(" context", _gauge_cells, cells=1 + MIN_GAUGE_CELLS + PERCENT_CELLS),
-        Column(" of", _window_cell, cells=10, priority=1),
-        Column("took", lambda row: _duration_cell(row, now_ms), right=True, cells=7, priority=2),
         Column(
-            "returned", lambda row: _returned_cell(row, now_ms), right=True, cells=RESULT_CELLS + 1
+            AGENT_HEADER,
+            lambda row: lambda cells: _name(row, tree, cells),
+            cells=MIN_NAME_CELLS,
+            tooltip="the agent below what started it, its verdict and its task",
+        ),
+        Column(
+            " model",
+            _model_cell,
+            cells=MODEL_CELLS + 1,
+            priority=3,
+            tooltip="the model of its last answer",
+        ),
+        Column(
+            CONTEXT_HEADER,
+            _gauge_cells,
+            cells=1 + MIN_GAUGE_CELLS + PERCENT_CELLS,
+            tooltip="share of its own context window",
+        ),
+        Column(" of", _window_cell, cells=10, priority=1, tooltip="the size of its window"),
+        Column(
+            "took",
+            lambda row: _duration_cell(row, now_ms),
+            right=True,
+            cells=7,
+            priority=2,
+            tooltip="how long it ran",
+        ),
+        Column(
+            RETURNED_HEADER,
+            lambda row: _returned_cell(row, now_ms),
+            right=True,
+            cells=RESULT_CELLS + 1,
+            tooltip="the size of its result, which is now in its parent's context",
         ),
     ]
     fitting = fitting_columns(columns, width, lambda shown: total_cells(shown, 0))
     spare = width - total_cells(fitting, 0)
     needed = tree.names + tree.verdicts + tree.tasks + 4 - MIN_NAME_CELLS  # with sign and gaps
     longer = min(max(0, spare - max(0, needed)), MAX_BAR_CELLS - MIN_GAUGE_CELLS)
-    more = {"  agent": max(spare - longer, -MIN_NAME_CELLS), " context": longer}
+    more = {AGENT_HEADER: max(spare - longer, -MIN_NAME_CELLS), CONTEXT_HEADER: longer}
     return [replace(each, cells=each.cells + more.get(each.header, 0)) for each in fitting]
 
 

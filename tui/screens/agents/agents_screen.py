@@ -37,11 +37,20 @@ from .agent_report import (
     read_agent_details,
     read_injection_choice,
 )
-from .agent_tabs import AgentTreePane, FindingPane, TabArrangement, TabData, TabPane, TypePane
+from .agent_tabs import (
+    ORDER_HEADERS,
+    AgentTreePane,
+    FindingPane,
+    TabArrangement,
+    TabData,
+    TabPane,
+    TypePane,
+)
 from .agent_tree import agent_row_key
 from .agents_overview import (
     EMPTY_SCOPE_NOTES,
     NONCOMPLIANT_WORD,
+    AgentOrder,
     AgentScope,
     AgentsOverview,
     read_agents_overview,
@@ -57,6 +66,7 @@ class AgentScreen(ReadingScreen):
 
     CSS_PATH = "agents.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
+    KEYS_IF_ROOM = ("source",)
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("y", "copy", "Copy", "copy the result", "copy"),
         bind("v", "view_conversation", "Conversation", "read its conversation", "view_turn"),
@@ -174,6 +184,7 @@ class AgentsScreen(Page, ZoomableScreen):
     ZOOMED_PANES = "#lists, #detail"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-beside"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (36, "-tall")]  # noqa: RUF012
+    KEYS_IF_ROOM = ("sort", "broke", "copy", "zoom")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("1", "tab('agents')", "Agents", "the tree", "agents_tab"),
         bind_hidden("2", "tab('types')", "Types", "by type", "types_tab"),
@@ -385,8 +396,21 @@ class AgentsScreen(Page, ZoomableScreen):
         self.draw()
 
     def action_sort(self) -> None:
-        self._arrangement.order = self._arrangement.order.next
+        self._set_order(self._arrangement.order.next)
+
+    def _set_order(self, order: AgentOrder) -> None:
+        self._arrangement.order = order
         self.draw()
+        self._pane.highlight_first()
+
+    @on(RowList.HeaderClicked, "#agents")
+    def _sort_by_column(self, event: RowList.HeaderClicked) -> None:
+        """Sort by the clicked column; a second click restores the order of the starts."""
+        orders = {header: order for order, header in ORDER_HEADERS.items()}
+        order = orders.get(event.column.header)
+        if order is not None:
+            is_second = order is self._arrangement.order
+            self._set_order(AgentOrder.STARTED if is_second else order)
 
     def action_broke(self) -> None:
         if self._tab != "findings":

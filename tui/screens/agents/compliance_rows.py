@@ -60,6 +60,11 @@ def _complied_cell(found: AgentTypeCompliance) -> Cell:
     return Cell(compliance_share_text(found.score), style)
 
 
+def _complied_share(found: AgentTypeCompliance) -> float | None:
+    judged = found.score.judged_count
+    return found.score.passed_count / judged if judged else None
+
+
 def _lines_cell(found: AgentTypeCompliance) -> Cell:
     sizes = found.sizes
     text = f"{sizes.median_lines:>4}{sizes.p90_lines:>6}" if sizes.results else NOTHING
@@ -72,31 +77,70 @@ def _tokens_cell(found: AgentTypeCompliance) -> Cell:
 
 
 _TYPE_COLUMNS: Final[Sequence[text_lines.ScreenColumn[AgentTypeCompliance]]] = (
-    Column("type", lambda found: Cell(found.name, "$foreground"), cells=14),
     Column(
-        "runs", lambda found: Cell(str(found.runs), "$foreground"), right=True, cells=6, priority=1
+        "type",
+        lambda found: Cell(found.name, "$foreground"),
+        cells=14,
+        tooltip="the type that the parent asked for",
+        sort_key=lambda found: found.name.casefold(),
     ),
-    Column("complied", _complied_cell, right=True, cells=12, priority=2),
+    Column(
+        "runs",
+        lambda found: Cell(str(found.runs), "$foreground"),
+        right=True,
+        cells=6,
+        priority=1,
+        tooltip="agents of this type",
+        sort_key=lambda found: found.runs,
+    ),
+    Column(
+        "complied",
+        _complied_cell,
+        right=True,
+        cells=12,
+        priority=2,
+        tooltip="results that kept to the format that was asked for",
+        sort_key=_complied_share,
+    ),
     Column(
         " by day",
         lambda found: Cell(f" {compliance_sparkline(found.days, SPARK_CELLS)}", "$accent"),
         cells=SPARK_CELLS + 1,
         priority=3,
+        tooltip="the share that complied, day by day, the newest at the right",
     ),
     Column(
         " last",
         lambda found: Cell(f" {last_verdict_signs(found)}", "$foreground"),
         cells=LAST_VERDICTS + 1,
         priority=4,
+        tooltip="the last verdicts, the newest at the right",
     ),
-    Column("lines  90%", _lines_cell, right=True, cells=11, priority=5),
-    Column("≈tokens", _tokens_cell, right=True, cells=8, priority=6),
+    Column(
+        "lines  90%",
+        _lines_cell,
+        right=True,
+        cells=11,
+        priority=5,
+        tooltip="lines of a result: the median, and what nine of ten do not exceed",
+        sort_key=lambda found: found.sizes.median_lines if found.sizes.results else None,
+    ),
+    Column(
+        "≈tokens",
+        _tokens_cell,
+        right=True,
+        cells=8,
+        priority=6,
+        tooltip="what their results added to their parents",
+        sort_key=lambda found: found.cost.result_tokens if found.sizes.results else None,
+    ),
     Column(
         "too many",
         lambda found: Cell(excess_text(found.cost), "$broken"),
         right=True,
         cells=9,
         priority=7,
+        tooltip="tokens above what the format allows",
     ),
 )
 
@@ -281,10 +325,21 @@ def _file_rows(
         yield FindingRow(place, (single,), group.severity, in_file, finding)
 
 
-def findings_header(width: int) -> Content:
-    return Content(
-        fit_left("  severity, file, finding", width - AGE_CELLS) + fit_right("ago", AGE_CELLS)
-    )
+def finding_columns(width: int) -> list[Column[FindingRow, Cell]]:
+    """Describe the two columns; `finding_line` draws both."""
+
+    def nothing(_: FindingRow) -> Cell:
+        return Cell("")
+
+    return [
+        Column(
+            "  severity, file, finding",
+            nothing,
+            cells=max(0, width - AGE_CELLS),
+            tooltip="what reviewers found, by severity and file",
+        ),
+        Column("ago", nothing, right=True, cells=AGE_CELLS, tooltip="when it was last found"),
+    ]
 
 
 def finding_line(row: FindingRow, width: int, now_ms: int) -> Content:

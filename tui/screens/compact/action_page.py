@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Button, Input, Static
+from textual.widgets import Button, Input
 
 from ....core.actions.session_access import ActionFailure, ClientCompactResult
 from ....core.actions.session_compaction import in_place_mode, in_place_refusal
@@ -23,7 +21,7 @@ from ...keymap import bind, bind_hidden
 from ...text.formats import shorten
 from ...text.plan_report import in_place_question, refusal_text
 from ...text.plan_text import screen_advice
-from ..dialogs import CANCEL_LABEL, dialog_bindings
+from ..dialogs import CANCEL_ID, YesNoScreen
 from ..page import Page
 from .compact_panes import ApplyBar, ApplyState
 
@@ -34,47 +32,29 @@ if TYPE_CHECKING:
 TITLE_CELLS: Final = 50
 
 
-class AskClientScreen(ModalScreen[str | None]):
+class AskClientScreen(YesNoScreen[str | None]):
     """Returns the instructions, which may be empty; None if a person cancels."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("escape")]
-
     def __init__(self, session: Session) -> None:
-        super().__init__()
-        self._session: Final = session
-
-    def compose(self) -> ComposeResult:
-        title = shorten(self._session.title, TITLE_CELLS)
-        where = "in its own window" if self._session.live else "in a separate run"
+        title = shorten(session.title, TITLE_CELLS)
+        where = "in its own window" if session.live else "in a separate run"
         what = (
             f"Claude Code is asked to /compact “{title}”, {where}: it writes a summary with its"
             " model, which costs a request and cannot be undone by ctxtop.\n\n"
             "What the summary should keep, if you want to say so:"
         )
-        with VerticalScroll(id="confirm"):
-            yield Static(Content(what))
-            yield Input(id="words", placeholder="the decisions about the tax API", compact=True)
-            with Horizontal(id="answers"):
-                yield Button(CANCEL_LABEL, id="safe", compact=True)
-                yield Button("Ask Claude Code", id="action", variant="warning", compact=True)
+        super().__init__("Ask Claude Code to /compact", Content(what), "Ask Claude Code")
 
-    def on_mount(self) -> None:
-        """Focus the safe answer, so that Enter alone changes nothing."""
-        self.query_one("#confirm").border_title = "Ask Claude Code to /compact"
-        self.query_one("#safe").focus()
+    def compose_input(self) -> ComposeResult:
+        yield Input(id="words", placeholder="the decisions about the tax API", compact=True)
 
     @on(Input.Submitted)
     def _focus_answers(self) -> None:
-        self.query_one("#safe").focus()
+        self.query_one(f"#{CANCEL_ID}").focus()
 
-    @on(Button.Pressed)
-    def _answer(self, event: Button.Pressed) -> None:
-        event.stop()
+    def result_of(self, choice_id: str) -> str | None:
         words = self.query_one("#words", Input).value.strip()
-        self.dismiss(words if event.button.id == "action" else None)
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
+        return None if choice_id == CANCEL_ID else words
 
 
 IN_PLACE_CHECK_S: Final = 10.0  # how often a session is checked that could not be changed itself

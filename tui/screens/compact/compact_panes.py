@@ -1,6 +1,6 @@
 """The compact page's panes: the options, the operations, and the buttons that apply them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -27,6 +27,7 @@ from ....core.compaction.plan import (
     target_tokens,
 )
 from ....core.transcript.sanitize import one_line
+from ...tables import Column
 from ...text.formats import fit_left, fit_right, plural, shorten, tokens
 from ...text.plan_text import HARM_NAMES, screen_advice
 from ...widgets.controls import Choice, Slider, SliderScale
@@ -62,13 +63,19 @@ class OperationRow:
         return frozenset(map(operation_key, self.operations))
 
 
-def operation_rows(planned: PlannedCompaction) -> list[OperationRow]:
-    """Lay a plan out: what can be switched by level and strategy, what follows, what stays."""
+def operation_rows(
+    planned: PlannedCompaction,
+    in_order: Callable[[Iterable[Operation]], list[Operation]] = list,
+) -> list[OperationRow]:
+    """Lay a plan out: what can be switched by level and strategy, what follows, what stays.
+
+    `in_order` sorts the operations of each strategy.
+    """
     left_out, plan = planned.request.left_out, planned.plan
     ordered = sorted(planned.offered, key=lambda each: (each.level, each.strategy, each.line or 0))
     rows: list[OperationRow] = []
     for strategy, group in groupby(ordered, key=lambda each: each.strategy):
-        own = tuple(group)
+        own = tuple(in_order(group))
         boxes = [BOX_OFF if operation_key(each) in left_out else BOX_ON for each in own]
         box = boxes[0] if len(set(boxes)) == 1 else BOX_SOME
         rows.append(OperationRow(f"s:{strategy}", box, own, is_header=True))
@@ -87,10 +94,37 @@ def operation_rows(planned: PlannedCompaction) -> list[OperationRow]:
     return rows
 
 
-def operation_header(width: int) -> Content:
-    return Content.styled(
-        _operation_cells("on ", "line", "what", "tokens", "reason", width), "$quiet"
-    )
+def operation_columns(width: int) -> list[Column[Operation, str]]:
+    """Describe the columns; `operation_row_line` draws them."""
+    what, reason = _text_cells(width)
+    columns: list[Column[Operation, str]] = [
+        Column("on", lambda _: "", cells=BOX_CELLS, tooltip="click to leave out, or to include"),
+        Column(
+            "line",
+            lambda each: str(each.line),
+            right=True,
+            cells=_LINE_CELLS,
+            tooltip="the line of the transcript",
+            sort_key=lambda each: each.line,
+        ),
+        Column(
+            "what",
+            lambda each: each.what,
+            cells=what,
+            tooltip="what is removed or shortened, by strategy",
+            sort_key=lambda each: each.what,
+        ),
+        Column(
+            "tokens",
+            lambda each: f"{each.tokens_saved:,}",
+            right=True,
+            cells=_TOKENS_CELLS,
+            tooltip="what it takes out of the context",
+            sort_key=lambda each: each.tokens_saved,
+        ),
+        Column(" reason", lambda each: each.why, cells=reason, tooltip="why it can go"),
+    ]
+    return [column for column in columns if column.cells]
 
 
 @lru_cache(maxsize=MAX_CACHED_ROWS)
@@ -118,16 +152,19 @@ def _rounded(count: int) -> str:
 
 
 def _operation_cells(box: str, line: str, what: str, freed: str, why: str, width: int) -> str:
-    room = max(0, width - BOX_CELLS - _LINE_CELLS - _TOKENS_CELLS - 3)
-    end = ""
-    if width >= _REASON_FROM_CELLS:
-        reason = room * 2 // 5
-        room -= reason + 2
-        end = f"  {fit_left(why, reason)}"
+    room, reason = _text_cells(width)
+    end = f"  {fit_left(why, reason - 1)}" if reason else ""
     return (
         f"{box} {fit_right(line, _LINE_CELLS)} {fit_left(what, room)}"
         f" {fit_right(freed, _TOKENS_CELLS)}{end}"
     )
+
+
+def _text_cells(width: int) -> tuple[int, int]:
+    """Return the cells for what is done and for the reason, with a blank before it."""
+    room = max(0, width - BOX_CELLS - _LINE_CELLS - _TOKENS_CELLS - 3)
+    reason = room * 2 // 5 if width >= _REASON_FROM_CELLS else 0
+    return (room - reason - 2, reason + 1) if reason else (room, 0)
 
 
 def toggle_row(row: OperationRow, left_out: frozenset[OperationKey]) -> frozenset[OperationKey]:
@@ -162,7 +199,6 @@ class OperationPane(RowList):
         """Draw these rows; unchanged ones are kept."""
         width = self.row_width
         self._operation_rows = {row.key: row for row in rows}
-        self.show_header(operation_header(width))
         self.show_rows([Row(row.key, operation_row_line(row, width)) for row in rows])
 
     def on_click(self, event: events.Click) -> None:

@@ -51,6 +51,7 @@ class CompactScreen(ActionPage):
     CSS_PATH = "compact.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (78, "-wide"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
+    KEYS_IF_ROOM = ("ask_client", "all", "text", "copy")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "switch", "On/off", "turn this operation or strategy on or off", "switch"),
         bind_hidden("a", "all", "All", "turn all operations on or off", "all"),
@@ -283,7 +284,8 @@ class CompactScreen(ActionPage):
         pane = self.query_one(compact_panes.OperationPane)
         planned = self._planned
         pane.empty = one_line(self.problem) if self.problem else _empty_text(planned)
-        rows = compact_panes.operation_rows(planned) if planned else []
+        pane.show_columns(compact_panes.operation_columns(pane.row_width))
+        rows = compact_panes.operation_rows(planned, pane.in_order) if planned else []
         count = len(planned.offered) if planned else 0
         left_out = sum(row.box == compact_panes.BOX_OFF and not row.is_header for row in rows)
         pane.border_title = f"Operations: {count - left_out:,} of {count:,} on" if count else "Plan"

@@ -34,6 +34,7 @@ from ..agents.agent_tree import agent_line, build_agent_tree, measure_tree, sess
 from . import session_list, session_table
 from .session_list import EndedHeading, ProjectHeading, SessionArrangement
 from .session_table import SessionLine, SessionTableLayout
+from .table_layout import COLUMN_GAP
 
 if TYPE_CHECKING:
     from ....core.measure.composition import CategoryShare, Composition, ContextItem
@@ -85,6 +86,7 @@ class SessionPane(RowList):
         for name, cells in session_table.measure_needs(sessions[:MEASURED_ROWS]).items():
             self._needs[name] = max(cells, self._needs.get(name, 0))
         layout = session_table.lay_out_columns(width, self._needs)
+        self.set_columns(layout.columns, len(COLUMN_GAP))
         self.show_header(layout.session_header(_common_thresholds(sessions), arrangement.order))
         matched = match_pattern(arrangement.filter.words)
         rows = []
@@ -107,16 +109,6 @@ class SessionPane(RowList):
             rows.append(LazyRow(MORE_KEY, words, partial(Content.styled, words, "$quiet")))
         self._drawn = {row.key: row for row in rows}
         self.show_rows(rows)
-
-    @property
-    def _layout(self) -> SessionTableLayout:
-        return session_table.lay_out_columns(self.row_width, self._needs)
-
-    def order_at(self, x: int) -> session_list.SessionOrder | None:
-        return self._layout.order_at(x)
-
-    def head_tooltip(self, x: int) -> str | None:
-        return self._layout.tooltip_at(x)
 
 
 def _session_row(line: SessionLine, layout: SessionTableLayout) -> LazyRow:

@@ -35,7 +35,7 @@ from ...widgets.header_footer import (
 from ...widgets.row_list import RowList, Rows
 from ..page import Page, ZoomableScreen
 from ..terminal_actions import TERMINAL, terminal_keys
-from . import fleet_panes, session_filter, session_list
+from . import fleet_panes, session_filter, session_list, session_table
 from .fleet_panes import ContextPane, LowerPanes, SessionDetail, SessionPane
 from .session_list import (
     ArrangedSessions,
@@ -315,7 +315,7 @@ class FleetScreen(ZoomableScreen):
     @on(RowList.HeaderClicked, "#sessions")
     def _sort_by_column(self, event: RowList.HeaderClicked) -> None:
         """Sort by the clicked column; a second click restores the default order."""
-        order = self._sessions.order_at(event.x)
+        order = session_table.column_order(event.column.name)
         if order is not None:
             is_second = order is self.arrangement.order
             order = SessionOrder.ATTENTION if is_second else order

@@ -16,6 +16,7 @@ from ....core.model.attention import Attention, attention
 from ....core.model.session import Session, SessionStatus
 from ...tables import Cell, Column
 from ...text import formats, gauge, session_text
+from ...text.column_heads import SORTED_SIGNS
 from ...text.compliance_text import agent_count
 from ...text.formats import fit_left, percent
 from ...text.gauge import LEVEL_STYLES, PERCENT_CELLS
@@ -27,7 +28,6 @@ from .table_layout import (
     MAX_BAR_CELLS,
     MAX_STATE_CELLS,
     MIN_TITLE_CELLS,
-    SORTED_SIGNS,
     TALL_BAR_CELLS,
     Growth,
     Needs,
@@ -87,14 +87,10 @@ class SessionTableLayout(TableLayout["SessionLine"], frozen=True):
         column = next((name for name, each in _ORDERS.items() if each is order), "")
         return self.header(thresholds, column, SORTED_SIGNS[order is SessionOrder.NAME])
 
-    def order_at(self, x: int) -> SessionOrder | None:
-        """Return the order that a click on the header selects, None if there is none."""
-        column = self.column_at(x)
-        return _ORDERS.get(column.name) if column else None
 
-    def tooltip_at(self, x: int) -> str | None:
-        column = self.column_at(x)
-        return (column.tooltip or None) if column else None
+def column_order(name: str) -> SessionOrder | None:
+    """Return the order that a click on a column's header selects, None if there is none."""
+    return _ORDERS.get(name)
 
 
 def lay_out_columns(width: int, needs: Needs | None = None) -> SessionTableLayout:

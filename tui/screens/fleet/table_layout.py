@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Final, Generic
 
 import msgspec
@@ -13,9 +13,10 @@ from textual.content import Content
 from ....core.measure.levels import PlacedThreshold
 from ...tables import Item, fitting_columns, total_cells
 from ...text import gauge
+from ...text.column_heads import header_line, sorted_header
 from ...text.formats import fit_left
 from ...text.gauge import PERCENT_CELLS
-from ...text.text_lines import ScreenColumn, header_line
+from ...text.text_lines import ScreenColumn
 
 COLUMN_GAP: Final = " "
 MIN_TITLE_CELLS: Final = 24  # a shorter title no longer tells one session from another
@@ -26,7 +27,6 @@ MAX_BAR_CELLS: Final = 40  # a longer bar is not read more exactly
 LAST_PRIORITY: Final = 8  # columns of a higher one need room for a longer bar too
 NARROW_WIDTH: Final = 90  # of the table in cells; below it the title is worth more than branches
 TALL_BAR_CELLS: Final = 14  # from which both marks have their percentage above them
-SORTED_SIGNS: Final = {False: "▾", True: "▴"}  # after the header; True if ascending
 
 _TITLE_WIDTH: Final = 75  # of the table in cells; from here on the title gets half of every cell
 
@@ -71,25 +71,13 @@ class TableLayout(msgspec.Struct, Generic[Item], frozen=True):
         for column in self.columns:
             is_sorted = bool(column.header) and column.name == sorted_column
             style = "bold $foreground" if is_sorted else "$quiet"
-            name = _sorted_header(column, sign) if is_sorted else column.header
+            name = sorted_header(column, sign) if is_sorted else column.header
             named = replace(column, header=name)
             if column.name == "gauge":
                 headers.append(_gauge_header(named, tuple(thresholds)).stylize(style))
             else:
                 headers.append(header_line([named], style=style))
         return Content(COLUMN_GAP).join(headers)
-
-    def column_at(self, x: int) -> ScreenColumn[Item] | None:
-        """Return the column at a cell of the header."""
-        ends = accumulate(column.cells + len(COLUMN_GAP) for column in self.columns)
-        columns = (column for column, end in zip(self.columns, ends, strict=True) if x < end)
-        return next(columns, None) if x >= 0 else None
-
-
-def _sorted_header(column: ScreenColumn[Item], sign: str) -> str:
-    room = column.cells - len(column.header)
-    gap = " " if room > len(sign) else ""
-    return f"{column.header}{gap}{sign}" if room >= len(sign) else column.header
 
 
 def lay_out(

@@ -17,7 +17,7 @@ from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...tables import ANY_WIDTH, Cell, Column
 from ...text.formats import NOTHING, age, date_time, tokens
-from ...text.text_lines import ScreenColumn, grow_columns, header_line, item_line
+from ...text.text_lines import ScreenColumn, grow_columns, item_line
 from ...widgets.controls import FilterBar
 from ...widgets.row_list import Row, RowList
 from ..page import FilteredPage
@@ -47,13 +47,60 @@ def history_columns(
         return Cell(one_line(check_results.get(entry.receipt_id or "") or entry.state))
 
     columns: list[ScreenColumn[HistoryEntry]] = [
-        Column("ago", lambda entry: Cell(age(entry.at, now_ms)), right=True, cells=7),
-        Column("when", lambda entry: Cell(date_time(entry.at)), cells=16, priority=2),
-        Column("session", title, cells=24, grows_to=ANY_WIDTH),
-        Column("how", lambda entry: Cell(entry.mode), cells=16),
-        Column("what", _what_cell, cells=24, priority=1, grows_to=ANY_WIDTH),
-        Column("freed", _freed_cell, right=True, cells=8),
-        Column("state", state, cells=16),
+        Column(
+            "ago",
+            lambda entry: Cell(age(entry.at, now_ms)),
+            right=True,
+            cells=7,
+            tooltip="how long ago",
+            sort_key=lambda entry: entry.at,
+        ),
+        Column(
+            "when",
+            lambda entry: Cell(date_time(entry.at)),
+            cells=16,
+            priority=2,
+            tooltip="the date and time",
+            sort_key=lambda entry: entry.at,
+        ),
+        Column(
+            "session",
+            title,
+            cells=24,
+            grows_to=ANY_WIDTH,
+            tooltip="the session that was changed",
+            sort_key=lambda entry: title(entry).text.casefold(),
+        ),
+        Column(
+            "how",
+            lambda entry: Cell(entry.mode),
+            cells=16,
+            tooltip="a fork, in place, or by Claude Code",
+            sort_key=lambda entry: entry.mode,
+        ),
+        Column(
+            "what",
+            _what_cell,
+            cells=24,
+            priority=1,
+            grows_to=ANY_WIDTH,
+            tooltip="what was done, and why if ctxtop did it automatically",
+        ),
+        Column(
+            "freed",
+            _freed_cell,
+            right=True,
+            cells=8,
+            tooltip="tokens that it took out of the context",
+            sort_key=lambda entry: entry.freed_tokens,
+        ),
+        Column(
+            "state",
+            state,
+            cells=16,
+            tooltip="whether it is in force, and whether it can be undone",
+            sort_key=lambda entry: state(entry).text,
+        ),
     ]
     return grow_columns(columns, entries, width)
 
@@ -98,6 +145,7 @@ EMPTY_TEXT: Final = (
 
 
 class ReceiptsScreen(FilteredPage):
+    KEYS_IF_ROOM = ("copy",)
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("u", "undo", "Undo", "undo the selected change", "undo"),
         bind("v", "check", "Check", "test whether each change can be undone", "check"),
@@ -240,8 +288,10 @@ class ReceiptsScreen(FilteredPage):
         columns = history_columns(
             shown, pane.row_width, titles, self._check_results, self.app.now_ms()
         )
-        pane.show_header(header_line(columns))
-        pane.show_rows([Row(entry.key, history_line(columns, entry)) for entry in shown])
+        pane.show_columns(columns)
+        pane.show_rows(
+            [Row(entry.key, history_line(columns, entry)) for entry in pane.in_order(shown)]
+        )
         count = len(self._entries)
         pane.border_title = f"History: {count:,}" if count else "History"
         freed = sum(entry.freed_tokens or 0 for entry in shown if entry.undo_obstacle is None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -19,9 +20,11 @@ from ....core.compaction.receipts import ApplyMode, CompactionReceipt
 from ....core.compaction.undo import UndoResult
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
-from ...text.formats import duration, fit_left, fit_right, percent, plural, shorten, tokens
+from ...tables import Cell, Column, total_cells
+from ...text.formats import duration, fit_left, percent, plural, shorten, tokens
 from ...text.plan_report import FULL_TEXT_LINES, change_lines, format_bytes, preview_lines
 from ...text.plan_text import HARM_NAMES, OperationChange
+from ...text.text_lines import ScreenColumn, item_line
 from ...widgets.row_list import Row, RowList, Rows
 from ...widgets.text_pane import Pager
 from ..page import BROAD_CELLS, MAX_TEXT_CELLS, Page, ReadingScreen, text_width
@@ -52,19 +55,48 @@ _STATE_STYLES: Final = {
 }
 
 
-def applied_operation_line(operation: Operation, state: AppliedState, width: int) -> Content:
-    line = "" if operation.line is None else f"{operation.line:,}"
-    freed = f"{operation.tokens_saved:,}" if operation.tokens_saved else "–"
-    text = _applied_cells(state, line, HARM_NAMES[operation.level], operation.what, freed, width)
-    return Content.styled(text, _STATE_STYLES[state])
+NumberedOperation = tuple[int, Operation]  # its place in the plan
 
 
-def _applied_cells(state: str, line: str, level: str, what: str, freed: str, width: int) -> str:
-    head = f"{fit_left(state, _STATE_CELLS)} {fit_right(line, _LINE_CELLS)} "
-    if width >= _LEVEL_FROM_CELLS:
-        head += f"{fit_left(level, _LEVEL_CELLS)} "
-    room = max(0, width - len(head) - _TOKENS_CELLS - 1)
-    return f"{head}{fit_left(what, room)} {fit_right(freed, _TOKENS_CELLS)}"
+def applied_columns(
+    width: int, state_of: Callable[[int], AppliedState]
+) -> list[ScreenColumn[NumberedOperation]]:
+    columns: list[ScreenColumn[NumberedOperation]] = [
+        Column("", lambda row: Cell(state_of(row[0])), cells=_STATE_CELLS, tooltip="its state"),
+        Column(
+            "line",
+            lambda row: Cell("" if row[1].line is None else f"{row[1].line:,}"),
+            right=True,
+            cells=_LINE_CELLS,
+            tooltip="the line of the transcript",
+            sort_key=lambda row: row[1].line,
+        ),
+        Column(
+            "level",
+            lambda row: Cell(HARM_NAMES[row[1].level]),
+            cells=_LEVEL_CELLS,
+            priority=1,
+            tooltip="how much is lost",
+            sort_key=lambda row: row[1].level,
+        ),
+        Column(
+            "what",
+            lambda row: Cell(row[1].what),
+            tooltip="what was removed or shortened",
+            sort_key=lambda row: row[1].what,
+        ),
+        Column(
+            "tokens",
+            lambda row: Cell(f"{row[1].tokens_saved:,}" if row[1].tokens_saved else "–"),
+            right=True,
+            cells=_TOKENS_CELLS,
+            tooltip="what it took out of the context",
+            sort_key=lambda row: row[1].tokens_saved,
+        ),
+    ]
+    shown = [each for each in columns if not each.priority or width >= _LEVEL_FROM_CELLS]
+    rest = max(0, width - total_cells(shown, 1))
+    return [replace(each, cells=rest) if each.header == "what" else each for each in shown]
 
 
 LABEL_CELLS: Final = 9
@@ -138,6 +170,7 @@ class ReceiptScreen(Page):
     CSS_PATH = "receipt.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
+    KEYS_IF_ROOM = ("text", "copy")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("space", "mark", "Mark", "mark for undo", "mark"),
         bind_hidden("right", "show", "Text", "show its text before and after", "text"),
@@ -298,12 +331,15 @@ class ReceiptScreen(Page):
         self._draw_ticks()
         pane = self.row_list
         row_width, operations = pane.row_width, receipt.plan.operations
-        header = _applied_cells("", "line", "level", "what", "tokens", row_width)
-        pane.show_header(Content.styled(header, "$quiet"))
+        columns = applied_columns(row_width, self._state_of)
+        pane.show_columns(columns)
         pane.show_rows(
             [
-                Row(str(number), applied_operation_line(each, self._state_of(number), row_width))
-                for number, each in enumerate(operations)
+                Row(
+                    str(row[0]),
+                    item_line(columns, row).stylize(_STATE_STYLES[self._state_of(row[0])]),
+                )
+                for row in pane.in_order(enumerate(operations))
             ]
         )
         marked = f" · {len(self._marked)} marked" if self._marked else ""

@@ -17,7 +17,7 @@ from ...messages import FleetView
 from ...notifications import EventSeverity
 from ...tables import ANY_WIDTH, Cell, Column
 from ...text.formats import date_time_seconds, local_time
-from ...text.text_lines import ScreenColumn, grow_columns, header_line, item_line
+from ...text.text_lines import ScreenColumn, grow_columns, item_line
 from ...widgets.controls import FilterBar
 from ...widgets.row_list import LazyRow, RowList
 from ..page import FilteredPage, ReadingScreen
@@ -30,6 +30,7 @@ EMPTY_TEXT: Final = "no entries yet"
 class LogScreen(FilteredPage):
     """The newest event is at the end; a cursor at the end stays there."""
 
+    KEYS_IF_ROOM = ("copy",)
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("l", "least", "Level", "all, warnings, or problems only", "log_level"),
         bind("p", "pause", "Pause", "pause or resume", "pause"),
@@ -95,14 +96,15 @@ class LogScreen(FilteredPage):
         """Draw what matches; the cursor stays on its event, or at the end."""
         if not self.is_attached or self._past is None:
             return
-        follows, now_ms = self.is_at_end, self.app.now_ms()
+        pane, now_ms = self.row_list, self.app.now_ms()
         events = self._events()
         matching = event_log.filter_events(events, self.words, self.least)
-        pane = self.row_list
+        columns = _event_columns(matching, pane.row_width, now_ms)
+        pane.show_columns(columns)
+        follows = self.is_at_end and pane.order is None
+        matching = pane.in_order(matching)
         self._shown = {event.key: event for event in matching}
         pane.empty = "no entry matches; Esc shows all" if events else self._problem or EMPTY_TEXT
-        columns = _event_columns(matching, pane.row_width, now_ms)
-        pane.show_header(header_line(columns))
         pane.show_rows([_event_row(event, columns, now_ms) for event in matching])
         if follows and matching:
             pane.rows.highlighted = len(matching) - 1
@@ -112,6 +114,8 @@ class LogScreen(FilteredPage):
     def _draw_title(self, shown: int, total: int) -> None:
         count = f"{shown:,} of {total:,}" if shown != total else f"{total:,}"
         state = "follows the end" if self.is_at_end else "G: to the end"
+        if (order := self.row_list.order) is not None:
+            state = f"sorted by {order.header}"
         if self.paused:
             state = "paused: p resumes"
         parts = (self.least.label, f"/{self.words}" if self.words else "", state)
@@ -174,11 +178,44 @@ def _event_columns(
         return Cell(event.text, "$foreground" if event.severity is EventSeverity.NOTE else style)
 
     columns: list[ScreenColumn[event_log.LogEvent]] = [
-        Column("when", when, right=True, cells=19 if is_full else 12),
-        Column("", lambda event: Cell(*event_log.SEVERITY_SIGNS[event.severity]), cells=1),
-        Column("who", lambda event: Cell(event.source, "$quiet"), cells=10, priority=1),
-        Column("where", lambda event: Cell(event.where, "bold"), cells=19, grows_to=ANY_WIDTH),
-        Column("what", what, cells=28, grows_to=ANY_WIDTH),
+        Column(
+            "when",
+            when,
+            right=True,
+            cells=19 if is_full else 12,
+            tooltip="the time; the newest is at the end",
+            sort_key=lambda event: event.at,
+        ),
+        Column(
+            "",
+            lambda event: Cell(*event_log.SEVERITY_SIGNS[event.severity]),
+            cells=1,
+            tooltip="how serious it is",
+        ),
+        Column(
+            "who",
+            lambda event: Cell(event.source, "$quiet"),
+            cells=10,
+            priority=1,
+            tooltip="the part that reports it",
+            sort_key=lambda event: event.source,
+        ),
+        Column(
+            "where",
+            lambda event: Cell(event.where, "bold"),
+            cells=19,
+            grows_to=ANY_WIDTH,
+            tooltip="the file or the session",
+            sort_key=lambda event: event.where,
+        ),
+        Column(
+            "what",
+            what,
+            cells=28,
+            grows_to=ANY_WIDTH,
+            tooltip="what happened",
+            sort_key=lambda event: event.text,
+        ),
     ]
     return grow_columns(columns, events, width)
 

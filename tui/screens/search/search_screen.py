@@ -46,6 +46,7 @@ class SearchScreen(FilteredPage):
     CSS_PATH = "search.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
     KEEPS_BAR = True
+    KEYS_IF_ROOM = ("copy",)
     BINDINGS: ClassVar[list[BindingType]] = [
         bind(
             "slash",

@@ -69,6 +69,7 @@ class SessionScreen(Page):
         (34, "-tall"),
         (50, "-high"),
     ]
+    KEYS_IF_ROOM = ("compact", "answer", "resume", "terminal", "zoom", "copy")
     BINDINGS: ClassVar[list[BindingType]] = [
         *timeline_keys("timeline", priority=True),
         *(

@@ -22,7 +22,7 @@ from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...text.formats import local_datetime, shorten
 from ...text.settings_text import ignored_lines
-from ...text.text_lines import header_line, item_line
+from ...text.text_lines import item_line
 from ...widgets.controls import FilterBar
 from ...widgets.header_footer import TabBar
 from ...widgets.row_list import Row, RowList
@@ -52,6 +52,7 @@ class PolicyScreen(FilteredPage):
 
     CSS_PATH = "policy.tcss"
 
+    KEYS_IF_ROOM = ("policy_project", "undo", "copy")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("2", "tab(1)", "All", "all settings", "all_settings"),
         bind_hidden("1", "tab(0)", "Common", "the common settings", "common_settings"),
@@ -172,14 +173,19 @@ class PolicyScreen(FilteredPage):
         width = self.row_list.row_width
         ignored = {value.key: value for value in snapshot.policy.ignored}
         columns = policy_table.policy_columns(values, width, ignored)
+        self.row_list.show_columns(columns)
+        groups: Iterable[tuple[str | None, list[ResolvedValue]]]
+        groups = policy_table.group_by_area(values).items()
+        if self.row_list.order is not None:
+            groups = [(None, self.row_list.in_order(values))]
         rows = []
-        for area, group in policy_table.group_by_area(values).items():
+        for area, group in groups:
             is_folded = area in self._folded and not self.words
-            line = policy_table.area_line(area, group, width, is_folded)
-            rows.append(Row(f"{AREA_KEY_PREFIX}{area}", line))
+            if area is not None:
+                line = policy_table.area_line(area, group, width, is_folded)
+                rows.append(Row(f"{AREA_KEY_PREFIX}{area}", line))
             if not is_folded:
                 rows += [Row(value.key.name, item_line(columns, value)) for value in group]
-        self.row_list.show_header(header_line(columns))
         self.row_list.show_rows(rows)
 
     def _draw_title(self, snapshot: PolicySnapshot) -> None:

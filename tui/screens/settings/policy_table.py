@@ -208,11 +208,38 @@ def policy_columns(
         return Cell(text, style if is_chosen(value) else "$foreground")
 
     columns: list[ScreenColumn[ResolvedValue]] = [
-        Column("", sign, cells=1),
-        Column("key", lambda it: styled(it, it.key.name, "bold"), cells=26, grows_to=40),
-        Column("value", lambda it: styled(it, _value_text(it), "$accent"), cells=12, grows_to=48),
-        Column("origin", lambda it: Cell(_ORIGIN_NAMES[it.origin], "$quiet"), cells=14, priority=1),
-        Column("description", about, cells=30, priority=2, grows_to=ANY_WIDTH),
+        Column("", sign, cells=1, tooltip="● was set, ▲ is ignored", sort_key=is_not_chosen),
+        Column(
+            "key",
+            lambda it: styled(it, it.key.name, "bold"),
+            cells=26,
+            grows_to=40,
+            tooltip="the setting's name, in a file and for --set",
+            sort_key=lambda it: it.key.name,
+        ),
+        Column(
+            "value",
+            lambda it: styled(it, _value_text(it), "$accent"),
+            cells=12,
+            grows_to=48,
+            tooltip="the value in force",
+        ),
+        Column(
+            "origin",
+            lambda it: Cell(_ORIGIN_NAMES[it.origin], "$quiet"),
+            cells=14,
+            priority=1,
+            tooltip="what set it",
+            sort_key=lambda it: _ORIGIN_NAMES[it.origin],
+        ),
+        Column(
+            "description",
+            about,
+            cells=30,
+            priority=2,
+            grows_to=ANY_WIDTH,
+            tooltip="what the setting does",
+        ),
     ]
     return grow_columns(columns, values, width)
 
@@ -244,6 +271,10 @@ def _value_text(resolved: ResolvedValue) -> str:
 def is_chosen(value: ResolvedValue) -> bool:
     """Whether the value was set individually; the values of a preset were not."""
     return value.origin not in {PolicyOrigin.BUILT_IN, PolicyOrigin.PRESET}
+
+
+def is_not_chosen(value: ResolvedValue) -> bool:
+    return not is_chosen(value)
 
 
 def filter_values(policy: Policy, filter_text: str, *, chosen_only: bool) -> list[ResolvedValue]:

@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from ....collectors.policy_editing import (
@@ -29,7 +28,7 @@ from ....core.transcript.sanitize import one_line
 from ...dashboard import Dashboard
 from ...keymap import bind
 from ...text.formats import shorten
-from ..dialogs import diff_content
+from ..dialogs import Dialog, diff_content
 from . import policy_table
 from .policy_table import EditablePolicyFile, PolicyChangeRefused, try_change
 
@@ -47,13 +46,12 @@ class ValueEdit(NamedTuple):
     value: PolicyValue | None
 
 
-class ValueScreen(ModalScreen[ValueEdit | None]):
+class ValueScreen(Dialog[ValueEdit | None]):
     """An input that is checked against the key's type, and the files that can set the key."""
 
     CSS_PATH = "policy.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("escape", "leave", "Cancel", "cancel", "leave", key_display="Esc"),
         bind("ctrl+o", "other_file", "Other file", "write to the other file", "other"),
         bind("ctrl+r", "take_out", "Default", "remove the key from the file", "default"),
     ]
@@ -71,11 +69,11 @@ class ValueScreen(ModalScreen[ValueEdit | None]):
             yield Static(id="said", markup=False)
             yield Static(id="file", markup=False)
             with Horizontal(id="answers"):
-                yield Button("Cancel", id="safe", compact=True)
-                yield Button("See the change", id="change", variant="primary", compact=True)
-                yield Button("Default (^r)", id="default", compact=True)
+                yield Button("Esc Cancel", id="safe", compact=True)
+                yield Button("⏎ See the change", id="change", variant="primary", compact=True)
+                yield Button("^r Default", id="default", compact=True)
                 if len(self._files) > 1:
-                    yield Button("Other file (^o)", id="other", compact=True)
+                    yield Button("^o Other file", id="other", compact=True)
 
     def on_mount(self) -> None:
         self.query_one("#value").border_title = Content(self._value.key.name)
@@ -137,9 +135,6 @@ class ValueScreen(ModalScreen[ValueEdit | None]):
     def action_take_out(self) -> None:
         """Remove the value, so that the next lower layer applies: the preset or the default."""
         self.dismiss(ValueEdit(self._files[self._selected], None))
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
 
 
 REFUSAL_TOAST_S: Final = 8.0  # long enough to read a whole line

@@ -83,6 +83,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
     ZOOMED_PANES = "#list-pane, #reader"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (16, "-tall")]  # noqa: RUF012
+    KEYS_IF_ROOM = ("next", "before", "compare", "copy", "export", "source")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind(
             "slash",
@@ -311,6 +312,8 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             return summary_report(rows[0], search, width, form) if rows else None
 
         def show(report: SummaryReport | None) -> None:
+            if summary_id != self.rows.summary_id:
+                return  # a search or the cursor has gone on, and another text is shown
             self._row = report.row if report else None
             details = self._details(report.row) if report else None
             self.reader.show(report, details, self.app.now_ms())

@@ -301,6 +301,7 @@ class SummaryScreen(ReadingScreen):
 
     CSS_PATH = "summaries.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
+    KEYS_IF_ROOM = ("next", "before", "source")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("n", "hit(1)", "Next match", "next match", "next"),
         bind_hidden("N", "hit(-1)", "Previous match", "previous match", "before"),
