@@ -55,16 +55,18 @@ def find_shown_call(prompt: PermissionPrompt, transcript: Path, cwd: str) -> Pen
     """
     check = _CHECKS.get(prompt.title)
     if check is None:
-        raise PromptRefusedError(f"ctxtop cannot check a prompt of this kind: {prompt.title}")
+        raise PromptRefusedError(f"ctxtop cannot verify this kind of prompt: {prompt.title}")
     paths = _agent_files(transcript) if prompt.agent else [transcript]
     calls = [call for path in paths for call in read_pending_calls(path)]
     shown = [call for call in calls if check(prompt, call, cwd)]
     if not shown:
-        raise PromptRefusedError("its prompt shows something else than the transcript's open call")
+        raise PromptRefusedError(
+            "its prompt does not match the tool call that is pending in the transcript"
+        )
     if len(shown) > 1:
-        raise PromptRefusedError(f"{len(shown)} of its open calls look like its prompt")
+        raise PromptRefusedError(f"{len(shown)} of its pending tool calls match its prompt")
     if not _is_printable(shown[0]):
-        raise PromptRefusedError("the call has characters that a screen does not show")
+        raise PromptRefusedError("the tool call contains characters that a terminal does not show")
     return shown[0]
 
 

@@ -34,9 +34,9 @@ def claim_client_run(db: Connection, session_id: str, now_ms: int) -> str | None
             "SELECT count(*), coalesce(sum(session_id = ?), 0) FROM client_run", [session_id]
         ).fetchone()
         if of_session >= MAX_RUNS_PER_SESSION:
-            return f"the client was run {of_session} times for this session within an hour"
+            return f"Claude Code was started {of_session} times for this session within an hour"
         if of_all >= MAX_RUNS:
-            return f"the client was run {of_all} times within an hour"
+            return f"Claude Code was started {of_all} times within an hour"
         db.execute("INSERT INTO client_run VALUES (?, ?)", [session_id, now_ms])
     return None
 

@@ -250,7 +250,7 @@ def write_model_summary(
     missing = summary_building.find_missing_facts(text, facts)
     summary = build_summary([written, *missing], template, budget)
     if written not in summary.facts:
-        why = f"{estimate(text):,} tokens do not fit into a budget of {budget.max_tokens:,}"
+        why = f"{estimate(text):,} tokens do not fit in a budget of {budget.max_tokens:,}"
         raise ProviderError(f"{provider.name}: the summary is too long: {why}")
     if path and cached is None:
         try:

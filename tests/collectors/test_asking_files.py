@@ -125,7 +125,7 @@ def test_a_session_takes_its_own_alone(store: Path) -> None:
         ({"text": "a\nb"}, "line ends"),
         ({"text": "x" * 2001}, "2,001"),
         ({"session_id": OTHER}, "another session"),
-        ({"v": 9}, "of another form"),
+        ({"v": 9}, "of an unknown format"),
     ],
 )
 def test_a_request_that_is_not_good_is_refused(
@@ -335,7 +335,7 @@ def test_a_session_is_told_once(store: Path) -> None:
         ),
         (
             {"state": "failed", "why": "the\nAPI"},
-            "ctxtop asked to compact this session, and it failed: the API",
+            "ctxtop asked to compact this session, but it failed: the API",
         ),
         ({"state": "refused", "why": "busy"}, None),
         ({"state": ["?"]}, None),

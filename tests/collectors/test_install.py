@@ -428,7 +428,7 @@ def test_skills_that_stand_among_the_dotfiles_are_no_obstacle(home: Home) -> Non
     target.mkdir(parents=True)
     home.plugin.parent.symlink_to(target)
     plan = home.plan(form="plugin")
-    assert plan.notes == (f"{home.plugin.parent} is a link: the plugin is put into {target}",)
+    assert plan.notes == (f"{home.plugin.parent} is a link: the plugin goes to {target}",)
     apply_install(plan, home.store)
     assert (target / "ctxtop" / ".claude-plugin" / "plugin.json").is_file()
     assert home.status().state is InstallState.CLEAN
@@ -478,7 +478,7 @@ def test_settings_that_changed_meanwhile_are_not_overwritten(home: Home, form: s
     home.write(text())
     plan = home.plan(form=form)
     theirs = home.write(text(SETTINGS | {"model": "haiku"}))
-    with pytest.raises(NotSafeError, match="was changed in the meantime: run it again"):
+    with pytest.raises(NotSafeError, match="was changed meanwhile: run the command again"):
         apply_install(plan, home.store)
     assert home.settings.read_bytes() == theirs
     assert not home.plugin.exists()
@@ -682,7 +682,7 @@ def test_status_tells_of_an_administrators_ban(home: Home, key: str) -> None:
     managed = home.top / "managed"
     (managed / "managed-settings.d").mkdir(parents=True)
     (managed / "managed-settings.d" / "x.json").write_text(f'{{"{key}": true}}')
-    assert f"x.json has {key}: no hook of yours runs" in problems(home)
+    assert f"x.json has {key}: none of your hooks run" in problems(home)
 
 
 def test_status_tells_of_what_the_user_switched_off(home: Home) -> None:
@@ -793,5 +793,5 @@ def test_settings_that_are_linked_to_themselves_are_one_line(
 
     assert "Traceback" not in ended.stderr
     if yes:
-        assert ended.stderr == f"ctxtop: {home.settings} is a loop of links: remove it\n"
+        assert ended.stderr == f"ctxtop: {home.settings} is a circular link: remove it\n"
         assert ended.returncode == 4

@@ -105,7 +105,7 @@ def test_a_file_of_another_user_is_not_obeyed(
 def test_a_file_that_everybody_can_write_is_not_obeyed(files: PolicyFiles, project: Path) -> None:
     (project / PROJECT_POLICY_NAME).chmod(0o666)
     files.refresh([str(project)])
-    assert [notice.what for notice in files.notices] == ["everybody can write it"]
+    assert [notice.what for notice in files.notices] == ["everyone can write it"]
     (project / PROJECT_POLICY_NAME).chmod(0o664)
     files.refresh([str(project)])
     assert files.notices == ()

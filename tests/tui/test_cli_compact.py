@@ -103,7 +103,7 @@ def test_the_preview_says_what_goes_what_it_frees_and_what_to_type(
         assert "is kept 5 minutes, after" in " ".join(out.split())
         assert re.search(r"^stays +≈ .*newest turns", out, re.MULTILINE)
         assert f"ctxtop compact {made.SESSION[:8]} --level 3 --apply\n" in out
-    assert "a result that is old" in out
+    assert "an old result" in out
 
 
 def test_a_terminals_last_lines_hold_the_conclusion(

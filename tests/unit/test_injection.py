@@ -178,7 +178,7 @@ def test_only_a_policy_that_says_so_reaches_into_other_projects() -> None:
     listed = [past("x1", project="bank", agent_type="reviewer"), past("x2", project="bank")]
     found = select_context(start(), listed, InjectionLimits(all_projects=True))
     assert given_ids(found) == [(InjectionStage.SAME_TYPE, "x1")]
-    assert "of another project, as the policy allows" in found.context
+    assert "in another project, as your settings allow" in found.context
 
 
 def test_the_same_words_are_given_once() -> None:
