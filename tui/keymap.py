@@ -173,7 +173,7 @@ def _conflicts(
                 continue
             taken = keys.get(other) or [key for each in bindings for key in each.keys]
             if shared := [key for key in wanted if key in taken]:
-                fix = f"give keys.{other} another key too"
+                fix = f"give keys.{other} another key, too"
                 yield name, (f"{shared[0]} is the key of {other}", fix)
 
 

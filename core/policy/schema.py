@@ -457,7 +457,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "notify.quiet",
         quiet_hours(OFF),
         OFF,
-        "hours without bell or desktop notification, e.g.  22:00-07:00",
+        "hours without bell or desktop notification, e.g. 22:00-07:00",
     ),
 )
 

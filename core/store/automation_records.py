@@ -139,7 +139,7 @@ def clean_up_runs(db: Connection, now_ms: int) -> None:
             update_recovery(db, run.found.session_id, partial(_release_lock, run, now_ms))
     with write_transaction(db):
         db.execute(
-            "UPDATE automatic_run SET outcome = 'broken off', ended_at = ?"
+            "UPDATE automatic_run SET outcome = 'interrupted', ended_at = ?"
             " WHERE outcome IS NULL AND at < ?",
             [now_ms, now_ms - AUTOMATIC_RUN_TIMEOUT_MS],
         )

@@ -319,7 +319,7 @@ def test_a_link_is_no_way_to_the_whole_disk(
     assert names(store) == {("agent", "user", "own")}
     (trouble,) = recorder.troubles
     out = "is a link that leads out of its folder"
-    assert (trouble.what == out) if target == "/" else ("holds more than" in trouble.what)
+    assert (trouble.what == out) if target == "/" else ("contains more than" in trouble.what)
     assert len(looked) < 20
     assert not {each for each in looked if not each.startswith(str(tmp_path))}
 

@@ -320,7 +320,7 @@ def test_a_place_that_lets_others_in_is_refused_and_told(
     place.chmod(0o755)
     collector.scan()
     assert saves_of(store) == {}
-    assert places_of(store) == {str(place): "is accessible to other users (mode  0755)"}
+    assert places_of(store) == {str(place): "is accessible to other users (mode 0755)"}
     assert [trouble.where for trouble in recorder.troubles] == [str(place)]
 
     place.chmod(0o700)

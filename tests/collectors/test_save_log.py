@@ -162,4 +162,4 @@ def test_a_search_for_logs_ends(
     collector.scan()
     assert events_of(store, here) == []
     (trouble,) = recorder.troubles
-    assert "holds more than" in trouble.what
+    assert "contains more than" in trouble.what

@@ -128,7 +128,7 @@ def test_a_list_that_others_could_have_written_trusts_nothing(
     own_trust_file().chmod(mode)
     files.refresh([str(project)])
     assert files.policies.acting.for_project(str(project)).text("mode") == "suggest"
-    assert "others can write it" in files.notices[0].what
+    assert "other users can write it" in files.notices[0].what
     with pytest.raises(TrustFileError, match="chmod 600"):
         trust(project)
 

@@ -249,7 +249,7 @@ async def test_types_have_their_history_and_enter_lists_their_runs(demo: Stage) 
         assert marked(it).startswith("node-backend")
         assert "60 % of 10" in marked(it)
         assert "✗" in marked(it)
-        for words in ("by day", "p90", "V02", "a grep", "not compliant", "1 of 2"):
+        for words in ("by day", "p90", "V02", "a grep", "noncompliant", "1 of 2"):
             assert words in report(it)
         await it.press("v")
         assert [row.split()[0] for row in rows(it)] == ["node-backend", "docs-writer"]
@@ -413,11 +413,11 @@ async def test_without_any_session_it_shows_that_there_are_none(stage: Stage) ->
     async with opened(stage) as it:
         await it.press("A")
         await read(it)
-        assert "all sessions (none in live ones)" in it.lines[1]
+        assert "all sessions (none in live sessions)" in it.lines[1]
         assert "No agents here yet" in it.words
         await it.press("2")
         await read(it)
-        assert "No agent has run yet" in it.words
+        assert "no agent has run yet" in it.words
 
 
 async def test_hostile_words_are_shown_as_they_are(stage: Stage) -> None:

@@ -187,7 +187,7 @@ def test_after_it_was_applied_the_ways_on_are_said(
     assert all(len(line) <= 80 for line in out.split("\n") if not line.startswith(ways_on))
     assert "✓ V7  every call has its result" in out
     assert re.search(r"^resume +cd /home/dev/proj && claude --resume [-0-9a-f]{36}$", out, re.M)
-    assert re.search(r"^undo +ctxtop undo [0-9a-f]{8}  \(--op N: that one alone\)$", out, re.M)
+    assert re.search(r"^undo +ctxtop undo [0-9a-f]{8}  \(--op N: only that operation\)$", out, re.M)
 
 
 def test_every_check_has_words_that_fit_beside_each_other() -> None:
@@ -213,7 +213,7 @@ def test_a_plan_for_the_file_alone_says_what_it_frees_of_it(
     out = call_ctxtop("compact", made.SESSION, "--level", "0").out
     assert re.search(r"^OP +LINE +HARM +WHAT +BYTES$", out, re.MULTILINE), out
     assert re.search(r" 1 +3 +file only +\S.* 5\d,\d{3}$", out, re.MULTILINE), out
-    assert "pays      the context stays as it is, and so does its cache" in out
+    assert "pays      the context and its cache stay the same" in out
     assert re.search(r"^ +then .* 0 % less$", out, re.MULTILINE)
 
 

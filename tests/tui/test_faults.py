@@ -70,7 +70,9 @@ async def test_a_store_that_another_program_holds(
         with sqlite3.connect(untold.places.store, isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")
             append(untold.titled("Move checkout").transcript, answer(134_000))
-            await is_told(it, "another program has it locked", "close that program", "tries again")
+            await is_told(
+                it, "another program has it locked", "close that program", "retries automatically"
+            )
             other.execute("ROLLBACK")
         other.close()
         await it.until(lambda: "67 %" in it.words)
@@ -164,7 +166,7 @@ async def test_a_store_of_another_folder_is_refused(untold: Stage) -> None:
     writer.claim_folder(untold.root / "another")
     writer.close()
     async with just_opened(untold, ROOMY) as it:
-        await is_told(it, "not live: the store", "holds the sessions of", "give another --db")
+        await is_told(it, "not live: the store", "belongs to", "choose another file with --db")
         await it.until(lambda: "ctxtop stopped" in it.status)
         assert "reading what" not in it.words
 

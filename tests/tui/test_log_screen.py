@@ -48,7 +48,7 @@ async def test_it_tells_what_was_set_aside_and_what_was_done(past: Stage) -> Non
         await open_log(it)
         text = "\n".join(rows(it))
         for words in (
-            "set aside: not JSON",
+            "could not be read: not JSON",
             "weather-report",
             "2 of an unknown type",
             "MoonRise",

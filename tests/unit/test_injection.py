@@ -70,7 +70,7 @@ def test_where_the_parent_is_not_known_all_that_it_could_be_count() -> None:
     running = past("a1", outcome=RunOutcome.RUNNING)
     found = select_context(begun, [running, past("a2", parent_agent_id="a1"), past("a3")])
     assert {each.agent_id for each in found.entries} == {"a2", "a3"}
-    assert "perhaps of the same parent" in found.context
+    assert "perhaps under the same parent" in found.context
     assert why(found) == {"a1": "not finished"}
 
 

@@ -202,21 +202,21 @@ def test_a_prompt_shows_its_call(
 @pytest.mark.parametrize(
     ("name", "call", "why"),
     [
-        ("bash", ("Bash", MADE[1] | {"command": "mkdir -p build"}), "something else"),
-        ("bash", ("Bash", MADE[1] | {"description": "Something else"}), "something else"),
-        ("bash", ("PowerShell", MADE[1]), "something else"),
+        ("bash", ("Bash", MADE[1] | {"command": "mkdir -p build"}), "does not match"),
+        ("bash", ("Bash", MADE[1] | {"description": "Something else"}), "does not match"),
+        ("bash", ("PowerShell", MADE[1]), "does not match"),
         (
             "edit",
             ("Edit", {"file_path": f"{CWD}/old.txt", "old_string": "one", "new_string": "ONE"}),
-            "something else",
+            "does not match",
         ),
         (
             "edit",
             ("Edit", {"file_path": "/etc/old.txt", "old_string": "two", "new_string": "TWO"}),
-            "something else",
+            "does not match",
         ),
-        ("create", ("Write", {"file_path": "notes.txt", "content": "one\ntwo"}), "something else"),
-        ("search", ("WebSearch", {"query": "what"}), "cannot check a prompt of this kind"),
+        ("create", ("Write", {"file_path": "notes.txt", "content": "one\ntwo"}), "does not match"),
+        ("search", ("WebSearch", {"query": "what"}), "cannot verify this kind of prompt"),
     ],
 )
 def test_a_prompt_of_another_call_is_refused(
@@ -227,7 +227,7 @@ def test_a_prompt_of_another_call_is_refused(
 
 
 def test_two_calls_that_look_alike_are_refused(transcript: Callable[..., Path]) -> None:
-    with pytest.raises(PromptRefusedError, match="2 of its open calls"):
+    with pytest.raises(PromptRefusedError, match="2 of its pending tool calls"):
         find_shown_call(read("bash"), transcript(MADE, MADE), CWD)
 
 
@@ -236,7 +236,7 @@ def test_a_call_with_characters_that_no_screen_shows_is_refused(
 ) -> None:
     screen = change("bash", "touch build", "touch \u200b\u202ebuild")
     hidden = ("Bash", MADE[1] | {"command": "mkdir -p build && touch \u200b\u202ebuild/made"})
-    with pytest.raises(PromptRefusedError, match="a screen does not show"):
+    with pytest.raises(PromptRefusedError, match="a terminal does not show"):
         find_shown_call(read_permission_prompt(screen), transcript(hidden), CWD)
 
 
@@ -245,7 +245,7 @@ def test_an_agent_s_call_is_looked_for_in_its_own_transcript(
 ) -> None:
     call = ("Bash", {"command": "mkdir fromagent", "description": "Run it"})
     session = transcript(call)
-    with pytest.raises(PromptRefusedError, match="something else"):
+    with pytest.raises(PromptRefusedError, match="does not match"):
         find_shown_call(read("agent"), session, CWD)
     transcript(call, name="session/subagents/agent-a1.jsonl")
     assert find_shown_call(read("agent"), session, CWD).text("command") == "mkdir fromagent"

@@ -258,7 +258,7 @@ def test_an_older_store_gives_its_lasting_rows_to_the_new_one(store: Path) -> No
         open_reader(store)
     with closing(Writer(store)) as writer:
         assert writer.notice is not None
-        assert "written by an older ctxtop: moved to" in writer.notice
+        assert "written by an older ctxtop: it was moved to" in writer.notice
         assert "\n" not in writer.notice
 
     after = dump(store)

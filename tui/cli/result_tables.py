@@ -335,9 +335,9 @@ def totals_lines(record: Record) -> list[str]:
     more = record["agent_progress"]["responses"]
     if not more:
         return lines
-    head = f"{more:,} more answers of agents are recorded only in progress lines; with them:"
+    head = f"{more:,} more agent answers are recorded only in progress lines; with them:"
     if more == 1:
-        head = "1 more answer of agents is recorded only in progress lines; with it:"
+        head = "1 more agent answer is recorded only in progress lines; with it:"
     return [*lines, "", head, *_sum_lines(record["with_agent_progress"])]
 
 
@@ -345,8 +345,8 @@ def _sum_lines(record: Record) -> list[str]:
     lines, usd = _count_lines(record), record["cost_usd"]
     if usd is None:
         return lines
-    more = ", without models that have no price" if record["cost_partial"] else ""
-    return [*lines, f"≈ ${usd:,.2f} by list prices{more}"]
+    more = ", not counting models without a price" if record["cost_partial"] else ""
+    return [*lines, f"≈ ${usd:,.2f} at list prices{more}"]
 
 
 def checks_list(checks: Sequence[DoctorCheck]) -> list[str]:

@@ -45,10 +45,10 @@ class ListedSummaries(msgspec.Struct, frozen=True):
     "form",
     type=click.Choice(["text", "markdown"]),
     default="text",
-    help="How to print them.",
+    help="The output format.",
 )
 @click.option("--export", metavar="FILE", help="Write Markdown to a new FILE.")
-@click.option("--no-redact", is_flag=True, help="Do not redact keys and passwords.")
+@click.option("--no-redact", is_flag=True, help="Do not redact keys, tokens and passwords.")
 def summaries(
     context: click.Context,
     *,

@@ -48,11 +48,11 @@ class SettingControl(Widget, can_focus=True):
             "enter",
             "save",
             "Save",
-            "show the change of the file; type a value if nothing was changed",
+            "show the file's diff; type a value if nothing was changed",
             "save_setting",
             key_display="⏎",
         ),
-        bind_hidden("backspace", "reset", "Reset", "forget the change", "reset_setting"),
+        bind_hidden("backspace", "reset", "Reset", "discard the change", "reset_setting"),
         bind_hidden("up,k", "app.focus_previous", "Up", "up", "up"),
         bind_hidden("down,j", "app.focus_next", "Down", "down", "down"),
     ]
@@ -264,7 +264,7 @@ class SetControl(SettingControl):
     """Any of some words: ← → go from word to word, space switches one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("space", "switch", "On/off", "turn the marked one on or off", "switch")
+        bind("space", "switch", "On/off", "turn the selected one on or off", "switch")
     ]
 
     def __init__(self, key: str, label: str, words: Sequence[str]) -> None:

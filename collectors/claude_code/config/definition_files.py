@@ -110,7 +110,7 @@ def _load_yaml(head: str) -> dict[str, FrontMatterValue]:
         # No constructor runs: this loader only knows texts, lists and mappings.
         fields = yaml.load(head, Loader=loader)  # noqa: S506
     except yaml.MarkedYAMLError as error:
-        line = f"on line {error.problem_mark.line + 2}" if error.problem_mark else ""
+        line = f" on line {error.problem_mark.line + 2}" if error.problem_mark else ""
         raise _YamlSyntaxError(
             f"has front matter that is not YAML{line}: {error.problem}"
         ) from error

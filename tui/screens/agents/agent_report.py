@@ -248,7 +248,7 @@ def _head(agent: Agent, width: int, now_ms: int) -> Iterator[Content]:
         gauge(agent.context, min(BAR_CELLS, max(MIN_GAUGE_CELLS, width - CONTEXT_TEXT_CELLS))),
         (f"  {formats.tokens_of_window(agent.context)}  {model}", "$quiet"),
     )
-    facts = [agent.status.label, f"{duration_text(agent, now_ms)} at work"]
+    facts = [agent.status.label, f"worked for {duration_text(agent, now_ms)}"]
     if agent.tool_uses is not None:
         facts.append(count_text(agent.tool_uses, "tool use"))
     if agent.ended_at is not None:
@@ -290,9 +290,9 @@ def _verdict_facts(found: RunVerdict) -> Iterator[Fact]:
     if found.blocked:
         yield "blocked", "a hook blocked its first attempt to stop"
     if found.retry_tokens:
-        yield "", f"{tokens(found.retry_tokens)} tokens were used by its requests after that"
+        yield "", f"{tokens(found.retry_tokens)} tokens were used by the requests that followed"
     if found.refired:
-        yield "stops", "it stopped more often than one block explains"
+        yield "stops", "it stopped more often than a single block explains"
 
 
 def _is_format_expected(found: RunVerdict | None) -> bool:

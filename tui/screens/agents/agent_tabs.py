@@ -71,7 +71,7 @@ _TYPE_COLUMNS: Final[Sequence[Column[agent_compliance.AgentTypeCompliance, str]]
     Column("median lines", lambda found: _line_count(found, found.sizes.median_lines)),
     Column("90 % lines", lambda found: _line_count(found, found.sizes.p90_lines)),
     Column("≈tokens", lambda found: tokens(found.cost.result_tokens)),
-    Column("≈too many", lambda found: tokens(found.cost.excess_tokens)),
+    Column("≈excess", lambda found: tokens(found.cost.excess_tokens)),
 )
 
 
@@ -225,7 +225,7 @@ class AgentTreePane(TabPane):
 
 
 NO_TYPES: Final = (
-    "No agent has run yet, or the policy's disabled_modules name compliance: nothing is checked."
+    "Nothing is checked: no agent has run yet, or the setting disabled_modules has compliance."
 )
 
 

@@ -43,7 +43,7 @@ class AgentScope(Enum):
 
 EMPTY_SCOPE_NOTES: Final = {
     AgentScope.SESSION: "none in this session",
-    AgentScope.LIVE: "none in live ones",
+    AgentScope.LIVE: "none in live sessions",
 }
 
 

@@ -49,7 +49,7 @@ class AskClientScreen(ModalScreen[str | None]):
         what = (
             f"Claude Code is asked to /compact “{title}”, {where}: it writes a summary with its"
             " model, which costs a request and cannot be undone by ctxtop.\n\n"
-            "What the summary should keep, if you want to say so:"
+            "What should the summary keep? (optional)"
         )
         with VerticalScroll(id="confirm"):
             yield Static(Content(what))
@@ -157,7 +157,7 @@ class ActionPage(Page):
         if self.running is not None:
             self.app.toast(f"wait: {self.running}")
         elif self.is_stale or plan is None:
-            self.app.toast(self.problem or "wait: the plan is still being made")
+            self.app.toast(self.problem or "the plan is not ready yet: wait a moment")
         elif plan.refused:
             self.app.toast(refusal_text(plan.refused[0]))
         elif not plan.operations:

@@ -290,7 +290,7 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
         cells=10,
         priority=8,
         name="project",
-        tooltip="the folder; of a worktree with its project",
+        tooltip="the folder; for a worktree, with its project",
     ),
     Column(
         "branch",
@@ -333,7 +333,7 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
         cells=9,
         priority=11,
         name="trigger",
-        tooltip="share of what auto-compacts",
+        tooltip="share of the auto-compaction threshold",
     ),
     Column(
         "left",
@@ -359,7 +359,7 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
         cells=6,
         priority=4,
         name="agents",
-        tooltip="agents; ✗ results that are noncompliant",
+        tooltip="agents; ✗ noncompliant results",
     ),
     Column(
         "compactions",

@@ -195,11 +195,11 @@ _CONTEXT_SOURCES: Final = {
 _CLAIM_TEXTS: Final = {
     ClaimSubject.WINDOW: (
         "window",
-        "The window is the most that the model can take; the bar is relative to it.",
+        "The window is the most that the model can take; the bar shows a share of it.",
     ),
     ClaimSubject.TRIGGER: (
         "compacts at",
-        "Claude Code compacts by itself at this value of its own counter.",
+        "Claude Code auto-compacts when its own counter reaches this value.",
     ),
 }
 
@@ -270,7 +270,7 @@ _MESSAGE_COUNTS: Final = (
 )
 """Claude Code's own numbers between a compaction and the next answer (formats 3.1)."""
 _LAST_REQUEST: Final = "What the model saw with the last request, as in Claude Code's status line:"
-_NEXT_REQUEST: Final = "What the model will see with the next request, by an estimate:"
+_NEXT_REQUEST: Final = "An estimate of what the model will see with the next request:"
 
 
 def _numbers(context: Context) -> Iterator[NumberSource]:
@@ -306,7 +306,7 @@ def _numbers(context: Context) -> Iterator[NumberSource]:
     )
     yield _number(
         "report",
-        "/context said",
+        "/context reported",
         counts.report,
         "the total of the last /context" if counts.report else "/context was not used",
         "seen",

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 READING: Final = "reading the transcript …"
-REWRITTEN: Final = "the transcript was rewritten and is read again"
+REWRITTEN: Final = "the transcript was rewritten and is being re-read"
 FRAME_CELLS: Final = 5  # of the pane beside a row: border, padding, scroll bar
 SEARCH_PLACEHOLDER: Final = "words in this conversation, then Enter; n and N go to other matches"
 TEXT_ROW: Final = 1  # of a prompt or an answer: the row before it is empty
@@ -68,7 +68,7 @@ class ConversationPane(Vertical):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("slash", "search", "Search", "search this conversation", "filter", key_display="/"),
-        bind("o", "open_text", "Open", "open the whole text of this step", "open_text"),
+        bind("o", "open_text", "Open", "open the full text of this step", "open_text"),
     ]
 
     note: reactive[str] = reactive("")  # what is searched for, or why nothing is shown

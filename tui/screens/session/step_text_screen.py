@@ -49,8 +49,8 @@ class StepTextScreen(Page):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("enter", "leave", "Back", "back", "done"),
         bind_hidden("n", "hit(1)", "Next", "next match", "next"),
-        bind_hidden("N", "hit(-1)", "Before", "previous match", "before"),
-        bind("y", "copy", "Copy", "copy the whole text", "copy"),
+        bind_hidden("N", "hit(-1)", "Previous", "previous match", "before"),
+        bind("y", "copy", "Copy", "copy the full text", "copy"),
     ]
 
     def __init__(
@@ -110,4 +110,4 @@ class StepTextScreen(Page):
             self.query_one(TextPane).go_to(passages[self._at])
 
     def action_copy(self) -> None:
-        self.app.copy(self._text, "the whole text")
+        self.app.copy(self._text, "the full text")
