@@ -69,7 +69,7 @@ def plan_value_change(
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, TOMLKitError) as error:
         raise NotSafeError(f"{path} is not valid TOML ({error}): correct it by hand") from error
     raise NotSafeError(
-        f"{path} is written in a way that ctxtop cannot change {key}: edit it by hand"
+        f"ctxtop cannot change {key} in {path} because of how it is written: edit it by hand"
     )
 
 

@@ -85,7 +85,7 @@ def ask_via_plugin(request: CompactRequest, watch: BoundaryWatch) -> NewBoundary
         wait_for(request.read_result, RESULT_GRACE_S)
         return boundary
     if result is None:
-        why = f"no compaction within {COMPACT_TIMEOUT_S:.0f} s: look at the session"
+        why = f"no compaction within {COMPACT_TIMEOUT_S:.0f} s: check the session"
         raise NotCompactedError(CompactFailure.FAILED, why)
     return _interpret_result(result, watch)
 

@@ -179,7 +179,7 @@ def _take_line_back(pane: TmuxPane, line: str) -> NotCompactedError:
         for _ in range(1 + len(line) // 20):
             # It clears one line of the box, and our line may be wrapped into several.
             pane.press("C-u")
-        why = "the command did not arrive complete, and was cleared"
+        why = "only part of the command arrived: it was cleared"
     else:
         why = f"its prompt shows more than `{line}`: nothing was sent; check the pane"
     return NotCompactedError(CompactFailure.UNSAFE, why)

@@ -238,7 +238,7 @@ def read_install_status(
     version = read_manifest(plugin).get("version") if plugin is not None else None
     if plugin is not None and version != __version__:
         problems.append(
-            f"the plugin is from ctxtop {version}, this is {__version__}: {REINSTALL_HINT}"
+            f"the plugin is from ctxtop {version}, but this is {__version__}: {REINSTALL_HINT}"
         )
     return InstallStatus(
         hooks=tuple(hooks),

@@ -81,7 +81,7 @@ def _require_not_applied(plan: CompactionPlan, mode: ApplyMode, target: Compacti
         now = receipt.now
         is_same = receipt.plan.plan_id == plan.plan_id and receipt.mode is mode
         if is_same and now and not now.undone and begins_with_version(target.transcript, now):
-            raise _nothing_to_apply(f"receipt {receipt.receipt_id} did it")
+            raise _nothing_to_apply(f"receipt {receipt.receipt_id} already applied it")
 
 
 def _require_plan(plan: CompactionPlan, mode: ApplyMode, target: CompactionTarget) -> None:

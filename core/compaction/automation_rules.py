@@ -117,7 +117,7 @@ def decide_recovery(
         return _deny("recovery.auto", "recovery.auto is not true")
     written = state.last_written_at
     if done_at is not None and written is not None and done_at >= written:
-        return _deny("mended", "it has been tried since")
+        return _deny("mended", "it has already been tried")
     if state.is_open:
         return _deny("open", "it is open in Claude Code")
     is_too_long = state.status is SessionStatus.TOO_LONG

@@ -134,7 +134,7 @@ def _file_refusals(path: Path) -> Iterator[Refusal]:
     elif status.st_uid != os.geteuid():
         yield Refusal("file", f"{path} belongs to another user", "only they can change it")
     elif not status.st_mode & stat.S_IWUSR:
-        yield Refusal("file", f"{path} is read-only", "chmod u+w it, or make a fork")
+        yield Refusal("file", f"{path} is read-only", "run chmod u+w on it, or make a fork")
     elif status.st_nlink > 1:
         yield Refusal("file", f"{path} has a second name (a hard link)", "make a fork")
 

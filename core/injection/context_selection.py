@@ -248,7 +248,7 @@ def _pick_cross_session(start: StartingAgent, results: Iterable[EarlierResult]) 
         if each.agent_type == start.agent_type:
             yield _Pick(each, "from an earlier session", each.text)
         elif lasting := _extract_fields(each.text, LASTING_FIELDS):
-            reason = f"decided, or blocked, in an earlier session by {each.agent_type}"
+            reason = f"a decision or blocker of {each.agent_type} in an earlier session"
             yield _Pick(each, reason, lasting)
 
 

@@ -329,7 +329,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("summary.preserve_decisions", boolean, True, "keep decisions"),
     ("summary.preserve_tool_results", boolean, True, "keep tool results"),
     ("summary.cache", boolean, True, "summarize the same text only once"),
-    ("summary.levels", integer(1, 10), 1, "levels of summaries of summaries"),
+    ("summary.levels", integer(1, 10), 1, "levels of nested summaries"),
     ("importance.user_explicit", _RATIO, 1.0, "marked by the user", "score"),
     ("importance.decision", _RATIO, 0.8, "contains a decision", "score"),
     ("importance.tool_result", _RATIO, 0.7, "contains a tool result", "score"),

@@ -129,7 +129,7 @@ tokens_by_model: Final = _table_of(
 
 _PRICES_EXPECTED: Final = (
     "a table of models and dollars per million tokens: input/output, or"
-    " input/output/cache write/for an hour/cache read, e.g. claude-opus-5=5/25"
+    " input/output/cache write/1-hour cache write/cache read, e.g. claude-opus-5=5/25"
 )
 
 

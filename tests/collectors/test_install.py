@@ -719,7 +719,7 @@ def test_status_tells_of_a_plugin_of_another_version(home: Home) -> None:
     home.install(form="plugin")
     manifest = home.plugin / ".claude-plugin" / "plugin.json"
     manifest.write_text(manifest.read_text().replace(__version__, "0.0.9"))
-    assert f"the plugin is from ctxtop 0.0.9, this is {__version__}" in problems(home)
+    assert f"the plugin is from ctxtop 0.0.9, but this is {__version__}" in problems(home)
     assert not home.plan(form="plugin").changes_nothing
 
 

@@ -80,6 +80,7 @@ def test_filters() -> None:
         ("type:work", "ab"),
         ("type:docs:w", "c"),
         ("!type:work", "c"),
+        ("noncompliant:", "b"),
         ("broke:", "b"),
         ("!broke:", "ac"),
         ("verdict:v01", "b"),

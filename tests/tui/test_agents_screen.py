@@ -197,7 +197,7 @@ async def test_a_filter_v_and_the_sort(demo: Stage) -> None:
         await it.press("v")
         assert len(rows(it)) == 4
         assert "3 of 4" in it.lines[1]
-        assert "/broke:" in it.lines[1]
+        assert "/noncompliant:" in it.lines[1]
         await it.press("v")
         assert len(rows(it)) == 5
         await it.press("slash", *"type:docs")
@@ -387,7 +387,7 @@ async def test_a_session_without_agents_says_what_to_do(demo: Stage) -> None:
         assert any("nothing to export" in toast for toast in it.toasts)
         await it.press("3", "a", "a")
         await read(it)
-        assert "No review has found anything here" in it.words
+        assert "No findings here" in it.words
 
 
 async def test_where_this_session_has_none_it_shows_those_of_others(

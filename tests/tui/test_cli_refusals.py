@@ -101,7 +101,7 @@ def test_a_transcript_that_is_read_only(
 ) -> None:
     transcript.chmod(0o400)
     ended = call_ctxtop("compact", made.SESSION, *LEVEL, "--apply", "--in-place")
-    refused(ended, 4, "is read-only", "chmod u+w it, or make a fork")
+    refused(ended, 4, "is read-only", "run chmod u+w on it, or make a fork")
 
 
 def test_a_shape_that_is_not_understood(

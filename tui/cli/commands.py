@@ -189,9 +189,12 @@ _LOG_LEVELS: Final = ("note", "warning", "trouble")  # rising
 
 @store_command()
 @click.option(
-    "--level", type=click.Choice(_LOG_LEVELS), default=_LOG_LEVELS[0], help="This level and above."
+    "--level",
+    type=click.Choice(_LOG_LEVELS),
+    default=_LOG_LEVELS[0],
+    help="Only this level and above.",
 )
-@click.option("--search", default="", metavar="WORDS", help="Entries with all these words.")
+@click.option("--search", default="", metavar="WORDS", help="Only entries with all these words.")
 def log(context: click.Context, *, level: str, search: str) -> int:
     """List events: warnings, compactions, changes and more.
 
@@ -313,5 +316,5 @@ def _dashboard_command(places: Places) -> list[str]:
 
 def _nothing_yet(snapshot: StoreSnapshot, what: str, session: str | None = None) -> str:
     return f"no {what} yet " + (
-        f"of session {session}" if session else f"in {snapshot.places.config_dir}"
+        f"in session {session}" if session else f"in {snapshot.places.config_dir}"
     )

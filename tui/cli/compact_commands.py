@@ -281,7 +281,7 @@ def _refusal_code(refused: tuple[Refusal, ...]) -> int:
 
 @common_command()
 @click.argument("receipt", required=False)
-@click.option("--check", "is_check", is_flag=True, help="Test whether each can be undone.")
+@click.option("--check", "is_check", is_flag=True, help="Test whether each change can be undone.")
 @click.option(
     "--all",
     "is_all",

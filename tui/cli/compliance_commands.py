@@ -46,7 +46,7 @@ from .printing import clean_line, draw_table, paint, print_lines, print_result, 
 )
 @click.option("--agent-type", metavar="T", help="The agent type that the text must name.")
 def check(context: click.Context, *, file: str, expected: str, agent_type: str | None) -> int:
-    """Check a text against the format of compressed results. FILE may be -."""
+    """Check a text against the format of compressed results. FILE may be - (standard input)."""
     policy, _ = read_policy(options_of(context), None)
     limits = compliance_settings(policy).limits
     judgement = judge_result(_read_text(file), ResultFormat(expected), agent_type, limits)

@@ -76,7 +76,7 @@ class ExportOptions(msgspec.Struct, frozen=True):
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write to a file (atomically, readable only by you).",
+    help="Write to this file, readable only by you.",
 )
 @click.option(
     "--mode", metavar="OCTAL", help="The file's permissions, e.g. 0644 for node_exporter."

@@ -358,7 +358,7 @@ def requests_check(store: Path) -> DoctorCheck:
         return failed(name, f"{count}: {_request_text(newest)}", fix)
     for each in failures:
         if now_ms - each.requested_at < RECENT_FAILURE_MS:
-            return noted(name, f"the last that failed: {_request_text(each)}, {each.why}")
+            return noted(name, f"the last one that failed: {_request_text(each)}, {each.why}")
     if pending:
         return passed(name, f"{len(pending)} pending: {_request_text(pending[0])}")
     count = f"{plural(len(receipts), 'request')}, none open" if receipts else "none"

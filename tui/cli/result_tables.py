@@ -130,7 +130,7 @@ def compactions_table(
         Column("after", lambda each: formats.tokens_after(each[0]), right=True),
         Column("took", lambda each: formats.duration(each[0].duration_ms), right=True, priority=4),
         Column("kept", lambda each: _count(each[0].kept_messages), right=True, priority=6),
-        Column("thrash", lambda each: _thrash_cell(each[1]), priority=1),
+        Column("too soon", lambda each: _thrash_cell(each[1]), priority=1),
         Column("forgot", lambda each: _lost_cell(each[1]), flexible=True, priority=2),
         Column("summary", lambda each: _summary_start(each[0]), flexible=True, priority=3),
     ]

@@ -274,7 +274,7 @@ def _definition_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
     bad = [each for each in definitions if each.problem]
     own = [f"{each.path} {each.problem}" for each in bad if each.scope is not ConfigScope.PLUGIN]
     missing = [
-        f"agent {agent.name} declares the skill {skill}, and no SKILL.md defines it ({agent.path})"
+        f"agent {agent.name} declares the skill {skill}, but no SKILL.md defines it ({agent.path})"
         for agent, skill in _missing_skills(db, definitions)
     ]
     checks = [
@@ -357,14 +357,14 @@ def _measurement_check(db: sqlite3.Connection) -> DoctorCheck:
     if found.different:
         row = found.different[0]
         detail = (
-            f"{plural(len(found.different), 'session')} measured differently from the transcript"
+            f"{plural(len(found.different), 'session')} measured differently than in the transcript"
             f" says: {row.session_id} {row.measured_tokens:,} tokens at {iso_time(row.at)},"
             f" the transcript {row.answer_tokens:,}"
         )
         return noted(name, detail, "please report it, with the version of Claude Code")
     if not found.equal and not found.not_comparable:
         return passed(name, "none: no open session runs ctxtop's plugin")
-    return passed(name, f"{plural(found.equal, 'session')} equal to the transcript")
+    return passed(name, f"{plural(found.equal, 'session')} checked, equal to the transcript")
 
 
 GRACE_MS: Final = 60_000
@@ -399,8 +399,8 @@ def _hooks_check(db: sqlite3.Connection, store: Path) -> DoctorCheck:
         for row in session_queries.sessions(db)
     )
     if unrecorded:
-        began = f"though {plural(unrecorded, 'session')} began"
-        detail += f"; none ran since {iso_time(last_ms)}, {began}"
+        began = f"though {plural(unrecorded, 'session')} started"
+        detail += f"; none has run since {iso_time(last_ms)}, {began}"
         return failed(name, detail, "see `/hooks` and `claude doctor`")
     return passed(name, detail)
 

@@ -71,7 +71,7 @@ def summaries(
         if form == "markdown":
             return _print_markdown(listed, redacting=not no_redact)
         what = f"summaries with {query!r}" if query.strip() else "summaries"
-        where = f"of session {session}" if session else f"in {snapshot.places.config_dir}"
+        where = f"in session {session}" if session else f"in {snapshot.places.config_dir}"
         return print_result(
             context,
             summary_records(listed),

@@ -24,7 +24,7 @@ def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tup
     counts = lost.counts
     if thrash := compaction_report.find_thrash(report.refill):
         turns = plural(thrash.turns_since_last, "turn")
-        yield "thrash", f"{turns} after the last one{refill_text(thrash.culprit)}"
+        yield "too soon", f"{turns} after the last one{refill_text(thrash.culprit)}"
     if report.cleared_results:
         yield "cleared", f"{plural(report.cleared_results, 'tool result')} before it, silently"
     files = [f"{use.path} ({file_use_text(use)}; line {use.line})" for use in lost.files]
@@ -89,9 +89,9 @@ _CULPRIT_KINDS: Final = {
     "file_read": "reading",
     "tool_result": "the result of",
     "attachment": "the attachment",
-    "agent_return": "an agent's return:",
+    "agent_return": "an agent's result:",
     "prompt": "the prompt",
-    "meta": "what the client wrote:",
+    "meta": "what Claude Code wrote:",
     "answer": "the answers:",
 }
 
@@ -121,7 +121,7 @@ _PROMPT_INTRODUCTION: Final = (
 def forgotten_prompt(lost: LostArtifacts) -> str:
     """Write a prompt that restores what was lost; empty if nothing was."""
     quotes = (
-        ("Rules that I gave you and that still hold:", lost.constraints),
+        ("Rules that I gave you and that still apply:", lost.constraints),
         ("What was decided:", lost.decisions),
         ("What is still open:", lost.todos),
     )

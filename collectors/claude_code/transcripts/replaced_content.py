@@ -54,7 +54,7 @@ def read_replaced(
         if row.agent_id is None or place is None:
             raise NotReadableError("this agent has no transcript, so what it read is not recorded")
         entries = _read_entries(projects / place[1], report_progress)
-        report_progress("finding what the result keeps …")
+        report_progress("checking what the result keeps …")
         replaced = summary_comparison.compare_agent_result(entries, row.text)
     return _sanitized(replaced)
 
@@ -68,7 +68,7 @@ def _replaced_by_plan(
     if plan is None:
         raise NotReadableError("its receipt is gone, so its source is not recorded")
     entries = _read_entries(Path(plan.transcript), report_progress, plan.base_bytes)
-    report_progress("finding what the text keeps …")
+    report_progress("checking what the text keeps …")
     own = [*without_sidechains(entries)]
     return summary_comparison.compare_plan_summary(own, plan.kept_uuids, row.text)
 
@@ -81,7 +81,7 @@ def _replaced_by_boundary(
         raise NotReadableError("it is no longer in the store")
     path, kind, offset = place
     entries = _read_entries(projects / path, report_progress, offset)
-    report_progress("finding what the summary keeps …")
+    report_progress("checking what the summary keeps …")
     own = [*without_sidechains(entries)] if kind == "session" else entries
     replaced = summary_comparison.compare_boundary_summary(own, offset, row.text)
     if replaced is None:

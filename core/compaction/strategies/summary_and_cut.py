@@ -375,7 +375,7 @@ def plan_rollover(
     summary = write_hand_off(conversation, session_id, settings)
     if not summary.text:
         return Refusal(
-            "summary_empty", "the hand-off does not fit into the budget", "use a larger --budget"
+            "summary_empty", "the hand-off does not fit in the budget", "use a larger --budget"
         )
     uuid = conversation.derive_line_id(ROLLOVER, summary.text)
     prompt = _to_append(

@@ -274,9 +274,9 @@ def _verdict_lines(agent: Agent, width: int) -> Iterator[Content]:
 
 def _verdict_facts(found: RunVerdict) -> Iterator[Fact]:
     if found.violations:
-        yield "broke", _violations_text(found.violations), "$broken"
+        yield "broken rules", _violations_text(found.violations), "$broken"
     if found.warnings:
-        yield "besides", _violations_text(found.warnings), "$level-notice"
+        yield "also", _violations_text(found.warnings), "$level-notice"
     if _is_format_expected(found):
         reason = _EXPECTED_BECAUSE[found.expected.source]
         yield "expected", f"{_FORMATS[found.expected.format]}: {reason}"
@@ -301,7 +301,7 @@ def _is_format_expected(found: RunVerdict | None) -> bool:
 
 def _violations_text(found: Iterable[ComplianceFinding]) -> str:
     """Name what is wrong and where; the lines themselves say it in words."""
-    return ", ".join(f"{finding.label} in line {finding.line}" for finding in found)
+    return ", ".join(f"{finding.label} on line {finding.line}" for finding in found)
 
 
 MAX_MARKDOWN_CHARS: Final = 20_000  # drawn in a twentieth of a second: the screen waits for it
@@ -385,7 +385,7 @@ def _context_facts(agent: Agent) -> Iterator[Fact]:
             f" the cache, {tokens(usage.cache_read_tokens)} read from it,"
             f" {tokens(usage.output_tokens)} output"
         )
-        yield "spent", spent + more
+        yield "used", spent + more
     yield "id", agent.agent_id
     yield "model", agent.model or NOTHING
 
@@ -452,4 +452,4 @@ def _session_facts(session: Session, agents: Sequence[Agent]) -> Iterator[Fact]:
     if usages:
         out = sum(usage.output_tokens for usage in usages)
         new = sum(usage.input_tokens + usage.cache_creation_tokens for usage in usages)
-        yield "spent", f"{tokens(new)} new tokens in, {tokens(out)} out"
+        yield "used", f"{tokens(new)} new tokens in, {tokens(out)} out"

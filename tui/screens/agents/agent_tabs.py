@@ -266,8 +266,8 @@ class TypePane(TabPane):
 
 
 NO_FINDINGS: Final = (
-    "No review has found anything here. A reviewer that returns by the skill compress-review"
-    " (Critical: file:line — text) is read into this list; a shows other sessions'."
+    "No findings here. Findings of reviewers that use the skill compress-review"
+    " (Critical: file:line — text) appear here; a shows other sessions."
 )
 
 

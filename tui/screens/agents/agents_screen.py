@@ -417,7 +417,7 @@ class AgentsScreen(Page, ZoomableScreen):
         placeholder = (
             "words, severity:, file:, type:, project:, -not …"
             if self._tab == "findings"
-            else "words, type:, verdict:, model:, is:running, broke:, -not …"
+            else "words, type:, verdict:, model:, is:running, noncompliant:, -not …"
         )
         self.query_one(FilterBar).open(self._arrangement.filter_text, placeholder)
 

@@ -47,8 +47,8 @@ class AskClientScreen(ModalScreen[str | None]):
         title = shorten_middle(self._session.title, TITLE_CELLS)
         where = "in its own window" if self._session.live else "in a separate run"
         what = (
-            f"Claude Code is asked to /compact “{title}”, {where}: it writes a summary with its"
-            " model, which costs a request and cannot be undone by ctxtop.\n\n"
+            f"Claude Code is asked to /compact “{title}”, {where}: its model writes a"
+            " summary, which costs a request, and ctxtop cannot undo it.\n\n"
             "What should the summary keep? (optional)"
         )
         with VerticalScroll(id="confirm"):

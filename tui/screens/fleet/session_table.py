@@ -325,7 +325,7 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
         name="fill",
         tooltip="tokens in context, of the window",
     ),
-    Column("level", _level, cells=10, priority=12, name="level", tooltip="how urgent the fill is"),
+    Column("level", _level, cells=10, priority=12, name="level", tooltip="the warning level"),
     Column(
         "trigger",
         _trigger,

@@ -23,7 +23,7 @@ FEATURES_KEY: Final = "hooks"
 """Of what hooks may do: no key of the policy, but a part of the installed commands."""
 
 FEATURE_EFFECTS: Final[Mapping[str, str]] = {
-    "enforce": "stops an agent once if its result does not have its declared format",
+    "enforce": "stops an agent once if its result is not in its declared format",
     "inject": "gives a starting agent open tasks and earlier results of this project",
     "steer": "tells Claude Code's own compaction what to keep",
     "remember": "adds what a compaction lost to your next prompt, once",

@@ -147,7 +147,7 @@ def try_change(action: Callable[[], Result]) -> Result | PolicyChangeRefused:
 
 
 AREAS: Final = {
-    "": "how much ctxtop does by itself",
+    "": "how much ctxtop does on its own",
     "usage": "how context is counted",
     "limit": "window size",
     "threshold": "warning thresholds",
