@@ -35,77 +35,75 @@ def _reasons_by_name(names_by_reason: Mapping[str, str]) -> dict[str, str]:
 # hold as sent, and clients up to about 2.1.9x wrote `progress`.
 IGNORED_TYPES: Final = _reasons_by_name(
     {
-        "a switch of the client itself": (
+        "Claude Code's own state": (
             "atis-latch dev-mods isolation-latch memory-mode mode permission-mode "
             "resume-head-vouch session-owner speculation-accept"
         ),
-        "an account's ids: never read": "bridge-session",
-        "a link to another session: what a session was forked from is said by `derived-from`": (
+        "account ids, which ctxtop never reads": "bridge-session",
+        "a link to another session; `derived-from` says what it was forked from": (
             "continued-in conversation_reset fork-context-ref history-suppression relocated"
         ),
         "a copy of the user's files": (
             "attribution-snapshot file-history-delta file-history-snapshot"
         ),
-        "where data came from, for the client's own checks": (
+        "where data came from, for Claude Code's own checks": (
             "data-flow-incomplete data-flow-records"
         ),
         "a link to something outside the conversation": (
             "artifact-autoreact-ledger artifact-comment-monitor artifact-create frame-link "
             "observer-ref pr-link worktree-state"
         ),
-        "how the session is shown": "agent-color agent-name agent-setting tag",
+        "how Claude Code shows the session": "agent-color agent-name agent-setting tag",
         "a list of tools by name": "tools-used",
-        "how the session ended, which its last line says too": "ended ended-by-model",
-        "an edit of the context: the engine reads it when asked what the model sees": (
+        "how the session ended, which its last line also says": "ended ended-by-model",
+        "an edit of the context, read when ctxtop works out what the model sees": (
             "content-replacement marble-origami-commit marble-origami-snapshot"
         ),
-        "a request that went on: its answer's line says the rest": "api-request-resumed",
-        "an entry that is not a task's end": "queue-operation",
-        "a workflow's journal: how the workflow itself goes on": (
-            "launched restored restoring resumed started"
-        ),
+        "a request that continued: its answer's line has the rest": "api-request-resumed",
+        "an entry that does not end a task": "queue-operation",
+        "a workflow's own progress": ("launched restored restoring resumed started"),
     }
 )
 IGNORED_PROGRESS: Final = _reasons_by_name(
     {
-        "a tool at work: its result is what counts": (
+        "a tool's progress: only its result counts": (
             "bash_progress hook_progress mcp_progress powershell_progress query_update "
             "search_results_received task_progress tool_progress waiting_for_task"
         ),
-        "an agent's step without its agent": "agent_progress skill_progress",
+        "an agent's step that does not name the agent": "agent_progress skill_progress",
     }
 )
 IGNORED_SYSTEM: Final = _reasons_by_name(
     {
-        "a notice to the person": (
+        "a notice to the user": (
             "away_summary bridge_status file_attachments_missing informational "
             "instruction_size_warning notification peer_message_hold session_writes_lost "
             "turn_preempted"
         ),
-        "what a command printed, unless it was /context": "local_command",
-        "a hook's run: the hook log has it": "post_tool_hook_feedback stop_hook_summary",
-        "one try: an answer refused for good has its own line": "api_error api_retry",
-        "a count of the client's own": "api_metrics thinking_tokens turn_duration",
-        "the answer that follows names its own model": (
+        "a command's output, unless it was /context": "local_command",
+        "a hook's run, which is in the hook log": "post_tool_hook_feedback stop_hook_summary",
+        "a retry: a final refusal has its own line": "api_error api_retry",
+        "a counter of Claude Code": "api_metrics thinking_tokens turn_duration",
+        "a change of model, which the next answer names": (
             "model_consent_fallback model_fallback model_refusal_fallback "
             "model_refusal_no_fallback per_turn_effort_changed"
         ),
-        "agents that ended have their own returns": "agents_killed",
-        "a file that the client wrote": "file_snapshot memory_recall memory_saved",
-        "what started or was allowed": (
+        "the end of agents, whose results have lines of their own": "agents_killed",
+        "a file that Claude Code wrote": "file_snapshot memory_recall memory_saved",
+        "something that started or was allowed": (
             "permission_denied permission_retry rewind_stand_in scheduled_task_fire"
         ),
     }
 )
 IGNORED_ATTACHMENTS: Final = _reasons_by_name(
     {
-        "a hook's run: the hook log has it": (
+        "a hook's run, which is in the hook log": (
             "async_hook_response async_hook_response_batch hook_additional_context "
             "hook_blocking_error hook_cancelled hook_deferred_tool hook_error_during_execution "
             "hook_non_blocking_error hook_permission_decision hook_plugin_listing "
             "hook_stopped_continuation hook_success hook_system_message"
         ),
-        "what the model is told of its tools, skills and agents": (
+        "what the model is told about its tools, skills and agents": (
             "advisor_stripped advisor_tool agent_listing_delta agent_mention command_permissions "
             "deferred_tools_delta deferred_tools_record dynamic_skill invoked_skills "
             "linked_plugin_tools_note mcp_dropped_tools_delta mcp_instructions_delta peer_mention "
@@ -113,7 +111,7 @@ IGNORED_ATTACHMENTS: Final = _reasons_by_name(
             "skill_mention tool_host_result_lines tool_hosts_correction tool_hosts_notice "
             "tool_offer_record tool_search_usage_reminder unknown_command_fallback"
         ),
-        "what the model is told of its surroundings": (
+        "what the model is told about its environment": (
             "artifact_opening_prefetch claude_app_notice context_sections coordinator_context "
             "credential_org date date_change diagnostics dir_sync_notice directory environment "
             "instruction_files_not_loaded instructions language opened_file_in_ide output_style "
@@ -121,13 +119,13 @@ IGNORED_ATTACHMENTS: Final = _reasons_by_name(
             "selected_lines_in_diff selected_lines_in_ide session_context session_cron_carry "
             "team_context thread_state widget_context_hint withheld_memory"
         ),
-        "a file's text, measured with the context when asked": (
+        "a file's text, measured with the context": (
             "already_read_file at_mention_reference compact_file_reference edited_image_file "
             "edited_text_file file inlined_image_paths mcp_resource message_pdf_reads "
             "pdf_reference plan_file_reference project_doc_reads projects_thread_ask "
             "prompt_as_file"
         ),
-        "what the model is told of its memory": (
+        "what the model is told about its memory": (
             "account_memory_recall cowork_memory_context memory_update nested_memory "
             "relevant_memories"
         ),
@@ -142,11 +140,11 @@ IGNORED_ATTACHMENTS: Final = _reasons_by_name(
             "token_usage total_tokens_reminder ultra_effort_enter ultra_effort_exit "
             "ultrathink_effort workflow_keyword_request workflow_size_guideline_change"
         ),
-        "a mark of what was taken out of the context": (
+        "a marker for what was removed from the context": (
             "prompt_render_point thinking_drop thinking_stripped tool_results_cut "
             "whole_texts_withdrawn"
         ),
-        "a teammate's own lines say it": "teammate_shutdown_batch",
+        "also in the teammate's own lines": "teammate_shutdown_batch",
     }
 )
 

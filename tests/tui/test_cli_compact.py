@@ -111,7 +111,7 @@ def test_a_terminals_last_lines_hold_the_conclusion(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     last = "\n".join(run("--level", "3").out.split("\n")[-23:])
-    for label in ("STRATEGY", "context", "file", "pays", "stays", "next"):
+    for label in ("STRATEGY", "context", "file", "cost", "protected", "next"):
         assert label in last
 
 
@@ -213,7 +213,7 @@ def test_a_plan_for_the_file_alone_says_what_it_frees_of_it(
     out = call_ctxtop("compact", made.SESSION, "--level", "0").out
     assert re.search(r"^OP +LINE +HARM +WHAT +BYTES$", out, re.MULTILINE), out
     assert re.search(r" 1 +3 +file only +\S.* 5\d,\d{3}$", out, re.MULTILINE), out
-    assert "pays      the context and its cache stay the same" in out
+    assert "cost      the context and its cache stay the same" in out
     assert re.search(r"^ +then .* 0 % less$", out, re.MULTILINE)
 
 

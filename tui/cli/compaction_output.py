@@ -157,13 +157,13 @@ def _gauge(count: int, window: int, colour: str = "") -> str:
 def _price_lines(plan: CompactionPlan) -> list[str]:
     short, long = plan.break_even_requests, plan.break_even_requests_1h
     if plan.before_tokens == plan.after_tokens:
-        return labelled_lines("pays", "the context and its cache stay the same")
+        return labelled_lines("cost", "the context and its cache stay the same")
     if short is None or long is None:
         return []
     soon, late = plan_text.break_even_after(short), plan_text.break_even_after(long)
-    text = f"{soon} with the 5-minute prompt cache, {late} with the 1-hour cache"
+    text = f"breaks even {soon} (with the 1-hour prompt cache: {late})"
     cold = "" if max(short, long) <= 0 else "; at once if the cache is cold"
-    return labelled_lines("pays", text + cold)
+    return labelled_lines("cost", text + cold)
 
 
 def _protected_lines(plan: CompactionPlan) -> list[str]:
@@ -172,7 +172,7 @@ def _protected_lines(plan: CompactionPlan) -> list[str]:
     reasons = [f"{each.why} {tokens(each.tokens)}" for each in plan.protected[:MAX_REASONS]]
     more = ["and more"] if len(plan.protected) > MAX_REASONS else []
     total = sum(each.tokens for each in plan.protected)
-    return labelled_lines("stays", f"≈ {tokens(total)}: {', '.join([*reasons, *more])}")
+    return labelled_lines("protected", f"≈ {tokens(total)}: {', '.join([*reasons, *more])}")
 
 
 def _refusal_lines(refused: Sequence[Refusal]) -> Iterator[str]:

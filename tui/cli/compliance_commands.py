@@ -187,7 +187,7 @@ _TYPE_COLUMNS: Final[Sequence[TextColumn[AgentTypeCompliance]]] = (
 
 _DAY_COLUMNS: Final[Sequence[TextColumn[ComplianceDay]]] = (
     Column("day (UTC)", lambda each: (iso_time(each.at) or NOTHING)[:10]),
-    Column("judged", lambda each: str(each.score.judged_count), right=True),
+    Column("checked", lambda each: str(each.score.judged_count), right=True),
     Column("complied", _complied, right=True),
     Column("first time", _complied_first, right=True),
     Column("failed", _failed_cell, right=True),

@@ -131,7 +131,7 @@ def compactions_table(
         Column("took", lambda each: formats.duration(each[0].duration_ms), right=True, priority=4),
         Column("kept", lambda each: _count(each[0].kept_messages), right=True, priority=6),
         Column("too soon", lambda each: _thrash_cell(each[1]), priority=1),
-        Column("forgot", lambda each: _lost_cell(each[1]), flexible=True, priority=2),
+        Column("lost", lambda each: _lost_cell(each[1]), flexible=True, priority=2),
         Column("summary", lambda each: _summary_start(each[0]), flexible=True, priority=3),
     ]
     reported = [(row, decode_report(row.report)) for row in rows]

@@ -180,7 +180,7 @@ def _evidence_table(session: Session, claims: tuple[AssessedClaim, ...]) -> list
         Column("", lambda source: standing_sign(source.standing)[0]),
         Column("what", lambda source: source.name),
         Column("tokens", lambda source: source.value, right=True),
-        Column("sure", lambda source: source.certainty, priority=1),
+        Column("certainty", lambda source: source.certainty, priority=1),
         Column("how ctxtop knows", lambda source: source.source, flexible=True),
     ]
     return printing.draw_table(columns, number_sources(session.context, claims))

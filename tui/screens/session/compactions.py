@@ -231,7 +231,7 @@ def retained_and_lost_listing(
     rows = []
     for group in groups:
         kept = "" if group.retained is None else f", {group.retained:,} kept"
-        counts = quiet(f"  {group.lost:,} forgotten{kept}{group.note}")
+        counts = quiet(f"  {group.lost:,} lost{kept}{group.note}")
         rows.append(Row(group.name, heading(group.name) + counts))
         for place, item in enumerate(group.items):
             key = f"{group.name} {place} {item.text}"
@@ -308,7 +308,7 @@ class CompactionDetailScreen(Page):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("y", "copy", "Copy as prompt", "copy what was lost as a prompt", "copy"),
-        bind_hidden("1", "rows", "Kept, forgotten", "what was kept and lost", "lens_rows"),
+        bind_hidden("1", "rows", "Kept, lost", "what was kept and lost", "lens_rows"),
         bind("2", "summary", "Summary", "read the summary", "lens_summary"),
     ]
 
@@ -388,7 +388,7 @@ class CompactionDetailScreen(Page):
         item = event.widget.item
         if isinstance(item, CompactionItem):
             where = "" if item.line is None else f"line {item.line} of the transcript"
-            kept = heading("kept" if item.is_retained else "forgotten")
+            kept = heading("kept" if item.is_retained else "lost")
             self._read(join_lines(kept, Content(item.text), quiet(where)))
 
     def action_rows(self) -> None:

@@ -226,7 +226,7 @@ def number_sources(context: Context, reasons: Sequence[AssessedClaim]) -> tuple[
 
 
 def sources_listing(context: Context, reasons: Sequence[AssessedClaim], width: int) -> Listing:
-    header = ("", "what", "tokens", "sure", "how ctxtop knows")
+    header = ("", "what", "tokens", "certainty", "how ctxtop knows")
     rows = tuple(
         Row(each.key, _source_row(each, width), each) for each in number_sources(context, reasons)
     )
