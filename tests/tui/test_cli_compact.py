@@ -239,7 +239,7 @@ def test_a_large_transcript_needs_force(
     refused = run("--apply")
     assert refused.code == UNSAFE
     note, why = refused.err.splitlines()
-    assert note == "ctxtop: the transcript has 1 MB: planning and applying take a while"
+    assert note == "ctxtop: the transcript is 1 MB: planning and applying take a while"
     assert "more than the 0 MB" in why
     assert "pass --force" in why
     assert run("--force", "--apply").code == 0

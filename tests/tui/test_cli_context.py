@@ -122,7 +122,7 @@ def test_the_table_says_what_is_estimated(run: Callable[..., Ended]) -> None:
     ended = run(SESSION)
     assert ended.code == 0
     head, _, columns, *rows = ended.out.splitlines()
-    assert head == "30 k tokens in context (measured), from the transcript, then ≈1 more"
+    assert head == "30 k tokens in context (measured), from the transcript, plus ≈1 since"
     assert columns.split() == ["BREAKDOWN", "TOKENS", "SHARE"]
     assert rows[0].startswith("system prompt and tools")
     assert "≈" in rows[0]

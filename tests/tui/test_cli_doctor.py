@@ -179,7 +179,7 @@ def test_what_is_no_regular_file_is_counted_once_and_a_wrong_name_is_no_link(
         pytest.skip("this file system takes only UTF-8")
     found = scan_and_check_all(places)
 
-    assert named(found, "links").detail.startswith("3 links or special files skipped")
+    assert named(found, "links").detail.startswith("3 skipped (links or special files)")
     assert named(found, "problems").detail.startswith("1 problem, ")
     assert "not UTF-8" in named(found, "problems").detail
 
@@ -453,4 +453,4 @@ def test_hooks_of_a_ctxtop_that_is_gone(scanned: Places, monkeypatch: pytest.Mon
     monkeypatch.undo()
     install(scanned, command)
     check = the_wrong_one(scan_and_check_all(scanned))
-    assert "a ctxtop that is gone: /nowhere/python" in check.detail
+    assert "a ctxtop that no longer exists: /nowhere/python" in check.detail

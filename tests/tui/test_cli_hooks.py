@@ -220,7 +220,7 @@ def test_a_status_that_is_not_clean_ends_with_1(run: Callable[..., Ended], setti
     ended = run("hooks", "status")
     assert ended.code == 1
     assert ended.out.splitlines()[0] == "faulty"
-    assert "there is no /old/bin/python any more" in ended.out
+    assert "/old/bin/python no longer exists" in ended.out
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_status_that_is_not_clean_ends_with_1(run: Callable[..., Ended], setti
     [
         (
             "{\n1",
-            "settings.json is not JSON, line 2, column 1: a name in double quotes was expected",
+            "settings.json is not valid JSON (line 2, column 1: a name in double quotes was expected)",
         ),
         ('{"hooks": 1}', "settings.json has hooks that are not a JSON object: correct them"),
     ],

@@ -25,7 +25,7 @@ CHECKS = (
     passed("claude folder", "/home/dev/.claude"),
     passed("projects", "29 transcripts in /home/dev/.claude/projects"),
     passed("registry", "8 open sessions"),
-    noted("links", "1 link or special files skipped, e.g. -home-dev-shop/notes.jsonl"),
+    noted("links", "1 skipped (links or special files), e.g. -home-dev-shop/notes.jsonl"),
     passed("watching", "inotify: 61 folders; max_user_watches 192,536, max_user_instances 128"),
     failed("clock", "1 transcript dated in the future: [red]x", "set this machine's clock"),
     passed("store", "/home/dev/.local/state/ctxtop/store-1.db, 1,204,224 bytes, m017_automatic"),
@@ -79,7 +79,7 @@ async def test_what_is_wrong_says_what_to_do(demo: Stage, monkeypatch: pytest.Mo
         assert [row[0] for row in rows(it)] == [*"✓✓✓!✓✗✓!✗✓✓"]
         assert "→ set this machine's clock" in rows(it)[5]
         await it.press("n", "y")
-        assert it.app.clipboard.startswith("1 link or special files")
+        assert it.app.clipboard.startswith("1 skipped")
         await it.press("n", "y")
         assert it.app.clipboard == "set this machine's clock"
         await it.press("n", "n", "enter")

@@ -64,7 +64,7 @@ def test_each_settings_file_that_is_not_valid_is_a_line(
     assert [check["detail"].partition(" ")[0] for check in found[:5]] == [str(p) for p in bad[:5]]
     assert found[5]["detail"] == "and 2 more"
     assert {check["fix"] for check in found} == {
-        "Claude Code ignores the whole file until it is corrected"
+        "correct it: Claude Code ignores the whole file until then"
     }
 
 

@@ -63,7 +63,7 @@ async def test_what_fills_it_adds_up_and_names_the_largest(demo: Stage) -> None:
     async with opened(demo) as it:
         await open_page(it, "Fix the flaky")
         head, *rows = it.part(SessionTab.BREAKDOWN)
-        assert head.startswith("163 k tokens in context (measured), from the transcript, then ≈")
+        assert head.startswith("163 k tokens in context (measured), from the transcript, plus ≈")
         names = [" ".join(row.split()[:2]) for row in rows]
         assert names[0] == "tool results"
         assert {"Bash", "Read"} <= {name.split()[0] for name in names[1:3]}

@@ -140,7 +140,7 @@ def _links_check(places: Places, listing: FolderListing) -> DoctorCheck:
     names += [each.name for each in _all_folders(places.folder.projects) if each.is_symlink()]
     if not names:
         return passed("links", "none in projects")
-    detail = f"{plural(len(names), 'link')} or special files skipped, e.g. {names[0]}"
+    detail = f"{len(names):,} skipped (links or special files), e.g. {names[0]}"
     return noted("links", detail, "ctxtop does not follow links out of the folder")
 
 

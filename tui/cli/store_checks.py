@@ -265,7 +265,7 @@ def _settings_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
     bad = [f"{file.path} {file.problem}" for file in files if file.problem]
     hooks = sum(len(file.hook_commands) for file in files)
     good = f"{plural(len(files), 'file')}, {plural(hooks, 'hook')}"
-    fix = "Claude Code ignores the whole file: correct it"
+    fix = "correct it: Claude Code ignores the whole file until then"
     return _fail_each("settings", bad, fix) or [passed("settings", good)]
 
 

@@ -185,7 +185,7 @@ class ClientConfigReader:
             problems,
             SETTINGS_TABLE,
             _save_all_settings,
-            "Claude Code ignores the whole file until it is corrected",
+            "correct it: Claude Code ignores the whole file until then",
         )
         self._definitions: Final = FileFollower(
             writer, problems, DEFINITIONS_TABLE, _save_definitions

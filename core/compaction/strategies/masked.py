@@ -73,7 +73,7 @@ _ERROR_WORD: Final = re.compile(
 
 def find_old_shell_output(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find old shell output; of data only names stay."""
-    reason = because("old output: its end and its errors are kept")
+    reason = because("old output; its end and errors are kept")
     for block in stubs.changeable_results(view, stubs.SHELL_TOOLS):
         text = read_text(view, block) or ""
         versions = _shorter_outputs(view, text, _describe_result(view, block))
