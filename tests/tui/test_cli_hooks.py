@@ -228,7 +228,7 @@ def test_a_status_that_is_not_clean_ends_with_1(run: Callable[..., Ended], setti
     [
         (
             "{\n1",
-            "settings.json is not valid JSON (line 2, column 1: a name in double quotes was expected)",
+            "settings.json is not valid JSON (line 2, column 1: a name in double quotes was",
         ),
         ('{"hooks": 1}', "settings.json has hooks that are not a JSON object: correct them"),
     ],

@@ -375,7 +375,7 @@ async def test_the_evidence_names_every_claim_and_what_contradicts_it(demo: Stag
         await open_page(it, "Explain the invoice run")
         await it.press("5")
         table = "\n".join(listed(it))
-        for words in ("in context", "counter", "hooks notified", "/context reported", "window"):
+        for words in ("in context", "counter", "hooks notified", "/context says", "window"):
             assert words in table
         assert "✗ compacts at" in table
         assert "never" in table

@@ -306,7 +306,7 @@ def _numbers(context: Context) -> Iterator[NumberSource]:
     )
     yield _number(
         "report",
-        "/context reported",
+        "/context says",
         counts.report,
         "the total of the last /context" if counts.report else "/context was not used",
         "seen",
