@@ -100,8 +100,8 @@ def test_the_preview_says_what_goes_what_it_frees_and_what_to_type(
         assert re.search(r"  3  masked +old-results +\d+ +[\d,]+ +[\d,]+$", out, re.MULTILINE)
         assert re.search(r"^context +now +█+▏*", out, re.MULTILINE)
         assert re.search(r"^file +[\d,]+ → [\d,]+ bytes, [\d,]+ less$", out, re.MULTILINE)
-        assert "is kept 5 minutes, after" in " ".join(out.split())
-        assert re.search(r"^stays +≈ .*newest turns", out, re.MULTILINE)
+        assert "breaks even after" in " ".join(out.split())
+        assert re.search(r"^protected +≈ .*newest turns", out, re.MULTILINE)
         assert f"ctxtop compact {made.SESSION[:8]} --level 3 --apply\n" in out
     assert "an old result" in out
 
@@ -240,7 +240,7 @@ def test_a_large_transcript_needs_force(
     assert refused.code == UNSAFE
     note, why = refused.err.splitlines()
     assert note == "ctxtop: the transcript is 1 MB: planning and applying take a while"
-    assert "more than the 0 MB" in why
+    assert "more than the limit of 0 MB" in why
     assert "pass --force" in why
     assert run("--force", "--apply").code == 0
 

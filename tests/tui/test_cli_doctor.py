@@ -434,8 +434,8 @@ def test_hooks_of_ours_that_run(scanned: Places) -> None:
     answered(scanned)
     check = the_wrong_one(scan_and_check_all(scanned))
     assert check.name == "hooks"
-    assert "none ran since 2023-11-14" in check.detail
-    assert "1 session began" in check.detail
+    assert "none has run since 2023-11-14" in check.detail
+    assert "1 session started" in check.detail
 
     tell(scanned.store, "Stop", session_id=SESSION)
     assert named(scan_and_check_all(scanned), "hooks").ok

@@ -309,7 +309,7 @@ def test_a_collector_is_sent_what_it_takes(
 @pytest.mark.parametrize(
     ("status", "answer", "said"),
     [
-        (200, b'{"partialSuccess":{"rejectedDataPoints":"7"}}', "all but 7 values"),
+        (200, b'{"partialSuccess":{"rejectedDataPoints":"7"}}', "rejected 7 values"),
         (503, b"busy", "answered 503: busy"),
         (302, b"", "answered 302"),
         (200, b"<html>", "JSON object"),

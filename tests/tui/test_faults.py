@@ -174,7 +174,7 @@ async def test_a_store_of_another_folder_is_refused(untold: Stage) -> None:
 async def test_a_store_that_cannot_be_made(untold: Stage) -> None:
     untold.places.store.parent.write_text("a file where a folder should be")
     async with just_opened(untold, ROOMY) as it:
-        await is_told(it, "not live: cannot make the store", "choose another file with --db")
+        await is_told(it, "not live: cannot create the store", "choose another file with --db")
         await it.until(lambda: "ctxtop stopped" in it.status)
         assert "reading what" not in it.words
 

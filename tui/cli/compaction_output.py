@@ -190,8 +190,7 @@ def _next_lines(plan: CompactionPlan, command: str, open_in: str | None) -> Iter
         return
     yield label_beside("", f"{command} --apply")
     change = "appends to the session itself" if plan.only_appends else "changes the session itself"
-    stays = "" if plan.only_appends else " and leaves the session unchanged"
-    yield label_beside("", f"(makes a fork{stays}; with --in-place {change})")
+    yield label_beside("", f"(makes a fork; with --in-place it {change})")
 
 
 TEXT_LINES: Final = 12
