@@ -75,7 +75,9 @@ def find_places(
     try:
         chosen = (named or claude_config_dir(os.environ, Path.home())).expanduser().absolute()
         if named and not chosen.is_dir():
-            raise PlaceError(f"no folder at {chosen}: give Claude Code's folder with --config-dir")
+            raise PlaceError(
+                f"there is no folder {chosen}: name Claude Code's folder with --config-dir"
+            )
         file = store or _path_variable(STORE_VARIABLE) or default_store(chosen)
         file = file.expanduser().absolute()
     except RuntimeError as error:
@@ -84,7 +86,7 @@ def find_places(
             f"{str(error).rstrip('.')}: use absolute paths for --config-dir and --db"
         ) from error
     if file.is_dir():
-        raise PlaceError(f"{file} is a folder: give a file with --db")
+        raise PlaceError(f"{file} is a folder: name a file with --db")
     sources = PolicySources(tuple(policy), dict(os.environ), user_policy_path(), trust_file_path())
     return Places(chosen, file, policy=sources)
 

@@ -68,7 +68,9 @@ def plan_value_change(
                 return PolicyFileChange(file, key, after.encode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, TOMLKitError) as error:
         raise NotSafeError(f"{path} is not valid TOML ({error}): correct it by hand") from error
-    raise NotSafeError(f"{path} is written in a way that {key} cannot be changed in: edit it")
+    raise NotSafeError(
+        f"ctxtop cannot change {key} in {path} because of how it is written: edit it by hand"
+    )
 
 
 def diff_policy_change(change: PolicyFileChange) -> list[str]:
@@ -109,7 +111,7 @@ class PolicyChangeHistory:
         """Plan the file as it was; raises NotSafeError if it changed since, or OSError."""
         file = read_settings_file(Path(applied.path), roots)
         if content_sha256(file.data or b"") != applied.after_sha256:
-            raise NotSafeError(f"{applied.path} was changed since: edit it by hand")
+            raise NotSafeError(f"{applied.path} has changed since: edit it by hand")
         return PolicyFileChange(file, applied.key, applied.before or b"")
 
     def undo(self, applied: AppliedPolicyChange, change: PolicyFileChange) -> None:
@@ -206,6 +208,6 @@ def _ensure_table(document: TomlTable, names: list[str]) -> TomlTable:
             table[name] = tomlkit.table()
         below = table[name]
         if not isinstance(below, MutableMapping):
-            raise NotSafeError(f"{name} is a value there, not a table: edit it by hand")
+            raise NotSafeError(f"{name} is a value there, not a table: edit the file by hand")
         table = below
     return table

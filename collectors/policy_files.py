@@ -125,7 +125,7 @@ class TrustFile:
             _check_owner(status, self.path)
             if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise TrustFileError(
-                    f"{self.path}: others can write it: run chmod 600 on it, or remove it"
+                    f"{self.path}: other users can write it: run chmod 600 on it, or remove it"
                 )
             if _file_stamp(status) == self._stamp:
                 return
@@ -160,7 +160,7 @@ def check_project_file(status: os.stat_result, path: Path) -> None:
     """
     _check_owner(status, path)
     if status.st_mode & stat.S_IWOTH:
-        raise TrustFileError(f"{path}: everybody can write it")
+        raise TrustFileError(f"{path}: everyone can write it")
 
 
 class _PolicyFile:
@@ -190,13 +190,13 @@ class _PolicyFile:
             # The notice names the place already.
             self._fail(
                 sanitize_title(str(error).rpartition(": ")[2]),
-                "it is ignored: remove it, or make it yours",
+                "it is ignored: remove it, or change its owner or permissions",
             )
         except OSError as error:
             self._fail(f"cannot be read ({error.strerror or error})", "correct it or delete it")
         except (ValueError, RecursionError) as error:
             what = f"is not valid TOML ({sanitize_title(str(error))})"
-            self.notices = (self._notice(what, "correct it; until then it has no effect"),)
+            self.notices = (self._notice(what, "it has no effect until it is corrected"),)
         return before != (self.values, self.notices, self.sha256)
 
     def _read(self) -> tuple[resolve.RawValue, ...]:
@@ -431,7 +431,7 @@ def _read_existing(path: Path) -> bytes:
         return read_project_policy(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise TrustFileError(
-            f"no {PROJECT_POLICY_NAME} in {path.parent}: nothing to trust"
+            f"there is no {PROJECT_POLICY_NAME} in {path.parent}: nothing to trust"
         ) from error
     except OSError as error:
         raise TrustFileError(f"{path} cannot be read ({error.strerror or error})") from error

@@ -121,7 +121,7 @@ class _Client(msgspec.Struct, frozen=True):
 
         session_id = self.session.session_id
         if not is_session_id(session_id):
-            why = f"{session_id} is not an id that the client can resume"
+            why = f"{session_id} is not an id that Claude Code can resume"
             raise session_access.NotCompactedError(session_access.CompactFailure.NOTHING, why)
         return ClientCompactTarget(
             session_id=session_id,
@@ -199,7 +199,7 @@ def claim_run(store: Path, session_id: str) -> None:
         with closing(Writer(store)) as writer:
             why = claim_client_run(writer.connection, session_id, time.time_ns() // 1_000_000)
     except (StoreError, sqlite3.Error) as error:
-        raise ClientRunError(f"the run of the client cannot be recorded: {error}") from error
+        raise ClientRunError(f"starting Claude Code cannot be recorded: {error}") from error
     if why is not None:
         raise ClientRunError(f"{why}: resume it yourself, or wait")
 
@@ -223,7 +223,7 @@ def resume_fork(
     """Send a prompt to the fork until it is answered, as `claim_run` and `retry` allow (002-98)."""
     result = session_access.ResumeResult(prompt, answered=False, output="", attempts=0)
     if receipt.new_session_id is None:
-        return replace(result, output="there is no fork")
+        return replace(result, output="no fork was made")
     try:
         prepared = prepare_run(location.project_root, location.config_dir)
         for attempt in range(retry.max_attempts):

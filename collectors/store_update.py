@@ -52,7 +52,9 @@ def rebuild_store(places: Places, damage: str) -> str:
     aside = database.move_aside(places.store)
     if places.exists:
         update_store(places)
-    return f"the store {places.store} was damaged ({damage}): moved to {aside.name}, rebuilt"
+    return (
+        f"the store {places.store} was damaged ({damage}): it was moved to {aside.name} and rebuilt"
+    )
 
 
 def open_writer(places: Places) -> tuple[Writer, list[str]]:
@@ -63,7 +65,7 @@ def open_writer(places: Places) -> tuple[Writer, list[str]]:
     except OtherFolderError as error:
         writer.close()
         raise PlaceError(
-            f"the store {places.store} holds the sessions of {error}: give another --db"
+            f"the store {places.store} belongs to {error}: choose another file with --db"
         ) from error
     return writer, [writer.notice] if writer.notice else []
 
@@ -151,7 +153,7 @@ def scan_and_watch(
             elif isinstance(error, sqlite3.Error) and database.is_transient(error):
                 what, fix = database.explain_error(error)
                 is_waiting = True
-                listener.on_problem(Problem(place, what, f"{fix}; ctxtop tries again"))
+                listener.on_problem(Problem(place, what, f"{fix}; ctxtop retries automatically"))
                 stop.wait(RETRY_S)
             else:
                 raise
@@ -223,7 +225,7 @@ class _FolderWatch:
                 return
             self.polling = True
             what = f"the system does not report changes ({error})"
-            fix = "ctxtop polls instead; raise fs.inotify.max_user_watches to have them at once"
+            fix = "ctxtop polls instead; raise fs.inotify.max_user_watches to get them at once"
             self.collector.report(Problem(place, what, fix))
 
     def _changes(self, places: dict[Path, int]) -> Iterator[set[FileChange]]:

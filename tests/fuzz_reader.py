@@ -259,7 +259,7 @@ def _fields(row: Any) -> list[str]:  # noqa: ANN401 -- a row or a record
 
 _CODES: Final = frozenset({0, 1, 2, 4})
 
-_UNKNOWN: Final = "no session begins with"
+_UNKNOWN: Final = "no session id starts with"
 """A transcript without one line that can be read is no session."""
 
 

@@ -296,7 +296,7 @@ class CtxtopApp(NavigationApp):
         """Return the palette's commands that have no key."""
         yield SystemCommand("Choose a theme", "preview each one as you move", self.search_themes)
         yield SystemCommand(
-            "First steps", "what ctxtop does and what it never changes", self.action_welcome
+            "First steps", "what ctxtop does, and what it never changes", self.action_welcome
         )
         yield SystemCommand(
             "Send a test notification",

@@ -233,7 +233,7 @@ class SessionActions:
             if isinstance(found, Problem):
                 self._notify_end("undo", str(found), failed=True)
             elif found is None:
-                self._notify("nothing to undo", "no change can be undone; R shows all")
+                self._notify("nothing to undo", "no change can be undone; R lists them all")
             else:
                 self.undo(found, None, lambda _: None)
 

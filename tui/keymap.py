@@ -159,7 +159,7 @@ def _find_unknown(
         *modifiers, last = key.split("+")
         known = last in _KEY_NAMES or len(last) == 1 or key_to_character(last) is not None
         if not known or not set(modifiers) <= MODIFIERS:
-            return f"there is no key {key!r}", "give e.g. o, ctrl+o or f5"
+            return f"there is no key {key!r}", "use e.g. o, ctrl+o or f5"
     return None
 
 
@@ -172,7 +172,7 @@ def _conflicts(
                 continue
             taken = keys.get(other) or [key for each in bindings for key in each.keys]
             if shared := [key for key in wanted if key in taken]:
-                fix = f"give keys.{other} another key too"
+                fix = f"change keys.{other}, too"
                 yield name, (f"{shared[0]} is the key of {other}", fix)
 
 

@@ -55,7 +55,7 @@ def _compact_page(app: NavigationApp) -> Page | None:
 
     session, fleet = app.current_session, app.fleet
     if session and app.screen == fleet and len(fleet.arrangement.selected) > 1:
-        app.toast("only one session can be compacted at a time: the one under the cursor")
+        app.toast("only one session can be compacted at a time: the selected one")
     if session and not session.path:
         app.toast("this session has no messages yet: there is nothing to compact")
         return None
@@ -272,7 +272,7 @@ class NavigationApp(TerminalApp):
 
         session = self.find_session(session_id)
         if session is None:
-            self.toast("this session is not known: its folder was not read")
+            self.toast("this session is unknown: its folder was not read")
             return
         place = ConversationPlace(session_id, agent_id, line_offset)
         for screen in self.screen_stack:

@@ -59,7 +59,7 @@ _GROUP_TITLES: Final = {
     NotificationKind.TOO_LONG: "sessions have a prompt that is too long",
     NotificationKind.AUTOMATIC: "automatic runs ended",
     NotificationKind.DONE: "jobs finished",
-    NotificationKind.NOTED: "things happened",
+    NotificationKind.NOTED: "events happened",
     NotificationKind.TEST: "tests",
 }
 
@@ -236,7 +236,7 @@ def _group(kind: NotificationKind, same: list[Notification]) -> Notification:
 TITLE_CELLS: Final = 60
 BODY_CELLS: Final = 200  # a notification shows no more
 PROGRAM_TIMEOUT_S: Final = 5.0  # longer means no session bus, or that nobody listens
-TMUX_PASSTHROUGH_HINT: Final = "tmux passes it on with `set -g allow-passthrough on`"
+TMUX_PASSTHROUGH_HINT: Final = "tmux needs `set -g allow-passthrough on` to pass it on"
 
 _ESC: Final = "\x1b"
 _ST: Final = f"{_ESC}\\"
@@ -317,7 +317,7 @@ def run_program(arguments: Sequence[str]) -> str:
     except OSError as error:
         return f"{name} cannot be run ({error.strerror}): choose another notify.desktop"
     if ended.returncode:
-        return f"{name} ended with code {ended.returncode}: is there a desktop that shows it?"
+        return f"{name} ended with code {ended.returncode}: is a desktop running?"
     return ""
 
 

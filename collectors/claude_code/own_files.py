@@ -124,7 +124,7 @@ def removable_log_files(parts: Iterable[LogFile], now_s: float) -> list[LogFile]
     return removable
 
 
-CUT_OFF_REASON: Final = "cut off: its writer was stopped, or the disk was full"
+CUT_OFF_REASON: Final = "incomplete: its writer was interrupted, or the disk was full"
 
 
 class LogReader:
@@ -216,7 +216,7 @@ class LogReader:
             except OSError as error:
                 what = f"cannot be removed ({error.strerror})"
                 self._problems.report(
-                    Problem(str(part.path), what, "it was read; remove it yourself")
+                    Problem(str(part.path), what, "its data was read; delete the file yourself")
                 )
 
     def _set_rest_aside(self, log: LogKind, found: LogFile) -> None:

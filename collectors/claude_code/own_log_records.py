@@ -52,13 +52,13 @@ def _decode_line(data: bytes) -> LogLine:
     if line.v is not None and line.v != RECORD_VERSION:
         raise BadRecordError(f"from another version of ctxtop (format {line.v})")
     if line.garbage is not None:
-        raise BadRecordError(f"the client's input is not JSON ({line.bytes or 0} bytes)")
+        raise BadRecordError(f"Claude Code's input is not JSON ({line.bytes or 0} bytes)")
     return line
 
 
 def _decode_given(line: LogLine, decoder: msgspec.json.Decoder[DecodedT]) -> DecodedT:
     if line.v is None or line.given is UNSET:
-        raise BadRecordError("not a record of ctxtop")
+        raise BadRecordError("not a ctxtop record")
     return _decode(line.given, decoder)
 
 
@@ -92,7 +92,7 @@ def _sanitized(value: Any) -> Any:  # noqa: ANN401 -- any JSON
 
 def _session_id(text: str | None) -> str:
     if not text:
-        raise BadRecordError("names no session")
+        raise BadRecordError("does not name a session")
     return sanitize_title(text).lower()
 
 

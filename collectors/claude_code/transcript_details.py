@@ -264,7 +264,9 @@ def read_line_text(db: sqlite3.Connection, projects: Path, session_id: str, numb
         line = next((line for line in iter_lines(path) if line[1] == number), None)
     entry = decode_entry(line[0], line[2], {}, number) if line else None
     if entry is None:
-        raise TranscriptUnavailableError(f"line {number} of {path} contains nothing that is sent")
+        raise TranscriptUnavailableError(
+            f"line {number} of {path} contains nothing that is sent to the model"
+        )
     text = "\n".join(_part_texts(entry.parts))
     return sanitize_text(text[:MAX_LINE_TEXT_CHARS])
 

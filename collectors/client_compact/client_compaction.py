@@ -85,7 +85,7 @@ def ask_via_plugin(request: CompactRequest, watch: BoundaryWatch) -> NewBoundary
         wait_for(request.read_result, RESULT_GRACE_S)
         return boundary
     if result is None:
-        why = f"no compaction after {COMPACT_TIMEOUT_S:.0f} s: look at the session"
+        why = f"no compaction within {COMPACT_TIMEOUT_S:.0f} s: check the session"
         raise NotCompactedError(CompactFailure.FAILED, why)
     return _interpret_result(result, watch)
 
@@ -102,17 +102,17 @@ def _withdraw(path: Path) -> bool:
 
 
 def _interpret_result(result: dict[str, object], watch: BoundaryWatch) -> NewBoundary:
-    why = sanitize_title(str(result.get("why") or "without a reason"))
+    why = sanitize_title(str(result.get("why") or "no reason given"))
     if result.get("state") == "done":
         if boundary := wait_for(watch.poll, RESULT_GRACE_S):
             return boundary
-        why = "Claude Code reports success, but there is no boundary"
+        why = "Claude Code reports success, but the transcript shows no compaction"
         raise NotCompactedError(CompactFailure.FAILED, why)
     if _BUSY_MESSAGE in why:
         raise NotCompactedError(CompactFailure.LIVE, f"it is busy: {why}")
     if _NOTHING_MESSAGE in why.lower():
         raise NotCompactedError(CompactFailure.NOTHING, f"nothing to compact: {why}")
-    raise NotCompactedError(CompactFailure.FAILED, f"the client did not compact: {why}")
+    raise NotCompactedError(CompactFailure.FAILED, f"Claude Code did not compact: {why}")
 
 
 class ClientCompactTarget(msgspec.Struct, frozen=True):
@@ -145,7 +145,9 @@ def ask_via_cli(
     request.command, request.folder = finished.command, finished.folder
     if boundary := watch.poll():
         return boundary
-    raise NotCompactedError(CompactFailure.FAILED, f"the client did not compact: {finished.output}")
+    raise NotCompactedError(
+        CompactFailure.FAILED, f"Claude Code did not compact: {finished.output}"
+    )
 
 
 def ask_to_compact(target: ClientCompactTarget, via: Via, instructions: str) -> ClientCompactResult:
@@ -158,7 +160,7 @@ def ask_to_compact(target: ClientCompactTarget, via: Via, instructions: str) -> 
         with user_lock(SESSION_LOCK_KIND, target.transcript.parent, target.session_id):
             return _ask_once(target, via, instructions)
     except LockHeldError:
-        why = "another ctxtop is changing this session: wait for it"
+        why = "another ctxtop is changing this session: wait until it is done"
         raise NotCompactedError(CompactFailure.LIVE, why) from None
 
 
@@ -195,7 +197,7 @@ def _ask_by_best_way(target: ClientCompactTarget, via: Via, request: CompactRequ
     if len(clients) > 1:
         pids = " and ".join(str(live.pid) for live in clients)
         why = (
-            f"it is open in {len(clients)} clients (processes {pids}), and only one would see the"
+            f"it is open {len(clients)} times (processes {pids}), and only one would see the"
             " compaction: close the others first"
         )
         raise NotCompactedError(CompactFailure.LIVE, why)
@@ -210,12 +212,12 @@ def _ask_by_best_way(target: ClientCompactTarget, via: Via, request: CompactRequ
         if boundary:
             return boundary
     if via is Via.PLUGIN:
-        why = "ctxtop's plugin does not answer in it: `ctxtop hooks status`, or --via tmux"
+        why = "ctxtop's plugin does not respond there: run `ctxtop hooks status`, or use --via tmux"
         raise NotCompactedError(CompactFailure.UNSAFE, why)
     pane = tmux_panes.find_pane(live.pid)
     if pane is None:
         why = (
-            f"process {live.pid} has no ctxtop plugin and is in no tmux pane of yours:"
+            f"process {live.pid} has no ctxtop plugin and is not in one of your tmux panes:"
             " type /compact there"
         )
         raise NotCompactedError(CompactFailure.UNSAFE, why)
@@ -229,12 +231,12 @@ def _ask_closed(
     target: ClientCompactTarget, via: Via, request: CompactRequest, registry: SessionRegistry
 ) -> NewBoundary:
     if via in {Via.PLUGIN, Via.TMUX}:
-        raise NotCompactedError(CompactFailure.NOTHING, "no client has it open: omit --via")
+        raise NotCompactedError(CompactFailure.NOTHING, "it is not open in Claude Code: omit --via")
     watch = BoundaryWatch(target.transcript)
     quiet_s = time.time() - target.transcript.stat().st_mtime
     is_closed = registry.is_closed(target.session_id, last_version(target.transcript))
     if 0 <= quiet_s < RECENT_WRITE_S and not is_closed:
-        why = f"it was written to {quiet_s:.0f} s ago, by a client that is not registered"
+        why = f"it was written to {quiet_s:.0f} s ago, by an unregistered Claude Code process"
         raise NotCompactedError(CompactFailure.UNSAFE, why)
     return ask_via_cli(request, watch, target)
 

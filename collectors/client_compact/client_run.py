@@ -146,7 +146,7 @@ class ClientRun(msgspec.Struct, frozen=True):
         """
         if not is_session_id(session_id):
             raise ClientRunError(
-                f"{sanitize_title(session_id)} is not an id that the client can resume"
+                f"{sanitize_title(session_id)} is not an id that Claude Code can resume"
             )
         command = self.command(prompt, session_id)
         ended = self._run(command, timeout_s)
@@ -175,7 +175,7 @@ class ClientRun(msgspec.Struct, frozen=True):
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            why = f"the client took more than {timeout_s:.0f} s and was ended"
+            why = f"Claude Code took more than {timeout_s:.0f} s and was stopped"
             raise ClientRunError(why) from error
         except OSError as error:
             raise ClientRunError(f"{command[0]} cannot be run: {error.strerror}") from error
@@ -189,14 +189,16 @@ def prepare_run(project_root: str | None, config_dir: Path | None) -> ClientRun:
     """
     program = find_program(CLIENT_PROGRAM)
     if program is None:
-        raise ClientRunError(f"there is no `{CLIENT_PROGRAM}` on the PATH")
+        raise ClientRunError(f"`{CLIENT_PROGRAM}` is not on the PATH")
     if project_root is None or not Path(project_root).is_absolute():
         raise FolderNotTrustedError(
-            "the folder where it began is unknown: resume it yourself with `claude --resume`"
+            "the folder that it started in is unknown: resume it yourself with `claude --resume`"
         )
     folder = Path(os.path.realpath(project_root))
     if not folder.is_dir():
-        why = f"its folder {project_root} is gone: the client resumes only from there"
+        why = (
+            f"its folder {project_root} no longer exists, and Claude Code can resume it only there"
+        )
         raise ClientRunError(why)
     if not is_folder_trusted(folder, state_file(config_dir, os.environ, Path.home())):
         raise FolderNotTrustedError(

@@ -55,7 +55,7 @@ class BoundaryWatch:
         with open_regular(self._path) as file:
             status = os.fstat(file.fileno())
             if (status.st_dev, status.st_ino) != self._file or status.st_size < self._offset:
-                why = f"{self._path} was replaced in the meantime: check the session"
+                why = f"{self._path} was replaced meanwhile: check the session"
                 raise session_access.NotCompactedError(session_access.CompactFailure.FAILED, why)
             file.seek(self._offset)
             block = file.read(MAX_READ_BYTES)

@@ -146,7 +146,7 @@ def ask_via_tmux(
 def _require_empty(box: PromptBox | None) -> None:
     failure, why = CompactFailure.UNSAFE, ""
     if box is None:
-        why = "its pane shows no prompt: a dialog is open, or another program"
+        why = "its pane shows no prompt: a dialog or another program is open"
     elif box.is_busy:
         failure, why = CompactFailure.LIVE, "it is busy: wait until it is idle"
     elif box.text:
@@ -179,9 +179,9 @@ def _take_line_back(pane: TmuxPane, line: str) -> NotCompactedError:
         for _ in range(1 + len(line) // 20):
             # It clears one line of the box, and our line may be wrapped into several.
             pane.press("C-u")
-        why = "the line did not arrive complete: it was cleared"
+        why = "only part of the command arrived: it was cleared"
     else:
-        why = f"its prompt does not show `{line}` alone: nothing was sent, look at the pane"
+        why = f"its prompt shows more than `{line}`: nothing was sent; check the pane"
     return NotCompactedError(CompactFailure.UNSAFE, why)
 
 
@@ -197,7 +197,7 @@ def _wait_for_boundary(
 
     found = wait_for(lambda: poll("busy"), START_TIMEOUT_S)
     if found is None:
-        why = "the client had nothing to compact, or refused"
+        why = "Claude Code had nothing to compact, or refused"
         raise NotCompactedError(CompactFailure.NOTHING, why)
     if found is True:
         found = wait_for(lambda: poll("idle"), COMPACT_TIMEOUT_S)
@@ -205,6 +205,6 @@ def _wait_for_boundary(
         # The registry may be faster than the transcript.
         found = wait_for(watch.poll, REDRAW_TIMEOUT_S)
     if not isinstance(found, NewBoundary):
-        why = "the client did not compact: look at its pane"
+        why = "Claude Code did not compact: check its pane"
         raise NotCompactedError(CompactFailure.FAILED, why)
     return found

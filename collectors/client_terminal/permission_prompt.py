@@ -100,8 +100,8 @@ def read_permission_prompt(screen: PaneScreen) -> PermissionPrompt:
     )
 
 
-NO_PROMPT: Final = "its pane does not show a permission prompt of Claude Code's alone"
-CUT_OFF: Final = "the prompt is cut off in its pane: make the pane higher, or answer there"
+NO_PROMPT: Final = "its pane shows something other than a Claude Code permission prompt"
+CUT_OFF: Final = "the prompt does not fit in its pane: make the pane taller, or answer there"
 
 
 def _find_top(rows: Sequence[str]) -> int:
@@ -178,7 +178,7 @@ def _read_options(rows: Sequence[str], start: int, cursor: tuple[int, int]) -> t
     if len(rest) > 1 or not all(map(_FOOTER.fullmatch, rest)):
         raise PromptRefusedError(NO_PROMPT)
     if any(AMEND_START in option for option in options if option not in NO_TEXTS):
-        raise PromptRefusedError("somebody types an answer into its prompt")
+        raise PromptRefusedError("someone is typing an answer into its prompt")
     is_complete = len(options) in {2, 3} and options[0] == YES and options[-1] in NO_TEXTS
     if not is_complete or [(CURSOR_COLUMN, each) for each in selected] != [cursor]:
         raise PromptRefusedError(NO_PROMPT)

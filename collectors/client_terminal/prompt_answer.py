@@ -66,9 +66,13 @@ def prove_prompt(target: PromptTarget) -> ProvedPrompt:
     live = _waiting_client(target)
     pane = find_pane(live.pid)
     if pane is None:
-        raise PromptRefusedError(f"process {live.pid} is in no tmux pane of yours: answer it there")
+        raise PromptRefusedError(
+            f"process {live.pid} is not in one of your tmux panes: answer it there"
+        )
     if is_in_foreground(live.pid) is False:
-        raise PromptRefusedError("its client is suspended, or another program has its terminal")
+        raise PromptRefusedError(
+            "Claude Code is suspended there, or another program is using its terminal"
+        )
     try:
         prompt = read_permission_prompt(pane.read_screen())
         call = find_shown_call(prompt, target.transcript, live.cwd or "")
@@ -93,9 +97,11 @@ def answer_prompt(target: PromptTarget, shown: ProvedPrompt, answer: Answer) -> 
                 shown.pane.press(key)
                 if wait_for(lambda: _is_gone(target, shown), GONE_TIMEOUT_S):
                     return
-            raise PromptRefusedError("its prompt is still there: look at its terminal")
+            raise PromptRefusedError("its prompt is still open: check its terminal")
     except LockHeldError:
-        raise PromptRefusedError("another ctxtop acts on this session: wait for it") from None
+        raise PromptRefusedError(
+            "another ctxtop is working on this session: wait until it is done"
+        ) from None
     except PaneError as error:
         raise PromptRefusedError(str(error)) from error
 
@@ -123,17 +129,17 @@ def _client_of(target: PromptTarget) -> LiveSession | None:
         if live.session_id == target.session_id
     ]
     if len(clients) > 1:
-        raise PromptRefusedError(f"it is open in {len(clients)} clients: answer it there")
+        raise PromptRefusedError(f"it is open {len(clients)} times: answer it there")
     return clients[0] if clients else None
 
 
 def _waiting_client(target: PromptTarget) -> LiveSession:
     live = _client_of(target)
     if live is None:
-        raise PromptRefusedError("no client has it open")
+        raise PromptRefusedError("it is not open in Claude Code")
     if live.status != "waiting":
-        raise PromptRefusedError(f"it waits for nothing now: it is {live.status}")
+        raise PromptRefusedError(f"it is no longer waiting: it is {live.status}")
     if live.waiting_for != PERMISSION_WORDS:
-        what = live.waiting_for or "something that it does not name"
-        raise PromptRefusedError(f"it waits for {what}, not for a permission: answer it there")
+        what = live.waiting_for or "something unspecified"
+        raise PromptRefusedError(f"it is waiting for {what}, not for permission: answer it there")
     return live

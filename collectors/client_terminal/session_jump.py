@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...core.store.transcript_records import LiveSession
     from ..claude_code.discover import ClaudeFolder
 
-NOT_OPEN: Final = "no client has it open: resume it instead"
+NOT_OPEN: Final = "it is not open in Claude Code: resume it instead"
 
 
 class NoTerminalError(Exception):
@@ -47,7 +47,7 @@ def jump_to_session(
         raise NoTerminalError(NOT_OPEN)
     pane = find_pane(live.pid)
     if pane is None:
-        raise NoTerminalError(f"it is in no tmux pane of yours: look {_place(live)}")
+        raise NoTerminalError(f"it is not in one of your tmux panes: look {_place(live)}")
     try:
         return _show_pane(pane, own_pane(environ))
     except PaneError as error:

@@ -63,7 +63,7 @@ class ResumePlan(msgspec.Struct, frozen=True):
         """Return the client's command line; raises NotResumedError if there is no client."""
         program = find_program(CLIENT_PROGRAM)
         if program is None:
-            why = f"there is no `{CLIENT_PROGRAM}` on the PATH"
+            why = f"`{CLIENT_PROGRAM}` is not on the PATH"
             raise NotResumedError(ResumeFailure.FAILED, why)
         return program, "--resume", self.session_id
 
@@ -76,17 +76,20 @@ def plan_resume(folder: "ClaudeFolder", session: Session) -> ResumePlan:
             why = f"it is open in process {live.pid}: go to its terminal"
             raise NotResumedError(ResumeFailure.LIVE, why)
     if session.live:
-        why = "a client wrote to it just now: wait until it has ended"
+        why = "Claude Code wrote to it just now: wait until that process has ended"
         raise NotResumedError(ResumeFailure.LIVE, why)
     if not session.path or not is_session_id(session.session_id):
-        why = "it has no transcript that the client resumes"
+        why = "it has no transcript that Claude Code can resume"
         raise NotResumedError(ResumeFailure.NOTHING, why)
     where = resume_folder(session)
     if where is None or not Path(where).is_absolute():
-        why = "the folder where it began is unknown: run `claude --resume` there"
+        why = "the folder that it started in is unknown: run `claude --resume` there"
         raise NotResumedError(ResumeFailure.FAILED, why)
     if not Path(where).is_dir():
-        why = f"its folder {sanitize_path(where)} no longer exists: the client resumes only there"
+        why = (
+            f"its folder {sanitize_path(where)} no longer exists, and "
+            "Claude Code can resume it only there"
+        )
         raise NotResumedError(ResumeFailure.FAILED, why)
     return ResumePlan(session.session_id, where, explicit_config_dir(folder.root))
 
@@ -100,7 +103,7 @@ def resume_in_tmux(
     """
     own = own_pane(environ)
     if own is None:
-        why = f"ctxtop does not run in tmux: run {plan.command}"
+        why = f"ctxtop is not running in tmux: run {plan.command} yourself"
         raise NotResumedError(ResumeFailure.NOTHING, why)
     action = ("new-window",) if place is ResumePlace.WINDOW else ("split-window", "-h")
     variables = () if plan.config_dir is None else ("-e", f"{CONFIG_VARIABLE}={plan.config_dir}")

@@ -36,9 +36,9 @@ def find_shown_call(prompt: PermissionPrompt, transcript: Path, cwd: str) -> Pen
     if not shown:
         raise PromptRefusedError(f"{_why_not(prompt, calls)}: answer it in its terminal")
     if len(shown) > 1:
-        raise PromptRefusedError(f"{len(shown)} of its open calls look like its prompt")
+        raise PromptRefusedError(f"{len(shown)} of its pending tool calls match its prompt")
     if not _is_printable(shown[0]):
-        raise PromptRefusedError("the call has characters that a screen does not show")
+        raise PromptRefusedError("the tool call contains characters that a terminal does not show")
     return shown[0]
 
 
@@ -50,10 +50,10 @@ def _agent_files(transcript: Path) -> list[Path]:
 def _why_not(prompt: PermissionPrompt, calls: list[PendingCall]) -> str:
     unknown = sorted({call.tool for call in calls if _kind(call) not in _EXPECTED})
     if unknown and len(unknown) == len({call.tool for call in calls}):
-        return f"ctxtop cannot check a prompt for {', '.join(unknown)}"
+        return f"ctxtop cannot verify a prompt for {', '.join(unknown)}"
     if squeeze(WITHHELD) in squeeze(prompt.body):
         return "Claude Code does not show all of the call in its prompt"
-    return "its prompt shows something else than the transcript's open call"
+    return "its prompt does not match the tool call that is pending in the transcript"
 
 
 def _is_printable(call: PendingCall) -> bool:

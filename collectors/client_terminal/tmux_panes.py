@@ -55,9 +55,9 @@ class TmuxPane(msgspec.Struct, frozen=True):
         fields = answer.strip().split(",")
         why = ""
         if len(fields) != 4 or not (fields[0].isdecimal() and fields[1].isdecimal()):
-            why = f"tmux does not know the pane {self.pane_id}"
+            why = f"tmux has no pane {self.pane_id}"
         elif fields[2] not in _OFF:
-            why = f"the pane {self.pane_id} is in copy mode: leave it"
+            why = f"the pane {self.pane_id} is in copy mode: leave that mode first"
         elif fields[3] not in _OFF:
             why = f"keys to {self.pane_id} go to other panes too (synchronize-panes)"
         if why:
@@ -181,7 +181,7 @@ def run_tmux(socket: str, arguments: Sequence[str], folder: str | None = None) -
     """Run one tmux command, in a folder, and return what it prints; raises PaneError."""
     program = find_program(_TMUX_PROGRAM)
     if program is None:
-        raise PaneError("there is no `tmux` on the PATH")
+        raise PaneError("`tmux` is not on the PATH")
     try:
         ended = subprocess.run(  # noqa: S603 -- our own arguments, no shell
             [program, "-S", socket, *arguments],
@@ -191,8 +191,8 @@ def run_tmux(socket: str, arguments: Sequence[str], folder: str | None = None) -
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise PaneError(f"tmux does not answer: {error}") from error
+        raise PaneError(f"tmux does not respond: {error}") from error
     if ended.returncode:
         why = sanitize_title(ended.stderr.decode("utf-8", "replace"))
-        raise PaneError(f"tmux refuses: {why}")
+        raise PaneError(f"tmux refused: {why}")
     return ended.stdout.decode("utf-8", "replace")

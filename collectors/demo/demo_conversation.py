@@ -396,7 +396,7 @@ class AgentConversation(ConversationWriter):
 
     def reply(self) -> str:
         """Return what the main conversation answers to the agent's result."""
-        comment = "Taken over as it is."
+        comment = "Accepted as it is."
         if "FAIL" in self.task.result:
             comment = (
                 "The critical finding is real: DELETE must take the customer from the session."

@@ -256,7 +256,9 @@ class _CurrentInstall:
             self.text: Final = decode_utf8(self.file.data or b"")
             self.settings: Final = parse_hook_settings(self.text)
         except JsonTextError as error:
-            raise NotSafeError(f"{location.settings} is not JSON, {error}: correct it") from error
+            raise NotSafeError(
+                f"{location.settings} is not valid JSON ({error}): correct it"
+            ) from error
         except NotSafeError as error:
             raise NotSafeError(f"{location.settings} {error}") from error
 
@@ -325,11 +327,11 @@ class _CurrentInstall:
     def _notes(self, receipt: InstallReceipt | None, line: str | None) -> list[str]:
         """List what the user may not expect; `line` is the new status line command, if any."""
         path, is_link = self.file.path, self.file.is_link
-        notes = [f"{path} is a link: {self.file.real} is written"] if is_link else []
+        notes = [f"{path} is a link: {self.file.real} is written instead"] if is_link else []
         if receipt is None:
             return notes
         if receipt.form == PLUGIN_FORM and self.folder.parent.is_symlink():
-            notes.append(f"{self.folder.parent} is a link: the plugin is put into {self.skills}")
+            notes.append(f"{self.folder.parent} is a link: the plugin goes to {self.skills}")
         if not self.settings.is_strict:
             notes.append(
                 f"{path} has comments or trailing commas: Claude Code ignores the whole file"
@@ -338,9 +340,12 @@ class _CurrentInstall:
         if self.settings.value.get("disableAllHooks") is True:
             notes.append(f"{path} has disableAllHooks: no hook runs until it is removed")
         if self.scope is SettingsScope.PROJECT:
-            notes.append("the commands contain paths of this machine: --scope local is not shared")
+            notes.append(
+                "the commands contain paths of this machine; with --scope "
+                "local the file is not shared"
+            )
         if self.scope is not SettingsScope.USER and line and not self.settings.status_command:
-            notes.append("in this project the status line of your own settings is not shown")
+            notes.append("in this project, the status line from your own settings is not shown")
         return notes
 
 
@@ -358,10 +363,10 @@ def apply_install(plan: InstallPlan, store: Path) -> Path | None:
             # The settings are checked when they are written.
             names = {*plan.plugin_before, *plan.plugin_after}
             if names and (read_plugin(plan.folder, names) or {}) != dict(plan.plugin_before):
-                raise ChangedError(f"{plan.folder} was changed in the meantime: run it again")
+                raise ChangedError(f"{plan.folder} was changed meanwhile: run the command again")
             return _write(plan, store)
     except LockHeldError:
-        why = f"another ctxtop is installing into {plan.folder}: run it again when that is done"
+        why = f"another ctxtop is installing into {plan.folder}: try again when it is done"
         raise NotSafeError(why) from None
 
 

@@ -74,7 +74,7 @@ def skills_folder(config_dir: Path) -> Path:
     folder = config_dir / "skills"
     real = resolve_links(folder)
     if not any(real.is_relative_to(root.resolve()) for root in (config_dir, Path.home())):
-        raise NotSafeError(f"{folder} is a link to {real}, outside of your folders")
+        raise NotSafeError(f"{folder} is a link to {real}, outside your folders")
     return real
 
 
@@ -240,7 +240,7 @@ def read_install_status(
     version = read_manifest(plugin).get("version") if plugin is not None else None
     if plugin is not None and version != __version__:
         problems.append(
-            f"the plugin is from ctxtop {version}, this is {__version__}: {REINSTALL_HINT}"
+            f"the plugin is from ctxtop {version}, but this is {__version__}: {REINSTALL_HINT}"
         )
     return InstallStatus(
         hooks=tuple(hooks),
@@ -319,24 +319,24 @@ class _StatusReader:
     def _problem(self, event: str, command: str, own: InstalledCommand) -> str | None:
         for file in (own.interpreter, own.script):
             if not Path(file).exists():
-                return f"there is no {file} any more: {REINSTALL_HINT}"
+                return f"{file} no longer exists: {REINSTALL_HINT}"
         if Path(own.store) != self._store:
-            return f"it writes to the store {own.store}, this is {self._store}"
+            return f"it writes to the store {own.store}, but this ctxtop uses {self._store}"
         if event:
             expected = hook_command(self._store, event, own.features)
         else:
             expected = statusline_command(self._store, own.wrapped)
-        return None if command == expected else f"it is from another ctxtop: {REINSTALL_HINT}"
+        return None if command == expected else f"it belongs to another ctxtop: {REINSTALL_HINT}"
 
 
 def _event_problems(hooks: Sequence[CommandStatus]) -> list[str]:
     events = [hook.event for hook in hooks]
     missing = [event for event in RECORDED_EVENTS if event not in events]
-    problems = [f"no hook at {', '.join(missing)}: {REINSTALL_HINT}"] if missing else []
+    problems = [f"no hook for {', '.join(missing)}: {REINSTALL_HINT}"] if missing else []
     for event, count in Counter(events).items():
         if count > 1:
             paths = ", ".join(str(hook.path) for hook in hooks if hook.event == event)
-            problems.append(f"hook {event} is there {count} times: {paths}")
+            problems.append(f"hook {event} is installed {count} times: {paths}")
     return problems
 
 
@@ -350,7 +350,7 @@ def _disabled_problems(
         if value.get("disableAllHooks") is True
     ]
     problems += [
-        f"{path} switches {PLUGIN_ID} off"
+        f"{path} turns {PLUGIN_ID} off"
         for path, value in values.items()
         if has_plugin and as_object(value.get("enabledPlugins")).get(PLUGIN_ID) is False
     ]
@@ -358,7 +358,7 @@ def _disabled_problems(
     for path in (managed / MANAGED_SETTINGS_FILE, *drop_ins):
         value = _managed_value(path)
         problems += [
-            f"{path} has {key}: no hook of yours runs"
+            f"{path} has {key}: none of your hooks run"
             for key in ("disableAllHooks", "allowManagedHooksOnly")
             if value.get(key) is True
         ]

@@ -56,16 +56,18 @@ def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
     real = resolve_links(path)
     is_link = path.is_symlink() or _is_below_link(path, roots)
     if is_link and not any(real.is_relative_to(root.resolve()) for root in roots):
-        raise NotSafeError(f"{path} is a link to {real}, outside of your folders: name that file")
+        raise NotSafeError(
+            f"{path} is a link to {real}, outside your folders: use that file instead"
+        )
     try:
         status = real.stat()
     except FileNotFoundError:
         if path.is_symlink():
-            raise NotSafeError(f"{path} is a link to nothing: remove it") from None
+            raise NotSafeError(f"{path} is a broken link: remove it") from None
         return SettingsFile(path, real, None, is_link)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise NotSafeError(f"{path} is a loop of links: remove it") from error
+            raise NotSafeError(f"{path} is a circular link: remove it") from error
         raise
     _check_file(path, status)
     with open_regular(real) as file:
@@ -105,7 +107,7 @@ def _link_new(temporary: Path, target: Path) -> None:
     try:
         target.hardlink_to(temporary)
     except FileExistsError:
-        raise ChangedError(f"{target} was created in the meantime: run it again") from None
+        raise ChangedError(f"{target} was created meanwhile: run the command again") from None
     except OSError:
         # A file system without hard links.
         temporary.replace(target)
@@ -116,7 +118,7 @@ def resolve_links(path: Path) -> Path:
     try:
         return path.resolve()
     except RuntimeError as error:  # before Python 3.13
-        raise NotSafeError(f"{path} is a loop of links: remove it") from error
+        raise NotSafeError(f"{path} is a circular link: remove it") from error
 
 
 def _is_below_link(path: Path, roots: Sequence[Path]) -> bool:
@@ -136,7 +138,7 @@ def _check_file(path: Path, status: os.stat_result) -> None:
     elif status.st_uid != os.geteuid():
         problem = "belongs to another user: only they can change it"
     elif not status.st_mode & stat.S_IWUSR:
-        problem = "is read-only: chmod u+w it first"
+        problem = "is read-only: run chmod u+w on it first"
     elif status.st_nlink > 1:
         problem = "has a hard link: replace it with a separate file"
     if problem:
@@ -150,7 +152,7 @@ def _check_unchanged(file: SettingsFile) -> None:
     except FileNotFoundError:
         data = None
     if data != file.data:
-        raise ChangedError(f"{file.path} was changed in the meantime: run it again")
+        raise ChangedError(f"{file.path} was changed meanwhile: run the command again")
 
 
 class SettingsScope(StrEnum):
@@ -332,7 +334,9 @@ def with_status_line(text: str, make_command: Callable[[str | None], str]) -> st
         return json_edit.set_value(text, (STATUS_LINE_KEY,), line)
     line = as_object(settings.value[STATUS_LINE_KEY])
     if settings.status_command is None or line.get("type", "command") != "command":
-        raise NotSafeError("has a status line that is not a command: keep it with --no-statusline")
+        raise NotSafeError(
+            "has a status line that is not a command: use --no-statusline to keep it"
+        )
     own = settings.own_status_command
     command = make_command(own.wrapped if own else settings.status_command)
     if command == settings.status_command:

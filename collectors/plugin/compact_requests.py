@@ -61,7 +61,7 @@ def request_history_folder(store: str) -> str:
 def request_path(store: str, session_id: str, request: str, kind: str) -> str:
     """Name a request's file; raises ValueError for an invalid id."""
     if not (is_session_id(session_id) and _is_request_id(request)):
-        raise ValueError("not an id of a session or a request")
+        raise ValueError("not the id of a session or a request")
     folder = request_folder if kind in {ASK, TAKEN} else request_history_folder
     return f"{folder(store)}/{session_id}.{request}.{kind}"
 
@@ -98,7 +98,7 @@ def instruction_problem(text: str) -> str | None:
     if len(text) > MAX_INSTRUCTION_CHARS:
         return f"the text has {len(text):,} characters, more than {MAX_INSTRUCTION_CHARS:,}"
     if text and not text.isprintable():
-        return "the text has control characters or line ends: give one plain line"
+        return "the text has control characters or line breaks: use one line of plain text"
     return None
 
 
@@ -120,7 +120,9 @@ def check_request_folders(store: str) -> None:
         if status.st_uid != os.geteuid():
             raise UnsafeFolderError(0, "belongs to another user: remove it", folder)
         if status.st_mode & 0o022 or (folder != log_folder(store) and status.st_mode & 0o077):
-            raise UnsafeFolderError(0, f"is open to others: chmod 700 {folder}", folder)
+            raise UnsafeFolderError(
+                0, f"is accessible to other users: run chmod 700 {folder}", folder
+            )
 
 
 def write_request_file(path: str, value: dict[str, Any]) -> None:
@@ -131,7 +133,7 @@ def write_request_file(path: str, value: dict[str, Any]) -> None:
 
 
 def read_request_file(path: str) -> dict[str, Any]:
-    """Read a file; raises OSError, and ValueError for a file of another form."""
+    """Read a file; raises OSError, and ValueError for a file of an unknown format."""
     import json
 
     with open_safely(path, "rb") as file:
@@ -145,7 +147,7 @@ def read_request_file(path: str) -> dict[str, Any]:
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
     if not isinstance(value, dict) or value.get("v") != REQUEST_VERSION:
-        raise ValueError("of another form")
+        raise ValueError("of an unknown format")
     return value
 
 

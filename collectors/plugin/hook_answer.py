@@ -144,7 +144,7 @@ def render_replies(call: HookCall, replies: Iterable[HookReply]) -> str:
     replies = list(replies)
     if block := _join_texts(reply.block_reason for reply in replies):
         if call.event not in BLOCKING_EVENTS:
-            raise ValueError(f"nothing may be held up at {call.event}")
+            raise ValueError(f"{call.event} cannot be blocked")
         return plugin_log.encode_json({"decision": "block", "reason": block})
     context = _join_texts(reply.context for reply in replies)
     if context and call.event not in PLAIN_TEXT_EVENTS:

@@ -116,7 +116,7 @@ def finish_request(store: str, outcome: dict[str, Any]) -> None:
     compact_requests.check_request_folders(store)
     session_id, request = str(outcome["session_id"]), str(outcome["request"])
     if outcome.get("state") not in END_STATES:
-        raise ValueError("not a state of a request")
+        raise ValueError("not a valid request state")
     result = {
         "session_id": session_id,
         "request": request,

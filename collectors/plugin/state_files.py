@@ -79,7 +79,7 @@ def take_note(store: Path, name: str) -> bytes | None:
 
 def _note_path(store: Path, name: str) -> str:
     if not _NOTE_NAME.fullmatch(name):
-        raise ValueError(f"not a name of a note: {name[:40]!r}")
+        raise ValueError(f"not a valid note name: {name[:40]!r}")
     return f"{log_folder(str(store))}/{NOTES_FOLDER}/{name}"
 
 

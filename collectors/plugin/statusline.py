@@ -80,7 +80,7 @@ def render_status_line(snapshot: Mapping[str, Any], saved: Mapping[str, Any]) ->
     ):
         parts.append(_trigger_text(used, saved))
     if noncompliant := _count(saved.get("agents_noncompliant")):
-        parts.append(f"{noncompliant} agent{'' if noncompliant == 1 else 's'} not compliant")
+        parts.append(f"{noncompliant} noncompliant agent{'' if noncompliant == 1 else 's'}")
     return " · ".join(part for part in parts if part)
 
 

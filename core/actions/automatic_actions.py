@@ -75,7 +75,7 @@ def _recover(act: AutomaticAction) -> ActionResult:
     try:
         recovery, resumed = run_recovery(act.access)
     except (NothingToRecoverError, SessionBusyError) as error:
-        return _failed(act, "nothing", str(error), "there is no need")
+        return _failed(act, "nothing", str(error), "nothing to do")
     except AttemptRefusedError as error:
         return _refused(act, error.refusal)
     receipt, chosen = recovery.receipt, recovery.choice.chosen
@@ -159,8 +159,8 @@ def _compact_with_client(act: AutomaticAction) -> ActionResult:
         return _failed(act, error.failure, str(error), "ctxtop will retry")
     sizes = f"{result.pre_tokens} to {result.post_tokens} tokens"
     return ActionResult(
-        outcome=f"the client compacted: {sizes}{_run_note(result.command, result.folder)}",
-        notice=Problem(f"compacted {act.name} automatically", f"by the client: {sizes}", "done"),
+        outcome=f"Claude Code compacted: {sizes}{_run_note(result.command, result.folder)}",
+        notice=Problem(f"compacted {act.name} automatically", f"by Claude Code: {sizes}", "done"),
         left_tokens=result.post_tokens or 0,
     )
 
@@ -182,7 +182,7 @@ def _refused(act: AutomaticAction, refusal: Refusal) -> ActionResult:
 
 
 def _too_expensive(act: AutomaticAction, decision: AutomationDecision) -> ActionResult:
-    what_to_do = "it will be done when the prompt cache is cold"
+    what_to_do = "it will run once the prompt cache is cold"
     idle_ms = automation_rules.CACHE_LIFETIME_MS
     return _failed(act, decision.check, decision.why, what_to_do, idle_ms)
 

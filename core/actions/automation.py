@@ -206,7 +206,7 @@ class Automation:
             run, session, result = self._ended.pop()
             ended = msgspec.structs.replace(
                 run,
-                outcome=result.outcome if result else "broken off",
+                outcome=result.outcome if result else "interrupted",
                 ended_at=self._now(),
                 left_tokens=result.left_tokens if result else None,
                 receipt=result.receipt if result else None,

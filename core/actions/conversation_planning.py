@@ -66,7 +66,7 @@ def plan_conversation(
 
 _NOT_SMALLER: Final = Refusal(
     "nothing",
-    "the summary and what the client announces again would be no smaller than what they replace",
+    "the summary, with what Claude Code adds again, would be no smaller than what it replaces",
     "wait until the session has grown, or use a smaller --budget",
 )
 
@@ -169,7 +169,7 @@ def _revert_to_prompt(view: TranscriptView, to: str) -> Operation | Refusal:
         return summary_and_cut.plan_revert(view, matches.pop())
     newest = ", ".join(_prompt_label(each) for each in prompts[:-6:-1])
     why = f"{len(matches)} prompts begin with {to!r}" if to else "it needs a prompt to go back to"
-    return Refusal("no_prompt", why, f"say --to LINE: {newest}" if prompts else "there is none")
+    return Refusal("no_prompt", why, f"use --to LINE: {newest}" if prompts else "there is none")
 
 
 def _prompt_label(prompt: VisibleBlock) -> str:

@@ -72,7 +72,7 @@ def apply_plan(
 def _nothing_to_apply(why: str) -> CompactionRefusedError:
     """V22: applying a plan a second time changes nothing."""
     return refusal_error(
-        RefusalKind.NOTHING, "V22", f"the plan would change nothing: {why}", "there is no need"
+        RefusalKind.NOTHING, "V22", f"the plan would change nothing: {why}", "nothing to do"
     )
 
 
@@ -81,7 +81,7 @@ def _require_not_applied(plan: CompactionPlan, mode: ApplyMode, target: Compacti
         now = receipt.now
         is_same = receipt.plan.plan_id == plan.plan_id and receipt.mode is mode
         if is_same and now and not now.undone and begins_with_version(target.transcript, now):
-            raise _nothing_to_apply(f"receipt {receipt.receipt_id} did it")
+            raise _nothing_to_apply(f"receipt {receipt.receipt_id} already applied it")
 
 
 def _require_plan(plan: CompactionPlan, mode: ApplyMode, target: CompactionTarget) -> None:
@@ -157,7 +157,7 @@ def _in_place(
             raise refusal_error(
                 RefusalKind.UNSAFE,
                 "V24",
-                "the transcript was rewritten in the meantime",
+                "the transcript was rewritten meanwhile",
                 PLAN_AGAIN,
             )
         atomic_replace(temporary, path, seen, target.wait_times)
@@ -183,13 +183,13 @@ def _append(
         with files.open_to_append(path) as descriptor:
             if os.fstat(descriptor).st_size != plan.base_bytes:
                 raise refusal_error(
-                    RefusalKind.LIVE, "changed", "the transcript grew in the meantime", PLAN_AGAIN
+                    RefusalKind.LIVE, "changed", "the transcript grew meanwhile", PLAN_AGAIN
                 )
             files.write_all(descriptor, [added])
         if not begins_with_version(path, version):
             # `commit` removes our lines again.
             raise refusal_error(
-                RefusalKind.LIVE, "late-write", "a client wrote at the same time", PLAN_AGAIN
+                RefusalKind.LIVE, "late-write", "Claude Code wrote at the same time", PLAN_AGAIN
             )
 
     report_stage(ApplyStage.REPLACE)

@@ -117,13 +117,13 @@ def decide_recovery(
         return _deny("recovery.auto", "recovery.auto is not true")
     written = state.last_written_at
     if done_at is not None and written is not None and done_at >= written:
-        return _deny("mended", "it has been tried since")
+        return _deny("mended", "it has already been tried")
     if state.is_open:
-        return _deny("open", "a client has it open")
+        return _deny("open", "it is open in Claude Code")
     is_too_long = state.status is SessionStatus.TOO_LONG
     ended = msgspec.structs.replace(state, status=SessionStatus.ENDED) if is_too_long else state
     checks = (check_idle(ended), _check_pace(policy, state))
-    return _first_denial((_allow("open", "no client has it open"), *checks))
+    return _first_denial((_allow("open", "it is not open in Claude Code"), *checks))
 
 
 def automatic_target(policy: Policy, context: Context) -> int:
@@ -223,9 +223,9 @@ REARM_GROWTH_FACTOR: Final = 1.15  # of what the last run left
 def _check_rearmed(policy: Policy, state: AutomationInput) -> AutomationDecision:
     last = next((each for each in reversed(state.runs) if each.tokens_left is not None), None)
     if last is None or last.tokens_left is None:
-        return _allow("armed", "nothing was done yet")
+        return _allow("armed", "nothing has run yet")
     if last.min_tokens_since is None or last.newest_tokens_since is None:
-        return _deny("armed", "there was no activity since the last run")
+        return _deny("armed", "there has been no activity since the last run")
     window = state.context.window
     limit = policy.effective_window(window) or window.tokens
     if last.min_tokens_since < REARM_BELOW_SHARE * limit:
@@ -244,21 +244,21 @@ HOUR_MS: Final = 3_600_000
 
 def _check_pace(policy: Policy, state: AutomationInput) -> AutomationDecision:
     if not state.runs:
-        return _allow("cooldown", "there was no run")
+        return _allow("cooldown", "there has been no run")
     starts = [run.began_at for run in state.runs]
     left_ms = starts[-1] + policy.count("compact.cooldown_s") * 1000 - state.now_ms
     if left_ms > 0:
-        return _deny("cooldown", f"it cools down for {-(-left_ms // 1000)} s more")
+        return _deny("cooldown", f"it pauses for another {-(-left_ms // 1000)} s")
     within = [at for at in starts if 0 <= state.now_ms - at < HOUR_MS]
     if len(within) >= MAX_RUNS_PER_HOUR:
         minutes = -(-(within[-MAX_RUNS_PER_HOUR] + HOUR_MS - state.now_ms) // 60_000)
-        why = f"{len(within)} runs within an hour: paused for {minutes} minutes more"
+        why = f"{len(within)} runs within an hour: paused for {minutes} more minutes"
         return _deny("breaker", why)
     until = breaker_ends_at(starts)
     if until is not None and state.now_ms < until:
         minutes = -(-(until - state.now_ms) // 60_000)
         why = f"{MAX_BURST_RUNS} runs in {BURST_WINDOW_MS // 60_000} minutes"
-        return _deny("breaker", f"{why}: paused for {minutes} minutes more")
+        return _deny("breaker", f"{why}: paused for {minutes} more minutes")
     return _allow("cooldown", "the last run was long ago")
 
 

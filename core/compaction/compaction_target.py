@@ -82,7 +82,10 @@ def session_lock(target: CompactionTarget, session_id: str) -> Iterator[None]:
             yield
     except files.LockHeldError:
         raise refusal_error(
-            RefusalKind.LIVE, "locked", "another ctxtop is changing this session", "wait for it"
+            RefusalKind.LIVE,
+            "locked",
+            "another ctxtop is changing this session",
+            "wait until it is done",
         ) from None
 
 
@@ -116,7 +119,7 @@ def _activity_refusals(
         if entry.offset >= own_bytes and is_call(part) and part.tool_use_id not in results
     ]
     if open_calls:
-        why = f"its call of {open_calls[-1].name} has no result yet"
+        why = f"its {open_calls[-1].name} call has no result yet"
         yield Refusal("open-call", why, "resume it and let the call finish, or make a fork")
     for agent in (path.with_suffix("") / AGENTS_FOLDER).glob("agent-*.jsonl"):
         age = time.time() - agent.lstat().st_mtime
@@ -131,7 +134,7 @@ def _file_refusals(path: Path) -> Iterator[Refusal]:
     elif status.st_uid != os.geteuid():
         yield Refusal("file", f"{path} belongs to another user", "only they can change it")
     elif not status.st_mode & stat.S_IWUSR:
-        yield Refusal("file", f"{path} is read-only", "chmod u+w it, or make a fork")
+        yield Refusal("file", f"{path} is read-only", "run chmod u+w on it, or make a fork")
     elif status.st_nlink > 1:
         yield Refusal("file", f"{path} has a second name (a hard link)", "make a fork")
 
@@ -215,8 +218,8 @@ def atomic_replace(new: Path, target: Path, seen: os.stat_result, wait_times: Wa
                 lease.release()
                 restore_replaced(old, target, size, wait_times)
                 raise refusal_error(
-                    RefusalKind.LIVE, "late-write", "a client wrote to the transcript meanwhile",
-                    "close that client; nothing was changed, and nothing it wrote is lost",
+                    RefusalKind.LIVE, "late-write", "Claude Code wrote to the transcript meanwhile",
+                    "close the session; nothing was changed, and nothing was lost",
                 )  # fmt: skip
             files.remove_if_present(old)
 
@@ -228,7 +231,7 @@ def _replace_unwritten(
     with files.removed_on_error(old):
         if lease.has_waiting_writer or not is_unchanged(seen, target.stat()):
             raise refusal_error(
-                RefusalKind.LIVE, "changed", "the transcript grew in the meantime", "plan again"
+                RefusalKind.LIVE, "changed", "the transcript grew meanwhile", "plan again"
             )
         new.replace(target)
 

@@ -334,7 +334,7 @@ def check_options(options: PlanOptions) -> str | None:
         return f"--strategy {whole} cannot be combined with others: omit them"
     if options.level is not None and options.level >= Severity.SUMMARY:
         return (
-            f"level {options.level} needs a name: --strategy summarise (7),"
+            f"level {options.level} needs a named strategy: --strategy summarise (7),"
             " --strategy cut, revert or rollover (8)"
         )
     if whole and (options.level is not None or options.target is not None):
@@ -352,7 +352,7 @@ def check_options(options: PlanOptions) -> str | None:
         ("--model", options.model, (SUMMARISE,)),
     ):
         if value is not None and whole not in users:
-            return f"{option} goes with --strategy {' or '.join(users)}"
+            return f"{option} needs --strategy {' or '.join(users)}"
     if whole in {CUT, REVERT, ROLLOVER} and options.keep is not None:
         return f"--strategy {whole} takes no --keep: omit it"
     if options.model is not None and options.provider in {None, "none"}:

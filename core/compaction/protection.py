@@ -80,7 +80,7 @@ _PLAN_ATTACHMENTS: Final = ("plan_", "todo", "task_")
 _KNOWN_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
 
 _PROTECTED_KINDS: Final = {
-    PartKind.PROMPT: "user's words",
+    PartKind.PROMPT: "user text",
     PartKind.SUMMARY: "summary",
     PartKind.AGENT_RETURN: "agent's result",
 }
@@ -88,7 +88,7 @@ _PROTECTED_KINDS: Final = {
 _PROTECTED_TOOLS: Final = dict.fromkeys(TODO_TOOLS, "todos") | {
     "ExitPlanMode": "plan",
     "EnterPlanMode": "plan",
-    "AskUserQuestion": "user's words",
+    "AskUserQuestion": "user text",
     # Both load instructions for the model (DCP and opencode protect skills too).
     "Skill": "instructions",
     "ToolSearch": "instructions",

@@ -222,7 +222,7 @@ def _put_first(first: list[Operation], others: list[Operation]) -> list[Operatio
 
 _BOUND_THINKING: Final = Refusal(
     "thinking",
-    "the model's latest thinking is valid only after an unchanged conversation, and must stay",
+    "the model's latest thinking is valid only after an unchanged conversation, and must be kept",
     "let the session finish its turn first, or make only the file smaller: --level 0",
 )
 
@@ -311,8 +311,9 @@ class PlanDraft:
         if target is not None and view.tokens <= target:
             yield Refusal(
                 "target",
-                f"the context has {view.tokens:,} tokens, and {target:,} were to be reached",
-                "use a smaller --target, or a --level to apply all that it allows",
+                f"the context has {view.tokens:,} tokens, which already "
+                f"meets the target of {target:,}",
+                "use a smaller --target, or --level to apply everything that it allows",
             )
             return
         saved = sum(each.tokens_saved for each in operations)
@@ -321,8 +322,8 @@ class PlanDraft:
         if not operations:
             yield Refusal("nothing", "nothing can be removed", self._advise(left_out))
         elif changes_context and saved < least:
-            why = f"it would free {saved:,} tokens, and less than {least:,} do not pay"
-            yield Refusal("futile", f"{why} for a cold cache", self._advise(left_out))
+            why = f"it would free {saved:,} tokens; less than {least:,} is not worth"
+            yield Refusal("futile", f"{why} a cold cache", self._advise(left_out))
 
     def _advise(self, left_out: Collection[int]) -> str:
         return "leave out fewer operations" if left_out else self._wider_advice
@@ -344,7 +345,9 @@ def refusals_before_planning(
     yield from _refuse_unread_entry(view)
     if not view.blocks:
         yield Refusal(
-            "shape", "no message of it would be sent", "check that it is a session's transcript"
+            "shape",
+            "it contains no message that would be sent",
+            "check that it is a session's transcript",
         )
     elif view.blocks[0].entry.role is not Role.USER:
         yield Refusal(
@@ -378,6 +381,6 @@ def refusals_after_reading(
     if file.has_changed(scan):
         yield Refusal(
             "changed",
-            "the transcript was written to while it was read",
+            "the transcript changed while it was being read",
             "wait until the session is idle, and plan again",
         )

@@ -36,7 +36,7 @@ class TranscriptRewrittenError(OSError):
     """The transcript was rewritten or replaced while it was read; trying again can help."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(0, "it was rewritten while it was read: try again", str(path))
+        super().__init__(0, "it was rewritten while it was being read: try again", str(path))
 
 
 class PlanSource(msgspec.Struct, frozen=True):
@@ -305,7 +305,7 @@ def add_lowered_usage(
         line=answer[-1].line,
         kind="usage",
         what=f"the newest answer's usage: {recorded:,} → {left:,} tokens",
-        why="the client uses it when it resumes: if it is too high, it compacts at once",
+        why="Claude Code uses it when it resumes: if it is too high, it compacts at once",
         tokens_saved=0,
         bytes_saved=count_saved_bytes(view, edits),
         edits=tuple(edits),

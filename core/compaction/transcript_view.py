@@ -182,7 +182,7 @@ def large_transcript_note(size: int) -> str | None:
     """Return a one-line note for a large transcript, else None. `size` is in bytes."""
     if size <= LARGE_TRANSCRIPT_BYTES:
         return None
-    return f"the transcript has {size / _MB:,.0f} MB: planning and applying take a while"
+    return f"the transcript is {size / _MB:,.0f} MB: planning and applying take a while"
 
 
 def check_transcript_size(size: int, max_bytes: int = MAX_TRANSCRIPT_BYTES) -> Refusal | None:
@@ -190,9 +190,8 @@ def check_transcript_size(size: int, max_bytes: int = MAX_TRANSCRIPT_BYTES) -> R
         return None
     return Refusal(
         "file-size",
-        f"the transcript has {size / _MB:,.0f} MB, more than the {max_bytes / _MB:,.0f} MB that"
-        " are changed unasked",
-        "pass --force, with three times its size free on disk",
+        f"the transcript is {size / _MB:,.0f} MB, more than the limit of {max_bytes / _MB:,.0f} MB",
+        "pass --force, with three times that size free on disk",
     )
 
 
@@ -202,9 +201,9 @@ def check_line_size(scan: TranscriptScan) -> Refusal | None:
         return None
     return Refusal(
         "line-size",
-        f"a line of it has {scan.longest_line_bytes / _MB:,.0f} MB, and none of more than"
-        f" {MAX_LINE_BYTES / _MB:,.0f} MB is read",
-        "check the file: no client writes such a line",
+        f"it has a line of {scan.longest_line_bytes / _MB:,.0f} MB, more than the limit of"
+        f" {MAX_LINE_BYTES / _MB:,.0f} MB",
+        "check the file: Claude Code does not write such lines",
     )
 
 

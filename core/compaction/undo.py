@@ -42,13 +42,13 @@ def undo(
     receipts = ReceiptStore(session.state_folder)
     receipt = next(iter(receipts.find_by_prefix(receipt_id)), None)
     if receipt is None:
-        why = f"no receipt {receipt_id} can be read"
+        why = f"receipt {receipt_id} cannot be read"
         raise _nothing_to_undo("receipt", why, "see `ctxtop history --check`")
     with session_lock(session, receipt.session_id):
         recover_interrupted(session.state_folder, receipt.session_id, session.transcript)
         receipt = next(iter(receipts.find_by_prefix(receipt.receipt_id)), None)
         if receipt is None or receipt.now is None:
-            raise _nothing_to_undo("receipt", "it changed nothing", "there is no need")
+            raise _nothing_to_undo("receipt", "it changed nothing", "nothing to do")
         chosen = _operations_to_undo(receipt, operations)
         written = _undo_operations(receipt, chosen, session)
         return UndoResult(receipt.receipt_id, chosen, written.sha256)
@@ -89,7 +89,7 @@ def _operations_to_undo(
         raise _nothing_to_undo("op", why, f"choose 1 to {len(every)}")
     chosen = tuple(sorted(wanted.difference(_undone(receipt))))
     if not chosen:
-        raise _nothing_to_undo("undone", "it is already undone", "there is no need")
+        raise _nothing_to_undo("undone", "it is already undone", "nothing to do")
     return chosen
 
 
@@ -193,7 +193,7 @@ def _require_base(receipt: CompactionReceipt, chosen: tuple[int, ...], sha256: s
     if whole and sha256 != receipt.plan.base_sha256:
         raise refusal_error(
             RefusalKind.UNVERIFIED, "V21", "the result would not match the original",
-            "the file is as it is; put the receipt's copy in its place by hand, and report it",
+            "the file was not changed; restore the receipt's copy by hand, and report it",
         )  # fmt: skip
 
 
@@ -251,7 +251,7 @@ def lines_with_old_values(
                     missing.discard((uuid, value.pointer))
             yield line
     if missing:
-        raise _undo_later_first(f"{len(missing)} values were changed since")
+        raise _undo_later_first(f"{len(missing)} values have changed since")
 
 
 def _replaced_values(
@@ -312,7 +312,7 @@ def append_later_lines(
 
 
 def _undo_later_first(why: str) -> CompactionRefusedError:
-    what_to_do = "it was changed since: undo the later receipts first"
+    what_to_do = "it has changed since: undo the later receipts first"
     return refusal_error(RefusalKind.UNSAFE, "changed", why, what_to_do)
 
 

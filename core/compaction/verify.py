@@ -314,4 +314,4 @@ def repeat_line_edits(line: RewrittenLine) -> bytes:
 
 
 def _failed_check(code: str, why: str) -> Refusal:
-    return Refusal(code, why, "nothing was changed; leave this operation out, or report it")
+    return Refusal(code, why, "nothing was changed; leave this operation out, and please report it")

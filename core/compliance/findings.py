@@ -71,7 +71,7 @@ class FindingCode(StrEnum):
     LEGACY_KOREAN = "W03", "Its fields have the Korean names of an earlier skill."
     DOCS_MARKDOWN = "W04", "It follows the guide's Markdown variant, not the skill."
     FIELD_ORDER = "W05", "Its fields are not in the skill's order."
-    REVIEW_SCOPE = "W06", "More files were reviewed than one review holds well."
+    REVIEW_SCOPE = "W06", "More files were reviewed than one review can cover well."
 
     @property
     def is_violation(self) -> bool:

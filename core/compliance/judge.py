@@ -443,7 +443,7 @@ _FORMAT_FIELDS: Final = {
     ResultFormat.OUTPUT: "`Changed files:`, `Result:`; `Decisions:` and `Blockers:` only if any",
     ResultFormat.REVIEW: (
         "`Files reviewed:`, one `Critical:`/`Warning:`/`Suggestion: file:line — text`"
-        " a finding, `Verdict: PASS` or `Verdict: FAIL (N critical, N warnings)`"
+        " per finding, `Verdict: PASS` or `Verdict: FAIL (N critical, N warnings)`"
     ),
 }
 

@@ -164,9 +164,7 @@ class _Scanner:
     def _string(self) -> tuple[int, str]:
         found = _STRING.match(self._text, self._place)
         if not found:
-            raise self._error(
-                "a string without an end, or with a character that JSON does not allow"
-            )
+            raise self._error("an unterminated string, or a character that JSON does not allow")
         self._place = found.end()
         return self._place, json.loads(found[0])
 

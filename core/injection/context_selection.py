@@ -219,9 +219,9 @@ class _Pick(NamedTuple):
 
 def _pick_siblings(start: StartingAgent, results: Iterable[EarlierResult]) -> Iterator[_Pick]:
     """Pick results of agents of the same parent (000-26)."""
-    reason = "finished in this session, of the same parent"
+    reason = "finished in this session under the same parent"
     if len(start.possible_parents) > 1:
-        reason = "finished in this session, perhaps of the same parent"
+        reason = "finished in this session, perhaps under the same parent"
     for each in results:
         if each.session_id == start.session_id and each.parent_agent_id in start.possible_parents:
             yield _Pick(each, reason, each.text)
@@ -231,9 +231,9 @@ def _pick_same_type(start: StartingAgent, results: Iterable[EarlierResult]) -> I
     """Pick results of earlier agents of the same type (000-27)."""
     for each in results:
         if each.agent_type == start.agent_type:
-            where = "of this session" if each.session_id == start.session_id else "earlier"
+            where = "in this session" if each.session_id == start.session_id else "earlier"
             if each.project != start.project:
-                where = "of another project, as the policy allows"
+                where = "in another project, as your settings allow"
             yield _Pick(each, f"of the same type, {where}", each.text)
 
 
@@ -246,9 +246,9 @@ def _pick_cross_session(start: StartingAgent, results: Iterable[EarlierResult]) 
         if each.session_id == start.session_id:
             continue
         if each.agent_type == start.agent_type:
-            yield _Pick(each, "of an earlier session", each.text)
+            yield _Pick(each, "from an earlier session", each.text)
         elif lasting := _extract_fields(each.text, LASTING_FIELDS):
-            reason = f"decided, or blocked, in an earlier session by {each.agent_type}"
+            reason = f"a decision or blocker of {each.agent_type} in an earlier session"
             yield _Pick(each, reason, lasting)
 
 
@@ -266,7 +266,7 @@ def _pick_fallback(start: StartingAgent, results: Iterable[EarlierResult]) -> It
     for each in results:
         same = each.agent_type == start.agent_type
         text = each.text if same else _brief_outcome(each.text)
-        yield _Pick(each, "no closer match: among the newest here", text)
+        yield _Pick(each, "no closer match; one of the newest here", text)
 
 
 _Picker = Callable[[StartingAgent, Iterable[EarlierResult]], Iterator[_Pick]]

@@ -228,7 +228,7 @@ def category_path(part: MessagePart) -> tuple[str, ...]:
             return (ContextCategory.SKILLS, skill[1])
         if _HOOK_FEEDBACK.match(part.text):
             return (ContextCategory.HOOKS, "feedback")
-        return (ContextCategory.USER_TEXT, "reported by the client")
+        return (ContextCategory.USER_TEXT, "reported by Claude Code")
     category = _PART_CATEGORIES[part.kind]
     if part.kind is PartKind.TOOL_INPUT:
         return (category, part.name)

@@ -39,19 +39,19 @@ class ClaimSource(StrEnum):
         source._value_, source.description, source.certainty = value, description, certainty
         return source
 
-    POLICY = "policy", "your policy sets it (limit.override)", _CERTAIN
-    PLUGIN = "plugin", "the client itself measured it (plugin)", _CERTAIN
-    STATUS_LINE = "status_line", "reported by the client's status line", _CERTAIN
-    ENVIRONMENT = "environment", "an environment variable of the client sets it", _CERTAIN
-    COMMAND_LINE = "command_line", "the client's command line sets it (--autocompact)", _CERTAIN
-    SETTINGS = "settings", "a settings file sets it", _CERTAIN
-    DEFINITION = "definition", "the agent's definition sets it", _CERTAIN
-    SESSION_USAGE = "session_usage", "this session used more than 200,000", _SEEN
-    SESSION_COMPACTION = "session_compaction", "this session was compacted there", _SEEN
+    POLICY = "policy", "set by you (limit.override)", _CERTAIN
+    PLUGIN = "plugin", "measured by Claude Code itself (plugin)", _CERTAIN
+    STATUS_LINE = "status_line", "reported by Claude Code's status line", _CERTAIN
+    ENVIRONMENT = "environment", "set by an environment variable of Claude Code", _CERTAIN
+    COMMAND_LINE = "command_line", "set on Claude Code's command line (--autocompact)", _CERTAIN
+    SETTINGS = "settings", "set by a settings file", _CERTAIN
+    DEFINITION = "definition", "set by the agent's definition", _CERTAIN
+    SESSION_USAGE = "session_usage", "this session used more than 200,000 tokens", _SEEN
+    SESSION_COMPACTION = "session_compaction", "this session was compacted at this size", _SEEN
     CONTEXT_REPORT = "context_report", "reported by /context in this session", _SEEN
-    API_ERROR = "api_error", "the API refused a prompt above it", _SEEN
-    OTHER_SESSIONS = "other_sessions", "other sessions of this model and version show it", _LIKELY
-    TABLE = "model_table", "known for this model and client version", _LIKELY
+    API_ERROR = "api_error", "the API refused a longer prompt", _SEEN
+    OTHER_SESSIONS = "other_sessions", "seen in other sessions of this model and version", _LIKELY
+    TABLE = "model_table", "known for this model and Claude Code version", _LIKELY
     ASSUMED = "assumed", "assumed: the model is unknown", _ASSUMED
 
 
@@ -318,13 +318,13 @@ TRIGGER_BUFFER: Final = 13_000  # tokens between trigger and effective window (f
 MIN_TRIGGER_SHARE: Final = 0.5  # of the window: boundaries below followed a refused prompt
 
 _NOT_ARMED_REASONS: Final = {
-    ClaimSource.TABLE: "not armed: this model is compacted only when the API refuses a prompt",
+    ClaimSource.TABLE: "not armed: this model is compacted only after the API has refused a prompt",
     ClaimSource.SESSION_COMPACTION: (
         "not armed: this session was compacted only at the end of its window"
     ),
-    ClaimSource.CONTEXT_REPORT: "not armed: /context drew no buffer for it",
-    ClaimSource.SETTINGS: "switched off by a settings file",
-    ClaimSource.ENVIRONMENT: "switched off by an environment variable of the client",
+    ClaimSource.CONTEXT_REPORT: "not armed: /context showed no buffer for it",
+    ClaimSource.SETTINGS: "turned off by a settings file",
+    ClaimSource.ENVIRONMENT: "turned off by an environment variable of Claude Code",
 }
 
 

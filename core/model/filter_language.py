@@ -99,7 +99,7 @@ _FOLDED: Final = _FoldedCharacters()
 
 
 DAY_MS: Final = 24 * 3600 * 1000
-TIME_CHOICES: Final = ("today", "24h", "7d", "2w", "a date as 2026-11-30")
+TIME_CHOICES: Final = ("today", "24h", "7d", "2w", "a date such as 2026-11-30")
 _UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 _TIME_SPAN: Final = re.compile(r"(\d{1,5})([mhdw])")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")

@@ -285,7 +285,7 @@ def _why_untrusted(name: str, value: PolicyValue) -> str:
     if key_permission(name) is not KeyPermission.ANYONE:
         return f"it {trust_effect(name)}"
     low = why_too_low(name, value)
-    return f"{low}, which would notify with every turn" if low else ""
+    return f"{low}, which would notify on every turn" if low else ""
 
 
 def _mixed_preset(

@@ -71,7 +71,7 @@ def _number_parser(
 
 def text(raw: object) -> str:
     if not isinstance(raw, str) or not raw.strip() or len(raw) > MAX_TEXT_CHARS:
-        raise InvalidValueError(f"a text of 1 to {MAX_TEXT_CHARS} characters")
+        raise InvalidValueError(f"text of 1 to {MAX_TEXT_CHARS} characters")
     return raw
 
 
@@ -128,8 +128,8 @@ tokens_by_model: Final = _table_of(
 )
 
 _PRICES_EXPECTED: Final = (
-    "a table of models and dollars for a million tokens: input/output, or"
-    " input/output/cache write/for an hour/cache read, e.g. claude-opus-5=5/25"
+    "a table of models and dollars per million tokens: input/output, or"
+    " input/output/cache write/1-hour cache write/cache read, e.g. claude-opus-5=5/25"
 )
 
 
@@ -192,7 +192,7 @@ def quiet_hours(none_word: str) -> Callable[[object], str]:
             return none_word
         hours = parse_quiet_hours(raw) if isinstance(raw, str) else None
         if hours is None:
-            raise InvalidValueError(f"two times of the day, e.g. 22:00-07:00, or {none_word!r}")
+            raise InvalidValueError(f"two times of day, e.g. 22:00-07:00, or {none_word!r}")
         return str(hours)
 
     return parse

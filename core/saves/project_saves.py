@@ -116,7 +116,7 @@ BLIND_SPOT_TEXTS = {
     BlindSpot.EMPTY_PENDING: "the plugin reports nothing: it counts an empty list of categories",
     BlindSpot.ANY_RESULT: "the plugin reports nothing this time: the result file of another save"
     " hides it",
-    BlindSpot.ALL_IS_ONE: 'the plugin says 1 category: it counts ["all"] as one of them',
+    BlindSpot.ALL_IS_ONE: 'the plugin says 1 category: it counts ["all"] as one',
 }
 
 

@@ -290,14 +290,14 @@ def ends_current_save(result: SaveFileRecord, flow: ProjectSaveFiles) -> bool:
 def _new_save_running(
     handled: SaveFileRecord | None, pending: SaveFileRecord, now_ms: int, limits: SaveLimits
 ) -> SaveStatus | None:
-    """Detect a new save while what an earlier one left is still pending (004-64)."""
+    """Detect a new save while an earlier one is still pending (004-64)."""
     if handled is None or written_ms(handled) <= written_ms(pending):
         return None
     at = written_ms(handled)
     end = at + limits.sentinel_ttl_s * MS_PER_SECOND
     if content_of(handled).state != _SAVING_WORD or now_ms > end:
         return None
-    reason = "a new save is running; what an earlier one left is still pending"
+    reason = "a new save is running; an earlier one is still pending"
     waiting = expand_categories(content_of(pending).categories or ())
     return SaveStatus(SaveState.SAVING, reason, handled, at, waiting, next_change_ms=end + 1)
 
@@ -360,11 +360,11 @@ def _after_triage(
     # R004-09: orphaned once it is older than that; a time in the future does not count.
     if began <= now_ms and now_ms > orphaned_at:
         reason = (
-            f"triaged, and there was no sign of it for more than {limits.orphan_after_s} s:"
-            " neither a result nor what is pending"
+            f"triaged, and no sign of a save for more than {limits.orphan_after_s} s:"
+            " neither a result nor anything pending"
         )
         return SaveStatus(SaveState.ORPHANED, reason, triage, began, wanted)
-    state, reason, file = SaveState.TRIAGED, "waits for its session to save it", triage
+    state, reason, file = SaveState.TRIAGED, "waiting for its session to save it", triage
     if handled and word == _SAVING_WORD:
         state, reason, file = SaveState.SAVING, _SENTINEL_SAVING, handled
     elif last > began and signs.last_sign_ms == last:
@@ -393,8 +393,8 @@ def _without_triage(
         return SaveStatus(SaveState.FAILED_UNKNOWN, _SENTINEL_FAILED, handled, at)
     if word == _SAVING_WORD and now_ms > expires:
         reason = (
-            f"the sentinel says saving for more than {limits.sentinel_ttl_s} s,"
-            " and neither a result nor what is pending is there"
+            f"the sentinel has said saving for more than {limits.sentinel_ttl_s} s,"
+            " with neither a result nor anything pending"
         )
         return SaveStatus(SaveState.FAILED_UNKNOWN, reason, handled, at)
     change = expires + 1
@@ -416,7 +416,7 @@ def _without_files(now_ms: int, limits: SaveLimits, signs: TranscriptSigns) -> S
         return SaveStatus(SaveState.NONE, "no save was seen")
     end = signs.last_sign_ms + limits.orphan_after_s * MS_PER_SECOND
     if now_ms > end:
-        return SaveStatus(SaveState.NONE, "a session was asked to save; no file of it was seen")
+        return SaveStatus(SaveState.NONE, "a session was asked to save; no file from it was seen")
     since = signs.last_sign_ms
     return SaveStatus(SaveState.SAVING, _AT_WORK, since_ms=since, next_change_ms=end + 1)
 

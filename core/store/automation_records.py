@@ -34,9 +34,9 @@ def claim_client_run(db: Connection, session_id: str, now_ms: int) -> str | None
             "SELECT count(*), coalesce(sum(session_id = ?), 0) FROM client_run", [session_id]
         ).fetchone()
         if of_session >= MAX_RUNS_PER_SESSION:
-            return f"the client was run {of_session} times for this session within an hour"
+            return f"Claude Code was started {of_session} times for this session within an hour"
         if of_all >= MAX_RUNS:
-            return f"the client was run {of_all} times within an hour"
+            return f"Claude Code was started {of_all} times within an hour"
         db.execute("INSERT INTO client_run VALUES (?, ?)", [session_id, now_ms])
     return None
 
@@ -139,7 +139,7 @@ def clean_up_runs(db: Connection, now_ms: int) -> None:
             update_recovery(db, run.found.session_id, partial(_release_lock, run, now_ms))
     with write_transaction(db):
         db.execute(
-            "UPDATE automatic_run SET outcome = 'broken off', ended_at = ?"
+            "UPDATE automatic_run SET outcome = 'interrupted', ended_at = ?"
             " WHERE outcome IS NULL AND at < ?",
             [now_ms, now_ms - AUTOMATIC_RUN_TIMEOUT_MS],
         )

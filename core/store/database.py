@@ -20,7 +20,7 @@ a comment."""
 
 NEWER_VERSION: Final = "written by a newer ctxtop"
 OLDER_VERSION: Final = "written by an older ctxtop"
-FOREIGN_SCHEMA: Final = "of another program or schema"
+FOREIGN_SCHEMA: Final = "from another program or schema"
 
 
 class StoreError(Exception):
@@ -75,12 +75,15 @@ def open_writer(path: Path) -> tuple[Connection, str | None]:
             if isinstance(error, _OlderStoreError):
                 carry_over(connection, aside)
             why = error if isinstance(error, _UnknownStoreError) else "damaged"
-            return connection, f"the store {path} was {why}: moved to {aside.name}, rebuilt"
+            return (
+                connection,
+                f"the store {path} was {why}: it was moved to {aside.name} and rebuilt",
+            )
     except sqlite3.Error as error:
         raise _store_error(error, path) from error
     except OSError as error:
         raise StoreError(
-            f"cannot make the store {path}: {error.strerror}; choose another place with --db"
+            f"cannot create the store {path}: {error.strerror}; choose another file with --db"
         ) from error
 
 
@@ -325,14 +328,20 @@ def _earlier_asides(path: Path) -> list[tuple[str, int]]:
 
 
 _ERROR_MEANINGS: Final = {
-    sqlite3.SQLITE_FULL: ("the disk is full", "free some space, nothing is lost"),
+    sqlite3.SQLITE_FULL: ("the disk is full", "free some space; nothing is lost"),
     sqlite3.SQLITE_BUSY: (
         "another program has it locked",
-        "close that program or use another --db",
+        "close that program, or choose another file with --db",
     ),
-    sqlite3.SQLITE_READONLY: ("it cannot be written", "choose another place with --db"),
-    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check its folder or choose another --db"),
-    sqlite3.SQLITE_IOERR: ("the disk does not respond", "check it or choose another --db"),
+    sqlite3.SQLITE_READONLY: ("it cannot be written", "choose another file with --db"),
+    sqlite3.SQLITE_CANTOPEN: (
+        "it cannot be opened",
+        "check its folder, or choose another file with --db",
+    ),
+    sqlite3.SQLITE_IOERR: (
+        "the disk does not respond",
+        "check it, or choose another file with --db",
+    ),
     sqlite3.SQLITE_CORRUPT: ("it is damaged", "the next start rebuilds it"),
     sqlite3.SQLITE_NOTADB: ("it is not a store", "the next start rebuilds it"),
 }

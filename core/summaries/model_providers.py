@@ -71,7 +71,7 @@ def post_json(
         why = getattr(error, "reason", None) or error
         raise ProviderError(f"{host} cannot be reached: {why}", passing=True) from None
     if len(data) > MAX_RESPONSE_BYTES:
-        raise ProviderError(f"{host} answered more than {MAX_RESPONSE_BYTES:,} bytes")
+        raise ProviderError(f"{host} sent more than {MAX_RESPONSE_BYTES:,} bytes")
     try:
         decoded = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -244,7 +244,7 @@ class ClaudeCli(msgspec.Struct, frozen=True):
         program = find_program(CLAUDE_PROGRAM, self.environment)
         if program is None:
             raise ProviderError(
-                f"there is no `{CLAUDE_PROGRAM}` on the PATH: install it, or name another"
+                f"`{CLAUDE_PROGRAM}` is not on the PATH: install it, or name another provider"
             )
         words = [program, "-p", "--model", request.model, "--system-prompt", SYSTEM_PROMPT]
         environment = client_environment(self.environment)
@@ -262,7 +262,7 @@ class ClaudeCli(msgspec.Struct, frozen=True):
                     check=False,
                 )
             except subprocess.TimeoutExpired:
-                why = f"the client took more than {timeout_s:.0f} s and was ended"
+                why = f"Claude Code took more than {timeout_s:.0f} s and was stopped"
                 raise ProviderError(why, passing=True) from None
             except OSError as error:
                 raise ProviderError(f"{program} cannot be run: {error.strerror}") from None
@@ -277,7 +277,7 @@ def _parse_output(ended: subprocess.CompletedProcess[bytes]) -> str:
     if ended.returncode or output.is_error:
         message = output.result or (ended.stderr or ended.stdout).decode("utf-8", "replace")
         shown = _one_line(message) or f"it printed nothing, exit code {ended.returncode}"
-        raise ProviderError(f"the client returned no summary: {shown}", passing=True)
+        raise ProviderError(f"Claude Code returned no summary: {shown}", passing=True)
     return output.result
 
 

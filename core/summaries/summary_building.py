@@ -256,7 +256,9 @@ def find_summary_flaws(
     prompt = next((prefix for prefix in NOT_TYPED_PREFIXES[:4] if prefix in own), None)
     if prompt:
         # A compaction's own prompt, quoted as something that was said (Q14).
-        flaws.append(SummaryFlaw("contaminated", f"holds a compaction's own words: {prompt}"))
+        flaws.append(
+            SummaryFlaw("contaminated", f"contains the compaction prompt itself: {prompt}")
+        )
     return tuple(flaws)
 
 

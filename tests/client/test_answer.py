@@ -359,7 +359,7 @@ def test_a_pane_that_takes_no_keys_or_shows_something_else_is_refused(lab: Lab) 
     assert "synchronize" in answer_refusal(target, shown)
     screen._tmux("set-option", "-w", "-t", "lab", "synchronize-panes", "off")
     screen.press("Tab")
-    assert "types an answer" in answer_refusal(target, shown)
+    assert "is typing an answer" in answer_refusal(target, shown)
     screen.press("Escape")
     off = resolve_policy(
         [RawValue("terminal.answer", False, PolicyOrigin.USER_FILE, "policy.toml")]
@@ -388,7 +388,7 @@ def test_another_call_in_the_transcript_is_refused(lab: Lab) -> None:
     text = target.transcript.read_text(encoding="utf-8")
     other = lab.root / "other.jsonl"
     other.write_text(text.replace("touch build/made", "touch build/mode"), encoding="utf-8")
-    assert "something else" in refusal(replace(target, transcript=other))
+    assert "does not match" in refusal(replace(target, transcript=other))
     screen.press("Escape")
 
 
@@ -405,7 +405,7 @@ def test_a_question_is_named_and_not_answered(lab: Lab) -> None:
     assert "answer it there" in refusal(target)
     screen.press("Escape")
     screen.until_status("idle")
-    assert "waits for nothing" in refusal(target)
+    assert "no longer waiting" in refusal(target)
 
 
 def test_a_pane_that_shows_the_same_screen_is_not_the_client_s(lab: Lab) -> None:

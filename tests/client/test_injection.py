@@ -55,7 +55,7 @@ def test_a_second_agent_is_given_what_the_first_one_found(lab: Lab, scanned: boo
     with closing(open_reader(lab.store)) as db:
         rows = answer_items(db, "inject", first.session_id)
     assert [(row.kind, row.text) for row in rows] == [
-        ("sibling", "finished in this session, of the same parent")
+        ("sibling", "finished in this session under the same parent")
     ]
 
 

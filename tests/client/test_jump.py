@@ -115,7 +115,7 @@ def test_another_tmux_session_is_switched_to_and_elsewhere_is_named(lab: Lab) ->
 
 def test_a_session_without_a_terminal_is_named(lab: Lab) -> None:
     turn = lab.turn(HELLO)
-    with pytest.raises(NoTerminalError, match="no client has it open"):
+    with pytest.raises(NoTerminalError, match="it is not open in Claude Code"):
         jump_to_session(folder_of(lab), turn.session_id, {})
 
 

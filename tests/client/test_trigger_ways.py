@@ -140,7 +140,7 @@ def test_a_summary_that_fails_is_said(lab: Lab) -> None:
     assert ended.code == 1, ended.err
     print(ended.err)
     assert boundaries(lab, screen.session_id) == []
-    assert "and it failed" in str(take_confirmation(str(lab.store), screen.session_id))
+    assert "but it failed" in str(take_confirmation(str(lab.store), screen.session_id))
 
 
 def test_a_long_summary_is_waited_for(lab: Lab) -> None:

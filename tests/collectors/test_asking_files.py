@@ -122,10 +122,10 @@ def test_a_session_takes_its_own_alone(store: Path) -> None:
         ({"expires_at": "soon"}, "not made by ctxtop"),
         ({"text": 7}, "not made by ctxtop"),
         ({"text": "a\x1b[2Jb"}, "control characters"),
-        ({"text": "a\nb"}, "line ends"),
+        ({"text": "a\nb"}, "line breaks"),
         ({"text": "x" * 2001}, "2,001"),
         ({"session_id": OTHER}, "another session"),
-        ({"v": 9}, "of another form"),
+        ({"v": 9}, "of an unknown format"),
     ],
 )
 def test_a_request_that_is_not_good_is_refused(
@@ -185,7 +185,7 @@ def test_a_folder_that_is_open_to_others_is_not_believed(
 ) -> None:
     leave(store)
     place(store).chmod(0o777)
-    with pytest.raises(compact_requests.UnsafeFolderError, match="open to others"):
+    with pytest.raises(compact_requests.UnsafeFolderError, match="accessible to other users"):
         register_command.take_request(str(store), SESSION)
 
 
@@ -335,7 +335,7 @@ def test_a_session_is_told_once(store: Path) -> None:
         ),
         (
             {"state": "failed", "why": "the\nAPI"},
-            "ctxtop asked to compact this session, and it failed: the API",
+            "ctxtop asked to compact this session, but it failed: the API",
         ),
         ({"state": "refused", "why": "busy"}, None),
         ({"state": ["?"]}, None),

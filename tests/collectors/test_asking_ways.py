@@ -228,7 +228,7 @@ def test_a_session_that_just_ended_is_asked_at_once_where_the_registry_tells(
 
     monkeypatch.setattr(client_compaction, "ask_via_cli", begun)
     os.utime(subject.transcript)
-    assert "a client that is not registered" in str(refused(subject))
+    assert "an unregistered Claude Code process" in str(refused(subject))
     subject.folder.sessions.mkdir(parents=True)
     assert "was begun" in str(refused(subject))
 
@@ -412,7 +412,7 @@ def test_the_client_is_not_looked_for_in_the_folder_that_it_is_started_in(
     monkeypatch.chdir(tmp_path / "tools")
     for path in (".", "", ":/usr/bin", "../tools"):
         monkeypatch.setenv("PATH", path)
-        assert "no `claude`" in str(refused(subject))
+        assert "`claude` is not on the PATH" in str(refused(subject))
     assert not said.exists()
 
 
@@ -440,10 +440,10 @@ def test_what_a_run_needs(
     subject: ClientCompactTarget, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "no `claude`" in str(refused(subject))
+    assert "`claude` is not on the PATH" in str(refused(subject))
     fake_program(tmp_path, monkeypatch, "exit 0")
     gone = replace(subject, project_root="/nowhere")
-    assert "/nowhere is gone" in str(refused(gone))
+    assert "/nowhere no longer exists" in str(refused(gone))
 
 
 def test_a_transcript_that_just_grew_may_be_open(subject: ClientCompactTarget) -> None:

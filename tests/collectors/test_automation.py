@@ -380,7 +380,7 @@ def test_a_failed_run_cools_down_too_and_three_open_the_breaker(
     # Each reason once, however often it is met.
     assert [line.partition(": ")[2].partition(";")[0] for line in told] == [
         "not changed automatically: the disk is full",
-        "not compacted automatically: 3 runs in 5 minutes: paused for 29 minutes more",
+        "not compacted automatically: 3 runs in 5 minutes: paused for 29 more minutes",
     ]
 
 
@@ -631,7 +631,7 @@ def test_the_client_does_it_where_the_policy_says_so(
     assert path.read_bytes() == before
     (run,) = kept(writer)
     assert run.left_tokens == 24_000
-    assert "by the client: 175000 to 24000 tokens" in told[0]
+    assert "by Claude Code: 175000 to 24000 tokens" in told[0]
 
 
 @pytest.mark.parametrize("tokens", [75_000, 80_000, 83_500])

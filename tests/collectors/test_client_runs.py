@@ -75,7 +75,7 @@ def test_a_policy_cannot_ask_for_more_runs(
     went = resume_fork("on", receipt, place, ENDLESS, sleep=lambda _: None)
     assert runs() == MAX_RUNS_PER_SESSION == went.attempts
     assert not went.answered
-    assert f"run {MAX_RUNS_PER_SESSION} times" in went.output
+    assert f"started {MAX_RUNS_PER_SESSION} times" in went.output
     # Another process, or the next start, finds it in the store.
     again = resume_fork("on", receipt, place, ENDLESS, sleep=lambda _: None)
     assert (runs(), again.attempts, again.command) == (MAX_RUNS_PER_SESSION, 0, ())
@@ -107,7 +107,7 @@ def test_what_is_no_session_s_id_is_not_resumed(
         "on", replace(receipt, new_session_id=session_id), place, RecoveryRetry(1, 0)
     )
     assert (runs(), went.command) == (0, ())
-    assert "not an id that the client can resume" in went.output
+    assert "not an id that Claude Code can resume" in went.output
 
 
 def test_a_prompt_that_no_program_can_be_given_is_one_line(

@@ -262,10 +262,10 @@ def test_links_stay_inside_of_their_project(
     found = {Path(path).name: fact for path, fact in definitions_of(store).items()}
 
     assert {name: fact.problem for name, fact in found.items()} == {
-        "out.md": "is a link out of its folder",
+        "out.md": "is a link that leads out of its folder",
         "in.md": None,
-        "self.md": "is a link out of its folder",
-        "lint": "is a link out of its folder",
+        "self.md": "is a link that leads out of its folder",
+        "lint": "is a link that leads out of its folder",
         "pipe.md": "is not a regular file",
     }
     assert found["in.md"].name == "inside"
@@ -286,7 +286,7 @@ def test_a_folder_that_holds_too_many(
     collector.scan()
 
     assert len(names(store)) == 3
-    assert [trouble.what for trouble in recorder.troubles] == ["holds more than 3 definitions"]
+    assert [trouble.what for trouble in recorder.troubles] == ["contains more than 3 definitions"]
 
 
 @pytest.mark.parametrize("target", ["/", ".."])
@@ -318,8 +318,8 @@ def test_a_link_is_no_way_to_the_whole_disk(
     collector.scan()
     assert names(store) == {("agent", "user", "own")}
     (trouble,) = recorder.troubles
-    out = "is a link out of its folder"
-    assert (trouble.what == out) if target == "/" else ("holds more than" in trouble.what)
+    out = "is a link that leads out of its folder"
+    assert (trouble.what == out) if target == "/" else ("contains more than" in trouble.what)
     assert len(looked) < 20
     assert not {each for each in looked if not each.startswith(str(tmp_path))}
 

@@ -97,10 +97,10 @@ MERGES = "a: &a {x: y}\n" + "\n".join(
         ("a: " + "[" * 12 + "]" * 12, "nested too deeply"),
         ("- a\n- b", "not a mapping"),
         ("just words", "not a mapping"),
-        ("name: 'open", "not YAML in line"),
+        ("name: 'open", "not YAML on line"),
         ("name: a\x00b", "not YAML"),
-        ("a: b\n\tc: d", "not YAML in line 3"),
-        ("x" * (definition_files.MAX_FRONT_MATTER_CHARS + 1), "over 64 KiB"),
+        ("a: b\n\tc: d", "not YAML on line 3"),
+        ("x" * (definition_files.MAX_FRONT_MATTER_CHARS + 1), "larger than 64 KiB"),
     ],
 )
 def test_a_head_that_is_not_read_says_why_in_one_line(text: str, reason: str) -> None:

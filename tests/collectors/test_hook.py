@@ -325,7 +325,7 @@ def test_only_an_agent_is_held_up() -> None:
     assert "block" in hook_answer.render_replies(
         call("SubagentStop"), [HookReply(block_reason="no")]
     )
-    with pytest.raises(ValueError, match="nothing may be held up at Stop"):
+    with pytest.raises(ValueError, match="Stop cannot be blocked"):
         hook_answer.render_replies(call("Stop"), [HookReply(block_reason="no")])
 
 

@@ -117,7 +117,7 @@ def test_an_unknown_event_is_kept_and_counted(collector: Collector, store: Path)
     [
         (b"{torn", "not JSON"),
         (b"[]", "array"),
-        (b'{"session_id":"x"}', "not a record"),
+        (b'{"session_id":"x"}', "not a ctxtop record"),
         (b'{"v":2,"given":{}}', "another version"),
         (b'{"v":1,"given":[]}', "array"),
         (b'{"v":1,"garbage":"x","bytes":9}', "not JSON (9 bytes)"),

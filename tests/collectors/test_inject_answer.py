@@ -273,7 +273,7 @@ def test_what_was_given_is_in_the_store_once(tmp_path: Path, session: Path) -> N
     with closing(open_reader(store)) as db:
         (row,) = answer_items(db, "inject", session.stem)
     assert (row.agent_id, row.kind, row.from_agent_id) == ("new", "sibling", "w1")
-    assert row.text == "finished in this session, of the same parent"
+    assert row.text == "finished in this session under the same parent"
     assert 0 < (row.tokens or 0) < 200
     (log,) = own_log_folder(store).glob("answers.jsonl")
     assert log.stat().st_mode & 0o777 == 0o600

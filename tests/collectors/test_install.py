@@ -349,8 +349,14 @@ def refused(home: Home, words: str, scope: str = "user") -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b'{\n  "a": 1\n  "b": 2\n}', "settings.json is not JSON, line 3, column 3: a comma or }"),
-        (b'{"a": "\xff"}', "settings.json is not JSON, line 1, column 8: a byte that is not UTF-8"),
+        (
+            b'{\n  "a": 1\n  "b": 2\n}',
+            "settings.json is not valid JSON (line 3, column 3: a comma or }",
+        ),
+        (
+            b'{"a": "\xff"}',
+            "settings.json is not valid JSON (line 1, column 8: a byte that is not UTF-8)",
+        ),
         (b"[]", "settings.json is not a JSON object: correct it"),
         (text().encode("utf-16"), "a byte that is not UTF-8"),
         (b" " * (MAX_SETTINGS_BYTES + 1), "larger than 1024 KiB"),
@@ -373,7 +379,7 @@ def test_hooks_of_a_wrong_type_are_refused(home: Home) -> None:
 def test_a_read_only_file_is_refused(home: Home) -> None:
     home.write(text())
     home.settings.chmod(0o400)
-    refused(home, "is read-only: chmod u+w")
+    refused(home, "is read-only: run chmod u+w")
 
 
 def test_a_file_with_two_names_is_refused(home: Home) -> None:
@@ -404,7 +410,7 @@ def test_a_link_into_ones_own_folders_is_written_through(home: Home) -> None:
     target.write_text(text())
     home.settings.symlink_to(Path("..") / "dotfiles" / "claude.json")
     plan = home.plan()
-    assert plan.notes == (f"{home.settings} is a link: {target} is written",)
+    assert plan.notes == (f"{home.settings} is a link: {target} is written instead",)
     home.install()
     assert home.settings.is_symlink()
     assert "ctxtop" in target.read_text()
@@ -428,7 +434,7 @@ def test_skills_that_stand_among_the_dotfiles_are_no_obstacle(home: Home) -> Non
     target.mkdir(parents=True)
     home.plugin.parent.symlink_to(target)
     plan = home.plan(form="plugin")
-    assert plan.notes == (f"{home.plugin.parent} is a link: the plugin is put into {target}",)
+    assert plan.notes == (f"{home.plugin.parent} is a link: the plugin goes to {target}",)
     apply_install(plan, home.store)
     assert (target / "ctxtop" / ".claude-plugin" / "plugin.json").is_file()
     assert home.status().state is InstallState.CLEAN
@@ -441,7 +447,7 @@ def test_skills_that_lead_out_of_ones_folders_are_refused(home: Home) -> None:
     target = home.top / "foreign"
     target.mkdir()
     home.plugin.parent.symlink_to(target)
-    with pytest.raises(NotSafeError, match="outside of your folders"):
+    with pytest.raises(NotSafeError, match="outside your folders"):
         home.plan(form="plugin")
     assert list(target.iterdir()) == []
 
@@ -449,14 +455,14 @@ def test_skills_that_lead_out_of_ones_folders_are_refused(home: Home) -> None:
 def test_a_link_out_of_ones_folders_is_refused(home: Home) -> None:
     (home.top / "foreign.json").write_text(text())
     home.settings.symlink_to(home.top / "foreign.json")
-    refused(home, "outside of your folders")
+    refused(home, "outside your folders")
     assert (home.top / "foreign.json").read_text() == text()
 
 
 @pytest.mark.parametrize("target", ["settings.json", "gone.json"])
 def test_a_link_that_leads_nowhere_is_refused(home: Home, target: str) -> None:
     home.settings.symlink_to(home.config / target)
-    refused(home, "settings.json is a l")
+    refused(home, "settings.json is a")
 
 
 def test_a_project_cannot_let_its_settings_lead_to_a_file_of_the_user(home: Home) -> None:
@@ -464,12 +470,12 @@ def test_a_project_cannot_let_its_settings_lead_to_a_file_of_the_user(home: Home
     victim.write_text(text())
     (home.project / ".claude").mkdir()
     (home.project / ".claude" / "settings.json").symlink_to(victim)
-    refused(home, "outside of your folders", scope="project")
+    refused(home, "outside your folders", scope="project")
     (home.project / ".claude" / "settings.json").unlink()
     (home.project / ".claude").rmdir()
     (home.project / ".claude").symlink_to(home.config)
     home.write(text())
-    refused(home, "outside of your folders", scope="project")
+    refused(home, "outside your folders", scope="project")
     assert victim.read_text() == text()
 
 
@@ -478,7 +484,7 @@ def test_settings_that_changed_meanwhile_are_not_overwritten(home: Home, form: s
     home.write(text())
     plan = home.plan(form=form)
     theirs = home.write(text(SETTINGS | {"model": "haiku"}))
-    with pytest.raises(NotSafeError, match="was changed in the meantime: run it again"):
+    with pytest.raises(NotSafeError, match="was changed meanwhile: run the command again"):
         apply_install(plan, home.store)
     assert home.settings.read_bytes() == theirs
     assert not home.plugin.exists()
@@ -487,7 +493,7 @@ def test_settings_that_changed_meanwhile_are_not_overwritten(home: Home, form: s
 def test_settings_that_came_meanwhile_are_not_overwritten(home: Home) -> None:
     plan = home.plan()
     theirs = home.write(text())
-    with pytest.raises(NotSafeError, match="in the meantime"):
+    with pytest.raises(NotSafeError, match="was changed meanwhile"):
         apply_install(plan, home.store)
     assert home.settings.read_bytes() == theirs
 
@@ -657,8 +663,8 @@ def problems(home: Home) -> str:
 def test_status_tells_of_a_command_that_cannot_run(home: Home) -> None:
     home.write(text({"hooks": {"Stop": [{"hooks": [older("Stop")]}]}}))
     told = problems(home)
-    assert "hook Stop: there is no /old/bin/python any more" in told
-    assert "no hook at SessionStart, " in told
+    assert "hook Stop: /old/bin/python no longer exists" in told
+    assert "no hook for SessionStart, " in told
 
 
 def test_status_tells_of_another_store(home: Home) -> None:
@@ -673,7 +679,7 @@ def test_status_tells_of_another_store(home: Home) -> None:
 def test_status_tells_of_hooks_that_are_there_twice(home: Home) -> None:
     home.install(form="plugin")
     home.install(scope="local")
-    assert "hook Stop is there 2 times" in problems(home)
+    assert "hook Stop is installed 2 times" in problems(home)
 
 
 @pytest.mark.parametrize("key", ["disableAllHooks", "allowManagedHooksOnly"])
@@ -682,7 +688,7 @@ def test_status_tells_of_an_administrators_ban(home: Home, key: str) -> None:
     managed = home.top / "managed"
     (managed / "managed-settings.d").mkdir(parents=True)
     (managed / "managed-settings.d" / "x.json").write_text(f'{{"{key}": true}}')
-    assert f"x.json has {key}: no hook of yours runs" in problems(home)
+    assert f"x.json has {key}: none of your hooks run" in problems(home)
 
 
 def test_status_tells_of_what_the_user_switched_off(home: Home) -> None:
@@ -692,7 +698,7 @@ def test_status_tells_of_what_the_user_switched_off(home: Home) -> None:
     apply_install(plan, home.store)
     told = problems(home)
     assert "has disableAllHooks: no hook runs" in told
-    assert "switches ctxtop@skills-dir off" in told
+    assert "turns ctxtop@skills-dir off" in told
 
 
 def test_status_tells_of_settings_that_the_client_ignores(home: Home) -> None:
@@ -713,7 +719,7 @@ def test_status_tells_of_a_plugin_of_another_version(home: Home) -> None:
     home.install(form="plugin")
     manifest = home.plugin / ".claude-plugin" / "plugin.json"
     manifest.write_text(manifest.read_text().replace(__version__, "0.0.9"))
-    assert f"the plugin is from ctxtop 0.0.9, this is {__version__}" in problems(home)
+    assert f"the plugin is from ctxtop 0.0.9, but this is {__version__}" in problems(home)
     assert not home.plan(form="plugin").changes_nothing
 
 
@@ -770,7 +776,7 @@ def test_a_plugin_that_changed_since_it_was_planned_is_left_alone(home: Home) ->
     plan = home.plan(form="plugin")
     home.install(form="plugin")
 
-    with pytest.raises(ChangedError, match="in the meantime"):
+    with pytest.raises(ChangedError, match="was changed meanwhile"):
         apply_install(plan, home.store)
     assert home.status().state is InstallState.CLEAN
 
@@ -793,5 +799,5 @@ def test_settings_that_are_linked_to_themselves_are_one_line(
 
     assert "Traceback" not in ended.stderr
     if yes:
-        assert ended.stderr == f"ctxtop: {home.settings} is a loop of links: remove it\n"
+        assert ended.stderr == f"ctxtop: {home.settings} is a circular link: remove it\n"
         assert ended.returncode == 4

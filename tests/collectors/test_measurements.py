@@ -99,7 +99,7 @@ def test_a_kind_that_is_not_known_is_kept(store: Path, collector: Collector) -> 
     ("line", "why"),
     [
         (b"no json", "not JSON"),
-        (b'{"event":"session.measure","given":{}}', "names no session"),
+        (b'{"event":"session.measure","given":{}}', "does not name a session"),
         (b'{"event":"session.measure","given":{"session_id":7}}', "Expected"),
         (measured(window=-1), "Expected"),
         (b"[]", "not JSON"),

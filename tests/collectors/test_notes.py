@@ -49,7 +49,7 @@ def test_of_many_that_come_at_once_one_has_it(store: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "../a", "a/b", "a\0", "x" * 151])
 def test_no_other_place_is_named(store: Path, name: str) -> None:
-    with pytest.raises(ValueError, match="not a name of a note"):
+    with pytest.raises(ValueError, match="not a valid note name"):
         state_files.leave_note(store, name, b"one")
 
 

@@ -71,8 +71,8 @@ def status(tokens: int | None, window: int | None = 200_000, **more: Any) -> dic
         # Of another model, or another window.
         (100_000, KEPT | {"model": "claude-haiku-4-5"}, "context 50% 100k/200k"),
         (100_000, KEPT | {"window_tokens": 1_000_000}, "context 50% 100k/200k"),
-        (100_000, {"agents_noncompliant": 1}, "context 50% 100k/200k · 1 agent not compliant"),
-        (100_000, {"agents_noncompliant": 2}, "context 50% 100k/200k · 2 agents not compliant"),
+        (100_000, {"agents_noncompliant": 1}, "context 50% 100k/200k · 1 noncompliant agent"),
+        (100_000, {"agents_noncompliant": 2}, "context 50% 100k/200k · 2 noncompliant agents"),
         (
             100_000,
             KEPT | {"window_source": "policy", "window_tokens": 400_000},

@@ -320,7 +320,7 @@ def test_a_place_that_lets_others_in_is_refused_and_told(
     place.chmod(0o755)
     collector.scan()
     assert saves_of(store) == {}
-    assert places_of(store) == {str(place): "is open to others (mode 0755)"}
+    assert places_of(store) == {str(place): "is accessible to other users (mode 0755)"}
     assert [trouble.where for trouble in recorder.troubles] == [str(place)]
 
     place.chmod(0o700)
@@ -394,7 +394,7 @@ def test_pipes_and_links_in_a_place_are_not_read(
 
     assert {fact.kind: fact.problem for fact in saves_of(store).values()} == {
         SaveFileKind.TRIAGE: "is not a regular file",
-        SaveFileKind.RESULT: "is a link out of its folder",
+        SaveFileKind.RESULT: "is a link that leads out of its folder",
         SaveFileKind.PENDING: "is not a regular file",
     }
 

@@ -144,7 +144,7 @@ def test_a_project_s_logs_are_read_up_to_a_size(
     collector.scan()
     assert len(events_of(store, here)) == 3
     (trouble,) = recorder.troubles
-    assert trouble.what == "holds more than 0 MiB"
+    assert trouble.what == "contains more than 0 MiB"
 
 
 def test_a_search_for_logs_ends(
@@ -162,4 +162,4 @@ def test_a_search_for_logs_ends(
     collector.scan()
     assert events_of(store, here) == []
     (trouble,) = recorder.troubles
-    assert "holds more than" in trouble.what
+    assert "contains more than" in trouble.what

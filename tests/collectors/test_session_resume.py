@@ -119,7 +119,7 @@ def test_what_cannot_be_resumed(closed: Session, claude: ClaudeFolder, tmp_path:
     gone = replace(closed, cwd="/gone", project_root="/gone")
     assert refused(claude, gone) == (
         ResumeFailure.FAILED,
-        "its folder /gone no longer exists: the client resumes only there",
+        "its folder /gone no longer exists, and Claude Code can resume it only there",
     )
     unknown = replace(closed, cwd=None, project_root=None)
     assert "is unknown" in refused(claude, unknown)[1]

@@ -194,7 +194,7 @@ def test_the_newest_snapshot_of_each_session_and_model_counts(
         ClaimSource.STATUS_LINE,
     )
     assert len(reasons) == 5
-    assert (reasons[0], reasons[-1]) == ("not JSON", "names no session")
+    assert (reasons[0], reasons[-1]) == ("not JSON", "does not name a session")
 
 
 def test_a_model_with_the_mark_of_its_large_window_is_the_transcripts_model() -> None:

@@ -136,7 +136,10 @@ def test_a_claude_folder_that_leads_out_of_its_project_is_refused(
         collector.scan()
     assert is_bare(store)
     (trouble,) = recorder.troubles
-    assert (trouble.where, trouble.what) == (str(here / ".claude"), "is a link out of its folder")
+    assert (trouble.where, trouble.what) == (
+        str(here / ".claude"),
+        "is a link that leads out of its folder",
+    )
 
     (here / ".claude").unlink()
     furnish(here / "inside")

@@ -105,7 +105,7 @@ def test_a_file_of_another_user_is_not_obeyed(
 def test_a_file_that_everybody_can_write_is_not_obeyed(files: PolicyFiles, project: Path) -> None:
     (project / PROJECT_POLICY_NAME).chmod(0o666)
     files.refresh([str(project)])
-    assert [notice.what for notice in files.notices] == ["everybody can write it"]
+    assert [notice.what for notice in files.notices] == ["everyone can write it"]
     (project / PROJECT_POLICY_NAME).chmod(0o664)
     files.refresh([str(project)])
     assert files.notices == ()
@@ -128,7 +128,7 @@ def test_a_list_that_others_could_have_written_trusts_nothing(
     own_trust_file().chmod(mode)
     files.refresh([str(project)])
     assert files.policies.acting.for_project(str(project)).text("mode") == "suggest"
-    assert "others can write it" in files.notices[0].what
+    assert "other users can write it" in files.notices[0].what
     with pytest.raises(TrustFileError, match="chmod 600"):
         trust(project)
 

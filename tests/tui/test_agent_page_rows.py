@@ -81,6 +81,7 @@ def test_filters() -> None:
         ("type:work", "ab"),
         ("type:docs:w", "c"),
         ("!type:work", "c"),
+        ("noncompliant:", "b"),
         ("broke:", "b"),
         ("!broke:", "ac"),
         ("verdict:v01", "b"),

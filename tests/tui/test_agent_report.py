@@ -90,7 +90,7 @@ def test_a_failure_has_its_reasons_and_its_lines_are_marked() -> None:
     said = report(BAD, ruled(BAD, marker_lines=places, block_offsets=(500,), retry_tokens=9_000))
     for words in (
         "✗ exhausted: it was blocked once",
-        "broke         V01 in line 1\n",
+        "broken rules  V01 on line 1\n",
         "skill was loaded",
         "in the skill's own text",
         "would have passed it, wrongly",

@@ -197,7 +197,7 @@ async def test_a_filter_v_and_the_sort(demo: Stage) -> None:
         await it.press("v")
         assert len(rows(it)) == 4
         assert "3 of 4" in it.lines[1]
-        assert "/broke:" in it.lines[1]
+        assert "/noncompliant:" in it.lines[1]
         await it.press("v")
         assert len(rows(it)) == 5
         await it.press("slash", *"type:docs")
@@ -249,7 +249,7 @@ async def test_types_have_their_history_and_enter_lists_their_runs(demo: Stage) 
         assert marked(it).startswith("node-backend")
         assert "60 % of 10" in marked(it)
         assert "✗" in marked(it)
-        for words in ("by day", "p90", "V02", "a grep", "not compliant", "1 of 2"):
+        for words in ("by day", "p90", "V02", "a grep", "noncompliant", "1 of 2"):
             assert words in report(it)
         await it.press("v")
         assert [row.split()[0] for row in rows(it)] == ["node-backend", "docs-writer"]
@@ -387,7 +387,7 @@ async def test_a_session_without_agents_says_what_to_do(demo: Stage) -> None:
         assert any("nothing to export" in toast for toast in it.toasts)
         await it.press("3", "a", "a")
         await read(it)
-        assert "No review has found anything here" in it.words
+        assert "No findings here" in it.words
 
 
 async def test_where_this_session_has_none_it_shows_those_of_others(
@@ -413,11 +413,11 @@ async def test_without_any_session_it_shows_that_there_are_none(stage: Stage) ->
     async with opened(stage) as it:
         await it.press("A")
         await read(it)
-        assert "all sessions (none in live ones)" in it.lines[1]
+        assert "all sessions (none in live sessions)" in it.lines[1]
         assert "No agents here yet" in it.words
         await it.press("2")
         await read(it)
-        assert "No agent has run yet" in it.words
+        assert "no agent has run yet" in it.words
 
 
 async def test_hostile_words_are_shown_as_they_are(stage: Stage) -> None:

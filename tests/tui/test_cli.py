@@ -354,7 +354,7 @@ def test_totals_with_and_without_what_only_progress_lines_hold(
         assert record[name] + more[name] == both[name]
     assert both["cost_usd"] == pytest.approx(record["cost_usd"] + more["cost_usd"])
     shown = run("totals", "--no-scan").out
-    assert "1 more answer of agents is recorded only in progress lines; with it:" in shown
+    assert "1 more agent answer is recorded only in progress lines; with it:" in shown
     assert f"{both['input_tokens']:,}" in shown
 
 
@@ -542,7 +542,7 @@ def test_a_session_is_named_by_the_start_of_its_id(
     assert "`ctxtop sessions` lists them" in one_line(unknown.err)
     several = run(command, "--session", "0a")
     assert several.code == 1
-    assert "2 sessions begin with '0a'" in one_line(several.err)
+    assert "2 sessions have ids that start with '0a'" in one_line(several.err)
 
 
 def test_short_ids_of_the_table_are_taken(run: Callable[..., Ended], config: Path) -> None:
@@ -622,7 +622,7 @@ def test_a_store_of_another_folder_is_refused(
     for more in ((), ("--no-scan",)):
         ended = run("sessions", "--db", store, "--config-dir", str(home / "other"), *more)
         assert ended.code == 1
-        assert "give another --db" in one_line(ended.err)
+        assert "choose another file with --db" in one_line(ended.err)
 
 
 def test_a_page_that_only_reading_finds_damaged_is_said_and_the_store_made_again(
@@ -643,7 +643,7 @@ def test_a_page_that_only_reading_finds_damaged_is_said_and_the_store_made_again
     assert (healed.code, healed.json) == (0, before)
     assert healed.err.count("\n") == 1
     assert "was damaged (" in healed.err
-    assert "): moved to store.db.aside-" in healed.err
+    assert "): it was moved to store.db.aside-" in healed.err
     assert run("--db", str(store), "sessions", "--json").err == ""
 
 
@@ -676,13 +676,15 @@ def test_doctor_tells_what_is_in_the_way(
     assert all(list(each) == keys for each in checks.values())
     assert checks["bad lines"]["state"] == checks["unknown types"]["state"] == "note"
     assert "0600 in 0700" in checks["store"]["detail"]
-    assert checks["bad lines"]["detail"] == "1 line set aside"
+    assert checks["bad lines"]["detail"] == "1 line could not be read"
     assert "never-seen 1" in checks["unknown types"]["detail"]
     store = home / "s.db"
     store.write_text("no database " * 100)
     ended = run("doctor", "--no-scan", "--db", str(store))
     assert ended.code == 0
-    assert "was damaged (file is not a database): moved to s.db.aside-" in one_line(ended.err)
+    assert "was damaged (file is not a database): it was moved to s.db.aside-" in one_line(
+        ended.err
+    )
 
 
 def test_doctor_without_a_folder_makes_nothing(run: Callable[..., Ended], home: Path) -> None:

@@ -100,10 +100,10 @@ def test_the_preview_says_what_goes_what_it_frees_and_what_to_type(
         assert re.search(r"  3  masked +old-results +\d+ +[\d,]+ +[\d,]+$", out, re.MULTILINE)
         assert re.search(r"^context +now +█+▏*", out, re.MULTILINE)
         assert re.search(r"^file +[\d,]+ → [\d,]+ bytes, [\d,]+ less$", out, re.MULTILINE)
-        assert "is kept 5 minutes, after" in " ".join(out.split())
-        assert re.search(r"^stays +≈ .*newest turns", out, re.MULTILINE)
+        assert "breaks even after" in " ".join(out.split())
+        assert re.search(r"^protected +≈ .*newest turns", out, re.MULTILINE)
         assert f"ctxtop compact {made.SESSION[:8]} --level 3 --apply\n" in out
-    assert "a result that is old" in out
+    assert "an old result" in out
 
 
 def test_a_terminals_last_lines_hold_the_conclusion(
@@ -111,7 +111,7 @@ def test_a_terminals_last_lines_hold_the_conclusion(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     last = "\n".join(run("--level", "3").out.split("\n")[-23:])
-    for label in ("STRATEGY", "context", "file", "pays", "stays", "next"):
+    for label in ("STRATEGY", "context", "file", "cost", "protected", "next"):
         assert label in last
 
 
@@ -187,7 +187,7 @@ def test_after_it_was_applied_the_ways_on_are_said(
     assert all(len(line) <= 80 for line in out.split("\n") if not line.startswith(ways_on))
     assert "✓ V7  every call has its result" in out
     assert re.search(r"^resume +cd /home/dev/proj && claude --resume [-0-9a-f]{36}$", out, re.M)
-    assert re.search(r"^undo +ctxtop undo [0-9a-f]{8}  \(--op N: that one alone\)$", out, re.M)
+    assert re.search(r"^undo +ctxtop undo [0-9a-f]{8}  \(--op N: only that operation\)$", out, re.M)
 
 
 def test_every_check_has_words_that_fit_beside_each_other() -> None:
@@ -213,7 +213,7 @@ def test_a_plan_for_the_file_alone_says_what_it_frees_of_it(
     out = call_ctxtop("compact", made.SESSION, "--level", "0").out
     assert re.search(r"^OP +LINE +HARM +WHAT +BYTES$", out, re.MULTILINE), out
     assert re.search(r" 1 +3 +file only +\S.* 5\d,\d{3}$", out, re.MULTILINE), out
-    assert "pays      the context stays as it is, and so does its cache" in out
+    assert "cost      the context and its cache stay the same" in out
     assert re.search(r"^ +then .* 0 % less$", out, re.MULTILINE)
 
 
@@ -239,8 +239,8 @@ def test_a_large_transcript_needs_force(
     refused = run("--apply")
     assert refused.code == UNSAFE
     note, why = refused.err.splitlines()
-    assert note == "ctxtop: the transcript has 1 MB: planning and applying take a while"
-    assert "more than the 0 MB" in why
+    assert note == "ctxtop: the transcript is 1 MB: planning and applying take a while"
+    assert "more than the limit of 0 MB" in why
     assert "pass --force" in why
     assert run("--force", "--apply").code == 0
 

@@ -158,7 +158,7 @@ def test_compliance_for_people(run: Callable[..., Ended], config: Path) -> None:
     assert (ended.code, ended.err) == (0, "")
     lines = ended.out.splitlines()
     assert lines[0].split()[:3] == ["TYPE", "EXPECTED", "RESULTS"]
-    assert any("not compliant" in line and "V01" in line for line in lines)
+    assert any("noncompliant" in line and "V01" in line for line in lines)
     assert any(line.startswith("critical") and "wrong rate" in line for line in lines)
     assert "a grep of the whole transcript would have passed 2 of 3" in ended.out
 
@@ -191,7 +191,7 @@ def test_findings_are_told_by_severity_and_file(run: Callable[..., Ended], confi
     assert [each["agent_id"] for each in one["said"]] == ["a2"]
     assert "wrong rate" in run("findings").out
     assert run("findings", "--markdown").out.startswith("# Findings of reviewers\n\n## Critical")
-    assert run("findings", "--severity", "warning").out.strip().startswith("no review")
+    assert run("findings", "--severity", "warning").out.strip().startswith("no matching findings")
     assert run("findings", "--file", "a.p", "--json").json == ended.json
     assert run("findings", "--session", "ffff").code == 1
     assert run("findings", "--markdown", "--json").code == 2

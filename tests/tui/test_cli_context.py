@@ -122,7 +122,7 @@ def test_the_table_says_what_is_estimated(run: Callable[..., Ended]) -> None:
     ended = run(SESSION)
     assert ended.code == 0
     head, _, columns, *rows = ended.out.splitlines()
-    assert head == "30 k tokens in context (measured), from the transcript, then ≈1 more"
+    assert head == "30 k tokens in context (measured), from the transcript, plus ≈1 since"
     assert columns.split() == ["BREAKDOWN", "TOKENS", "SHARE"]
     assert rows[0].startswith("system prompt and tools")
     assert "≈" in rows[0]
@@ -147,9 +147,9 @@ def test_a_session_that_was_never_measured(run: Callable[..., Ended]) -> None:
     ("words", "code", "said"),
     [
         ((), 2, "Missing argument"),
-        (("zz",), 1, "no session begins with 'zz'"),
-        (("0a",), 1, "2 sessions begin with '0a'"),
-        ((SESSION, "--agent", "zz"), 1, "no agent of session"),
+        (("zz",), 1, "no session id starts with 'zz'"),
+        (("0a",), 1, "2 sessions have ids that start with '0a'"),
+        ((SESSION, "--agent", "zz"), 1, "no agent id in session"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -164,7 +164,7 @@ def test_what_cannot_be_done_is_one_line(
 def test_a_session_without_a_conversation_is_one_line(run: Callable[..., Ended]) -> None:
     ended = run(EMPTY)
     assert (ended.code, ended.out) == (1, "")
-    assert "no session begins with" in ended.err
+    assert "no session id starts with" in ended.err
     assert ended.err.count("\n") == 1
 
 

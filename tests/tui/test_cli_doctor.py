@@ -86,7 +86,7 @@ def test_a_broken_file_is_never_ticked(places: Places) -> None:
     path = places.folder.projects / "-home-dev-x" / f"{SESSION}.jsonl"
     path.write_text('{"type":"ai-title","aiTitle":"x"}\n{torn\n')
     found = the_wrong_one(scan_and_check_all(places))
-    assert (found.name, found.detail) == ("bad lines", "1 line set aside")
+    assert (found.name, found.detail) == ("bad lines", "1 line could not be read")
     assert (found.state, found.ok) == (CheckState.NOTE, True)
 
 
@@ -126,7 +126,7 @@ def test_all_is_well(scanned: Places) -> None:
         "automatic runs",
         "saves",
         "project policies",
-        "troubles",
+        "problems",
         "disk",
         "hook log",
         "status line",
@@ -179,9 +179,9 @@ def test_what_is_no_regular_file_is_counted_once_and_a_wrong_name_is_no_link(
         pytest.skip("this file system takes only UTF-8")
     found = scan_and_check_all(places)
 
-    assert named(found, "links").detail.startswith("3 links or special files skipped")
-    assert named(found, "troubles").detail.startswith("1 problem, ")
-    assert "not UTF-8" in named(found, "troubles").detail
+    assert named(found, "links").detail.startswith("3 skipped (links or special files)")
+    assert named(found, "problems").detail.startswith("1 problem, ")
+    assert "not UTF-8" in named(found, "problems").detail
 
 
 def test_a_store_that_cannot_be_written(scanned: Places, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ def test_a_store_of_another_folder(scanned: Places, tmp_path: Path) -> None:
     check = the_wrong_one(check_all(Places(other, scanned.store)))
 
     assert str(scanned.config_dir) in check.detail
-    assert check.fix == "give another --db"
+    assert check.fix == "choose another file with --db"
 
 
 def test_a_damaged_store(scanned: Places) -> None:
@@ -271,7 +271,7 @@ def test_files_from_the_future(scanned: Places) -> None:
     check = the_wrong_one(check_all(scanned))
 
     assert check.name == "clock"
-    assert check.detail.startswith("1 transcript from the future, by 2.0 h: -home-dev-x/")
+    assert check.detail.startswith("1 transcript dated in the future, by 2.0 h: -home-dev-x/")
 
 
 def test_troubles_that_are_kept(scanned: Places) -> None:
@@ -280,7 +280,7 @@ def test_troubles_that_are_kept(scanned: Places) -> None:
         db.commit()
     check = the_wrong_one(check_all(scanned))
 
-    assert (check.name, check.fix) == ("troubles", "do this")
+    assert (check.name, check.fix) == ("problems", "do this")
 
 
 def test_without_hooks_there_is_no_log_and_nothing_is_made(scanned: Places) -> None:
@@ -312,7 +312,7 @@ def test_a_log_that_nobody_reads(scanned: Places) -> None:
     os.truncate(log_file(scanned.store), 2 * MAX_KEPT_LOG_BYTES + 1)
     check = named(check_all(scanned), "hook log")
 
-    assert "more than is kept" in check.detail
+    assert "more than ctxtop keeps" in check.detail
 
 
 def test_a_log_that_others_can_read(scanned: Places) -> None:
@@ -434,8 +434,8 @@ def test_hooks_of_ours_that_run(scanned: Places) -> None:
     answered(scanned)
     check = the_wrong_one(scan_and_check_all(scanned))
     assert check.name == "hooks"
-    assert "none ran since 2023-11-14" in check.detail
-    assert "1 session began" in check.detail
+    assert "none has run since 2023-11-14" in check.detail
+    assert "1 session started" in check.detail
 
     tell(scanned.store, "Stop", session_id=SESSION)
     assert named(scan_and_check_all(scanned), "hooks").ok
@@ -453,4 +453,4 @@ def test_hooks_of_a_ctxtop_that_is_gone(scanned: Places, monkeypatch: pytest.Mon
     monkeypatch.undo()
     install(scanned, command)
     check = the_wrong_one(scan_and_check_all(scanned))
-    assert "a ctxtop that is gone: /nowhere/python" in check.detail
+    assert "a ctxtop that no longer exists: /nowhere/python" in check.detail

@@ -125,5 +125,5 @@ def test_an_agent_says_what_it_was_given(run: Callable[..., Ended], transcript: 
         "stage": "sibling",
         "session_id": SESSION,
         "agent_id": "a1",
-        "reason": "finished in this session, perhaps of the same parent",
+        "reason": "finished in this session, perhaps under the same parent",
     }

@@ -162,7 +162,7 @@ def test_a_project_s_file_is_the_one_here(run: Callable[..., Ended], tmp_path: P
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("no.such", "1"), "no key 'no.such'"),
+        (("no.such", "1"), "unknown key 'no.such'"),
         (("mode", "sometimes"), "mode: 'sometimes' is not valid: use one of observe"),
     ],
 )

@@ -335,4 +335,4 @@ def test_no_such_session(call_ctxtop: Callable[..., Ended], transcript: Path) ->
     too_long(transcript)
     ended = call_ctxtop("recover", "ffff")
     assert ended.code == 2
-    assert "no session begins with 'ffff'" in ended.err
+    assert "no session id starts with 'ffff'" in ended.err

@@ -67,7 +67,7 @@ def test_an_unknown_and_an_ambiguous_session(
     for command in (("compact",), ("compact", "--apply")):
         name, *words = command
         refused(call_ctxtop(name, "ffff", *words), 2, "'ffff'", "`ctxtop sessions` lists them")
-        refused(call_ctxtop(name, "1111", *words), 2, "2 sessions begin", "use more of the id")
+        refused(call_ctxtop(name, "1111", *words), 2, "2 sessions have ids", "use more of the id")
     refused(call_ctxtop("undo", "ffff"), 2, "`ctxtop history` lists them")
     refused(call_ctxtop("history", "ffff"), 2, "`ctxtop history` lists them")
 
@@ -79,7 +79,7 @@ def test_an_open_session_can_be_looked_at_and_forked_not_changed(
     before = transcript.read_bytes()
     shown = call_ctxtop("compact", made.SESSION, *LEVEL)
     assert shown.code == 0
-    assert re.search(r"^open +in process \d+: a fork can be made", shown.out, re.MULTILINE)
+    assert re.search(r"^open +in process \d+: a fork is possible", shown.out, re.MULTILINE)
     in_place = call_ctxtop("compact", made.SESSION, *LEVEL, "--apply", "--in-place")
     refused(in_place, 3, "live: the session is open in process", "close the session")
     assert call_ctxtop("compact", made.SESSION, *LEVEL, "--apply").code == 0
@@ -101,7 +101,7 @@ def test_a_transcript_that_is_read_only(
 ) -> None:
     transcript.chmod(0o400)
     ended = call_ctxtop("compact", made.SESSION, *LEVEL, "--apply", "--in-place")
-    refused(ended, 4, "is read-only", "chmod u+w it, or make a fork")
+    refused(ended, 4, "is read-only", "run chmod u+w on it, or make a fork")
 
 
 def test_a_shape_that_is_not_understood(

@@ -78,7 +78,7 @@ def test_an_index_that_is_not_complete_is_told(call_ctxtop: Run) -> None:
     [
         (["lvel:high"], 'unknown filter "lvel:". Use project:, since:, role: or session:'),
         (["since:soon"], "since:soon is not valid"),
-        (["..."], "there is no word in the query"),
+        (["..."], "the query contains no words"),
         ([], "Missing argument 'WORDS...'"),
     ],
 )

@@ -140,7 +140,7 @@ def test_a_named_folder_that_is_missing_is_an_error(
     on_a_terminal(monkeypatch)
     monkeypatch.setenv("CTXTOP_CONFIG_DIR", str(home / "nowhere"))
     assert run(monkeypatch) == 1
-    assert capsys.readouterr().err.startswith("ctxtop: no folder at ")
+    assert capsys.readouterr().err.startswith("ctxtop: there is no folder ")
     assert opened == []
 
 

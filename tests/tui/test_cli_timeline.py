@@ -112,7 +112,7 @@ def test_a_session_without_an_answer_says_so(
 def test_a_session_that_is_not_there_is_refused(run: Callable[..., Ended]) -> None:
     ended = run("timeline", "9")
     assert ended.code == 1
-    assert "no session begins with '9'" in ended.err
+    assert "no session id starts with '9'" in ended.err
 
 
 def test_every_claim_is_told_with_how_it_stands(run: Callable[..., Ended]) -> None:

@@ -155,7 +155,7 @@ def test_without_a_client_it_fails_in_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(capsys, monkeypatch, "trigger", SESSION) == 1
-    assert capsys.readouterr().err.endswith("there is no `claude` on the PATH\n")
+    assert capsys.readouterr().err.endswith("`claude` is not on the PATH\n")
 
 
 def test_a_folder_that_cannot_be_believed_fails_in_one_line(

@@ -66,7 +66,7 @@ def test_it_shows_the_file_and_what_would_begin_and_writes_nothing_unasked(
         f"ctxtop: {project}/.ctxtop.toml was not trusted: not a terminal; pass --yes to confirm\n"
     )
     assert run("trust", "--json").code == 2
-    assert run("trust", "--list").out == "You trust no project's policy file.\n"
+    assert run("trust", "--list").out == "You have not trusted any project's settings file.\n"
 
 
 def test_trust_is_remembered_listed_and_revoked(run: Callable[..., Ended], project: Path) -> None:
@@ -203,7 +203,9 @@ def test_a_change_that_the_person_makes_keeps_the_file_trusted(
     assert run("settings", "--json").json["trust"] == "trusted"
     (project / ".ctxtop.toml").write_text(f"{SAID}# more\n")
     ended = run("settings", "set", "--project", "mode", "observe")
-    assert ended.err == "ctxtop: mode has no effect yet: `ctxtop trust` shows the file, and asks\n"
+    assert "mode has no effect until you run `ctxtop trust`, which shows" in " ".join(
+        ended.err.split()
+    )
     assert run("settings", "--json").json["trust"] == "changed"
     refused = run("settings", "set", "--project", "ui.theme", "x")
     assert (refused.code, "only works in your own file" in refused.err) == (1, True)

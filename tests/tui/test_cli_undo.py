@@ -119,7 +119,7 @@ def test_no_such_receipt(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(capsys, monkeypatch, "undo", "beef") == 2
-    assert "no receipt begins with 'beef'" in capsys.readouterr().err
+    assert "no receipt id starts with 'beef'" in capsys.readouterr().err
 
 
 def test_some_operations_at_once_and_none_that_is_not_there(
@@ -188,7 +188,7 @@ def test_a_check_says_what_cannot_be_taken_back(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(capsys, monkeypatch, "history", "--check") == 0
-    assert "no receipts yet" in capsys.readouterr().out
+    assert "no changes yet" in capsys.readouterr().out
     places = find_places(None, None)
     subject = target_of(places, SESSION, transcript, None)
     plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))

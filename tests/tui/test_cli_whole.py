@@ -117,7 +117,7 @@ def test_a_cut_keeps_turns(run: Callable[..., Ended], transcript: Path) -> None:
 def test_a_way_back_is_to_a_prompt(run: Callable[..., Ended], transcript: Path) -> None:
     asked = run("--strategy", "revert")
     assert asked.code == 2
-    assert "say --to LINE: " in asked.err
+    assert "use --to LINE: " in asked.err
     assert "“Now test both.”" in asked.err
     (line,) = (
         number
@@ -223,7 +223,7 @@ def test_a_model_is_asked_once_where_it_was_named(
 @pytest.mark.parametrize(
     ("provider", "why"),
     [
-        ("claude", "claude -p: the client returned no summary: Credit balance is too low"),
+        ("claude", "claude -p: Claude Code returned no summary: Credit balance is too low"),
         ("anthropic", "ANTHROPIC_API_KEY is not set: set it, or choose another provider"),
     ],
 )
@@ -242,7 +242,7 @@ def test_a_model_that_fails_changes_nothing(
     ended = run(*SUMMARISE, "--provider", provider, "--apply")
     assert (ended.code, ended.out) == (1, "")
     assert why in ended.err
-    assert "nothing was changed; try again, or leave --provider out" in ended.err
+    assert "nothing was changed; try again, or omit --provider" in ended.err
     assert ended.err.count("\n") == 1
     assert transcript.read_bytes() == before
     assert list(transcript.parent.iterdir()) == [transcript]

@@ -335,7 +335,7 @@ async def test_a_session_that_grows_is_planned_anew(demo: Stage) -> None:
             file.write(json.dumps(line) + "\n")
         await it.until(lambda: page(it).is_stale)
         await it.press("f")
-        assert "wait: the plan is still being made" in "\n".join(it.toasts)
+        assert "the plan is not ready yet: wait a moment" in "\n".join(it.toasts)
         await planned(it)
         anew = page(it)._planned
         assert anew is not None

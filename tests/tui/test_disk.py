@@ -106,7 +106,7 @@ run sessions; run scan; run totals --no-scan --json
     for line in err:
         assert line.startswith("ctxtop: ")
         assert str(disk.mount / "ctxtop.db") in line
-        assert line.endswith("choose another place with --db")
+        assert line.endswith("choose another file with --db")
 
 
 def test_no_store_can_be_made_on_a_disk_that_is_read_only(config: Path, disk: Disk) -> None:
@@ -115,7 +115,7 @@ def test_no_store_can_be_made_on_a_disk_that_is_read_only(config: Path, disk: Di
     assert config.exists()
     assert out == ["code 1"]
     assert len(err) == 1
-    assert err[0].endswith("choose another place with --db")
+    assert err[0].endswith("choose another file with --db")
 
 
 def test_doctor_says_that_the_disk_is_read_only(config: Path, disk: Disk) -> None:
@@ -126,7 +126,7 @@ run scan > /dev/null; mount -o remount,ro "$disk"; run doctor; run doctor --no-s
     assert config.exists()
     told = [line for line in out if line.startswith("✗ store ")]
     assert len(told) == 2
-    assert all("choose another place with --db" in line for line in told)
+    assert all("choose another file with --db" in line for line in told)
     assert [line for line in out if line.startswith("code")] == ["code 1", "code 1"]
     assert all("checks failed" in line for line in err)
 
@@ -154,7 +154,7 @@ run scan > /dev/null; keep after
 
     assert out == ["code 1"]
     assert len(err) == 1
-    assert "the disk is full; free some space, nothing is lost" in err[0]
+    assert "the disk is full; free some space; nothing is lost" in err[0]
     assert disk.rows("full") == disk.rows("before"), "half a batch was stored"
     assert disk.rows("after") == dump(first, FILE_STATE)
 
@@ -170,4 +170,4 @@ run scan | tail -n 1
 
     assert (out[0], out[-1]) == ("code 1", "code 0")
     assert len(err) == 1
-    assert "the disk is full; free some space, nothing is lost" in err[0]
+    assert "the disk is full; free some space; nothing is lost" in err[0]

@@ -25,14 +25,14 @@ CHECKS = (
     passed("claude folder", "/home/dev/.claude"),
     passed("projects", "29 transcripts in /home/dev/.claude/projects"),
     passed("registry", "8 open sessions"),
-    noted("links", "1 link or special files set aside, e.g. -home-dev-shop/notes.jsonl"),
+    noted("links", "1 skipped (links or special files), e.g. -home-dev-shop/notes.jsonl"),
     passed("watching", "inotify: 61 folders; max_user_watches 192,536, max_user_instances 128"),
-    failed("clock", "1 transcript from the future, by 2.0 h: [red]x", "set this machine's clock"),
+    failed("clock", "1 transcript dated in the future: [red]x", "set this machine's clock"),
     passed("store", "/home/dev/.local/state/ctxtop/store-1.db, 1,204,224 bytes, m017_automatic"),
-    noted("bad lines", "2 lines set aside", "`ctxtop scan --bad` lists them"),
+    noted("bad lines", "2 lines could not be read", "`ctxtop scan --bad` lists them"),
     failed(
         "hook log",
-        "1 file, 0.4 MB, last written 2026-11-20 11:48:00+00:00; others can read it",
+        "1 file, 0.4 MB, last written 2026-11-20 11:48:00+00:00; other users can read it",
         "chmod 600 /home/dev/.local/state/ctxtop/store-1.db.logs/hooks.jsonl",
     ),
     passed("sqlite", "3.40.1 with FTS5"),
@@ -79,7 +79,7 @@ async def test_what_is_wrong_says_what_to_do(demo: Stage, monkeypatch: pytest.Mo
         assert [row[0] for row in rows(it)] == [*"✓✓✓!✓✗✓!✗✓✓"]
         assert "→ set this machine's clock" in rows(it)[5]
         await it.press("n", "y")
-        assert it.app.clipboard.startswith("1 link or special files")
+        assert it.app.clipboard.startswith("1 skipped")
         await it.press("n", "y")
         assert it.app.clipboard == "set this machine's clock"
         await it.press("n", "n", "enter")
@@ -95,7 +95,7 @@ async def test_it_checks_again(demo: Stage, monkeypatch: pytest.MonkeyPatch) -> 
     give(monkeypatch, *CHECKS)
     async with opened(demo) as it:
         screen = await open_doctor(it)
-        give(monkeypatch, *CHECKS[:5], passed("clock", "no transcript is from the future"))
+        give(monkeypatch, *CHECKS[:5], passed("clock", "no transcript is dated in the future"))
         await it.press("full_stop")
         await it.until(lambda: screen._is_done and len(rows(it)) == 6)
         assert "5 ✓ · 1 !" in it.words

@@ -63,7 +63,9 @@ def test_each_settings_file_that_is_not_valid_is_a_line(
     assert not any(check["ok"] for check in found)
     assert [check["detail"].partition(" ")[0] for check in found[:5]] == [str(p) for p in bad[:5]]
     assert found[5]["detail"] == "and 2 more"
-    assert {check["fix"] for check in found} == {"Claude Code ignores the whole file: correct it"}
+    assert {check["fix"] for check in found} == {
+        "correct it: Claude Code ignores the whole file until then"
+    }
 
 
 def test_a_declared_skill_that_nobody_defines(
@@ -124,4 +126,7 @@ def test_the_save_flow(
     place.rmdir()
     place.symlink_to(machine.managed_folder.parent.parent)
     (check,) = doctor("save flow")
-    assert (check["ok"], check["detail"]) == (False, f"{place} is a link out of its folder")
+    assert (check["ok"], check["detail"]) == (
+        False,
+        f"{place} is a link that leads out of its folder",
+    )

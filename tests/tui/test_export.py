@@ -142,7 +142,7 @@ def test_many_rows_say_how_many_are_left_out(run: Callable[..., Ended], tmp_path
         name = f"{number:08}-2222-4333-8444-555555555555"
         write(tmp_path / "claude" / "projects" / PROJECT / f"{name}.jsonl", [user()])
 
-    assert "21 more are left out." in run("markdown").out
+    assert "21 more were left out." in run("markdown").out
 
 
 def test_prometheus_text_names_units_and_keeps_names_to_itself(
@@ -309,7 +309,7 @@ def test_a_collector_is_sent_what_it_takes(
 @pytest.mark.parametrize(
     ("status", "answer", "said"),
     [
-        (200, b'{"partialSuccess":{"rejectedDataPoints":"7"}}', "all but 7 values"),
+        (200, b'{"partialSuccess":{"rejectedDataPoints":"7"}}', "rejected 7 values"),
         (503, b"busy", "answered 503: busy"),
         (302, b"", "answered 302"),
         (200, b"<html>", "JSON object"),
@@ -374,13 +374,13 @@ def test_a_file_is_written_whole_and_for_one_person(
     ("words", "code", "said"),
     [
         (["json", "--json"], 2, "writes JSON"),
-        (["json", "--what", "agents"], 2, "--what is for --format csv"),
-        (["csv", "--serve", "0"], 2, "--serve is for --format prometheus"),
-        (["prometheus", "--to", "http://127.0.0.1/"], 2, "--to is for --format otlp"),
-        (["prometheus", "--token-file", "x"], 2, "--token-file goes with --serve"),
-        (["otlp", "--allow-remote"], 2, "--allow-remote goes with --to"),
-        (["json", "--mode", "0644"], 2, "--mode goes with --output"),
-        (["csv", "--label", "title"], 2, "--label is for"),
+        (["json", "--what", "agents"], 2, "--what needs --format csv"),
+        (["csv", "--serve", "0"], 2, "--serve needs --format prometheus"),
+        (["prometheus", "--to", "http://127.0.0.1/"], 2, "--to needs --format otlp"),
+        (["prometheus", "--token-file", "x"], 2, "--token-file needs --serve"),
+        (["otlp", "--allow-remote"], 2, "--allow-remote needs --to"),
+        (["json", "--mode", "0644"], 2, "--mode needs --output"),
+        (["csv", "--label", "title"], 2, "--label needs"),
         (["otlp", "--resource", "x"], 2, "KEY=VALUE"),
         (["otlp", "--to", "http://127.0.0.1/", "--output", "x"], 2, "--output cannot be combined"),
         (["json", "--output", "/nowhere/x"], 1, "/nowhere/x"),

@@ -70,7 +70,9 @@ async def test_a_store_that_another_program_holds(
         with sqlite3.connect(untold.places.store, isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")
             append(untold.titled("Move checkout").transcript, answer(134_000))
-            await is_told(it, "another program has it locked", "close that program", "tries again")
+            await is_told(
+                it, "another program has it locked", "close that program", "retries automatically"
+            )
             other.execute("ROLLBACK")
         other.close()
         await it.until(lambda: "67 %" in it.words)
@@ -99,7 +101,7 @@ async def test_a_full_disk_is_waited_for(untold: Stage, monkeypatch: pytest.Monk
     async with opened(untold, ROOMY) as it:
         monkeypatch.setattr(Writer, "append", full)
         append(untold.titled("Move checkout").transcript, answer(134_000))
-        await is_told(it, "the disk is full", "free some space, nothing is lost")
+        await is_told(it, "the disk is full", "free some space; nothing is lost")
         monkeypatch.setattr(Writer, "append", real)
         await it.until(lambda: "67 %" in it.words)
         await it.until(lambda: "disk is full" not in it.trouble)
@@ -164,7 +166,7 @@ async def test_a_store_of_another_folder_is_refused(untold: Stage) -> None:
     writer.claim_folder(untold.root / "another")
     writer.close()
     async with just_opened(untold, ROOMY) as it:
-        await is_told(it, "not live: the store", "holds the sessions of", "give another --db")
+        await is_told(it, "not live: the store", "belongs to", "choose another file with --db")
         await it.until(lambda: "ctxtop stopped" in it.status)
         assert "reading what" not in it.words
 
@@ -172,7 +174,7 @@ async def test_a_store_of_another_folder_is_refused(untold: Stage) -> None:
 async def test_a_store_that_cannot_be_made(untold: Stage) -> None:
     untold.places.store.parent.write_text("a file where a folder should be")
     async with just_opened(untold, ROOMY) as it:
-        await is_told(it, "not live: cannot make the store", "choose another place with --db")
+        await is_told(it, "not live: cannot create the store", "choose another file with --db")
         await it.until(lambda: "ctxtop stopped" in it.status)
         assert "reading what" not in it.words
 

@@ -92,7 +92,7 @@ async def test_folding_from_a_session_marks_its_heading(demo: Stage) -> None:
         assert it.pane("sessions").key == "/atlas-api"
         await it.settle()
         assert it.rows("agents") == {}
-        assert "no session is marked" in it.words
+        assert "no session is selected" in it.words
         await it.press("y", "space", "b", "c", "2", "1")
         assert it.app.screen is it.app.fleet
         await it.press("right", "j")

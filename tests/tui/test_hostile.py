@@ -221,7 +221,7 @@ async def test_a_folder_with_a_hostile_name_is_harmless(stage: Stage) -> None:
 
 
 async def test_a_hostile_notice_is_harmless(stage: Stage) -> None:
-    async with opened(stage, notice=f"no folder at {HOSTILE}") as it:
+    async with opened(stage, notice=f"there is no folder {HOSTILE}") as it:
         await it.until(lambda: it.toasts)
         await it.calm()
         assert is_harmless(it)

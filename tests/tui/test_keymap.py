@@ -81,7 +81,7 @@ def test_two_bindings_change_their_keys_with_each_other() -> None:
         ({"zzzz": "f6"}, "`ctxtop keys` lists them"),
         ({"sort": "ctrl+blob"}, "there is no key 'ctrl+blob'"),
         ({"sort": "hyperb+x"}, "there is no key 'hyperb+x'"),
-        ({"sort": "p"}, "p is the key of pause; give keys.pause another key too"),
+        ({"sort": "p"}, "p is the key of pause; change keys.pause, too"),
         ({"sort": "t"}, "t is the key of theme"),
         ({"sort": "j"}, "j is the key of down"),
         ({"sort": "f6", "pause": "f6"}, "f6 is the key of"),

@@ -48,12 +48,12 @@ async def test_it_tells_what_was_set_aside_and_what_was_done(past: Stage) -> Non
         await open_log(it)
         text = "\n".join(rows(it))
         for words in (
-            "set aside: not JSON",
+            "could not be read: not JSON",
             "weather-report",
             "2 of an unknown type",
             "MoonRise",
             "compacted: ≈ 171,900 to 82,400 tokens",
-            "held: a process has the transcript open",
+            "not changed automatically: a process has the",
             "a store was moved aside and rebuilt",
             "tokens, auto",
             "reached at",

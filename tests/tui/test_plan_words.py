@@ -169,7 +169,7 @@ def test_a_missed_target_is_told_with_what_stays() -> None:
 
 def test_a_refusal_says_what_to_do_on_the_screen() -> None:
     refusal = Refusal("target", "the context has 9 tokens", "name a smaller --target")
-    said = "nothing to do: the context has 9 tokens; move the target further down"
+    said = "nothing to do: the context has 9 tokens; lower the target"
     assert refusal_text(refusal) == said
     assert "--force" in refusal_text(Refusal("file-size", "it has 300 MB", "pass --force"))
 

@@ -252,7 +252,7 @@ async def test_a_file_that_was_changed_meanwhile_is_left_alone(demo: Stage, conf
         await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
         write(config, "# mine\n")
         await confirm(it)
-        await it.until(lambda: any("was changed in the meantime" in toast for toast in it.toasts))
+        await it.until(lambda: any("was changed meanwhile" in toast for toast in it.toasts))
         assert text(config) == "# mine\n"
 
 
@@ -295,7 +295,7 @@ async def test_what_a_project_says_in_vain_is_shown_with_why_and_what_would_allo
     append(path, {**prompt("Fill it"), "cwd": str(project)}, walked)
     async with opened(stage, (200, 60)) as it:
         await open_policy(it)
-        assert f"1 project's file says more than an untrusted one may: {project}" in it.words
+        assert f"1 project's file sets more than an untrusted one may: {project}" in it.words
         await it.press("o")
         await it.until(lambda: "▲ mode" in rows(it)["mode"])
         assert "suggest" in rows(it)["mode"]

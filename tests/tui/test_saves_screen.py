@@ -105,7 +105,7 @@ async def test_the_noise_is_a_meter_against_what_is_expected(stage: Stage, work:
                 "✗" if any(each.is_expected and not each.is_met for each in last.bands) else "✓"
             ) in words[1:]
         text = await detail(it, "parser")
-        assert "its saves, the newest first" in text
+        assert "its saves, newest first" in text
         assert "added by the last save" in text
         assert "≈" in text
 

@@ -217,9 +217,8 @@ async def test_a_port_that_is_taken(tmp_path: Path) -> None:
         )
         _, told = await asyncio.wait_for(second.communicate(), PATIENCE_S)
         assert second.returncode == 1
-        assert told.decode().splitlines() == [
-            f"ctxtop: port {port} cannot be used (Address already in use): give another with --port"
-        ]
+        refusal = "cannot be used (Address already in use): choose another with --port"
+        assert told.decode().splitlines() == [f"ctxtop: port {port} {refusal}"]
 
 
 async def test_a_cloned_repository_s_modules_are_not_run(tmp_path: Path) -> None:

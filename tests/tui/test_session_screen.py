@@ -62,7 +62,7 @@ async def test_what_fills_it_adds_up_and_names_the_largest(demo: Stage) -> None:
     async with opened(demo) as it:
         await open_page(it, "Fix the flaky")
         head, *rows = it.part(SessionTab.BREAKDOWN)
-        assert head.startswith("163 k tokens in context (measured), from the transcript, then ≈")
+        assert head.startswith("163 k tokens in context (measured), from the transcript, plus ≈")
         names = [" ".join(row.split()[:2]) for row in rows]
         assert names[0] == "tool results"
         assert {"Bash", "Read"} <= {name.split()[0] for name in names[1:3]}
@@ -374,7 +374,7 @@ async def test_the_evidence_names_every_claim_and_what_contradicts_it(demo: Stag
         await open_page(it, "Explain the invoice run")
         await it.press("5")
         table = "\n".join(listed(it))
-        for words in ("in context", "counter", "hooks notified", "/context said", "window"):
+        for words in ("in context", "counter", "hooks notified", "/context says", "window"):
             assert words in table
         assert "✗ compacts at" in table
         assert "never" in table

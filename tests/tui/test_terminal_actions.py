@@ -111,7 +111,7 @@ async def test_nothing_is_answered_without_a_choice(demo: Stage, client: Client,
 
 async def test_a_refusal_is_one_line(demo: Stage, client: Client) -> None:
     async with opened(demo) as it:
-        client.refuses = "the pane %1 is in copy mode: leave it"
+        client.refuses = "the pane %1 is in copy mode: leave that mode first"
         await it.mark(WAITS)
         await it.press("a")
         await it.until(lambda: it.toasts)
@@ -164,7 +164,7 @@ async def test_the_terminal_is_shown_or_named(demo: Stage, monkeypatch: pytest.M
     answers: list[str | Exception] = [
         "work:3.1",
         ElsewhereError("work:3.1", "tmux attach -t work:3.1"),
-        NoTerminalError("no client has it open: resume it instead"),
+        NoTerminalError("it is not open in Claude Code: resume it instead"),
     ]
 
     def jump(_folder: object, session_id: str) -> str:
@@ -227,7 +227,7 @@ async def test_a_window_or_a_split_is_opened_by_choice(
         assert given is plan
         places.append(place)
         if place is ResumePlace.SPLIT:
-            raise NotResumedError(ResumeFailure.FAILED, "tmux refuses: no space for new pane")
+            raise NotResumedError(ResumeFailure.FAILED, "tmux refused: no space for new pane")
         return "work:4.0"
 
     monkeypatch.setattr(session_resume, "resume_in_tmux", open_in_tmux)

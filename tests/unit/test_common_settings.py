@@ -52,7 +52,7 @@ def test_levels_that_cannot_be_moved_are_typed() -> None:
 @pytest.mark.parametrize(
     ("key", "draft", "text"),
     [
-        ("preset", "default", "in force"),
+        ("preset", "default", "in use"),
         ("preset", "claude-memory", "changes 5 settings; 3 sessions would change level"),
         ("notify.toast", True, "for 3 sessions at notice or above, 0 waiting for you now"),
         ("notify.bell", False, "no bell"),
@@ -70,7 +70,7 @@ def test_levels_that_cannot_be_moved_are_typed() -> None:
         ("compact.by", "client", "/compact"),
         ("compact.by", "plan", "with a backup and undo"),
         ("recovery.auto", False, "0 sessions too long now: r repairs one"),
-        ("recovery.auto", True, "before mode is auto"),
+        ("recovery.auto", True, "until mode is auto"),
         ("price", {}, "without a price: claude-new-9"),
         ("backup.keep_days", 7, "backups take 3.0 MiB; 0 older than this"),
         ("backup.max_mib", 2, "too much to edit in place"),

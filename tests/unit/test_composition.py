@@ -169,7 +169,7 @@ def test_the_largest_are_named_by_what_was_asked() -> None:
     ("piece", "place"),
     [
         (MessagePart(PartKind.PROMPT, "hi"), ("user text",)),
-        (MessagePart(PartKind.META, "<command-name>/x"), ("user text", "reported by the client")),
+        (MessagePart(PartKind.META, "<command-name>/x"), ("user text", "reported by Claude Code")),
         (MessagePart(PartKind.META, "Stop hook feedback:\nno"), ("hook additions", "feedback")),
         (
             MessagePart(PartKind.META, "Base directory for this skill: /s/polish\n\nRub."),

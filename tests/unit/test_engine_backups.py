@@ -286,5 +286,5 @@ def test_what_can_be_taken_back_is_said(tmp_path: Path, mode: ApplyMode) -> None
 
 def test_a_receipt_that_is_not_there(tmp_path: Path) -> None:
     subject = replace(at_rest(tmp_path, DATA))
-    with pytest.raises(CompactionRefusedError, match="receipt: no receipt beef can be read: see"):
+    with pytest.raises(CompactionRefusedError, match="receipt: receipt beef cannot be read: see"):
         undo("beef", None, subject)

@@ -16,7 +16,7 @@ LOST = LostArtifacts(
 
 def test_it_quotes_every_kind_and_says_that_it_is_data() -> None:
     words = forgotten_prompt(LOST)
-    assert "no new task" in words
+    assert "not a new task" in words
     for line in (
         "> Never push.",
         "> We keep one state file.",

@@ -70,7 +70,7 @@ def test_where_the_parent_is_not_known_all_that_it_could_be_count() -> None:
     running = past("a1", outcome=RunOutcome.RUNNING)
     found = select_context(begun, [running, past("a2", parent_agent_id="a1"), past("a3")])
     assert {each.agent_id for each in found.entries} == {"a2", "a3"}
-    assert "perhaps of the same parent" in found.context
+    assert "perhaps under the same parent" in found.context
     assert why(found) == {"a1": "not finished"}
 
 
@@ -178,7 +178,7 @@ def test_only_a_policy_that_says_so_reaches_into_other_projects() -> None:
     listed = [past("x1", project="bank", agent_type="reviewer"), past("x2", project="bank")]
     found = select_context(start(), listed, InjectionLimits(all_projects=True))
     assert given_ids(found) == [(InjectionStage.SAME_TYPE, "x1")]
-    assert "of another project, as the policy allows" in found.context
+    assert "in another project, as your settings allow" in found.context
 
 
 def test_the_same_words_are_given_once() -> None:

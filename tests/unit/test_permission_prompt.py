@@ -80,8 +80,8 @@ def test_the_cursor_may_be_on_another_option() -> None:
     [
         ("cut_off", CUT_OFF),
         ("question", NO_PROMPT),
-        ("typed_into_yes", "somebody types an answer into its prompt"),
-        ("typed_into_no", "somebody types an answer into its prompt"),
+        ("typed_into_yes", "someone is typing an answer into its prompt"),
+        ("typed_into_no", "someone is typing an answer into its prompt"),
     ],
 )
 def test_what_is_no_prompt_of_that_kind(name: str, why: str) -> None:

@@ -159,7 +159,7 @@ def test_a_line_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_word_about_a_large_file() -> None:
     assert large_transcript_note(LARGE_TRANSCRIPT_BYTES) is None
     assert large_transcript_note(63_400_000) == (
-        "the transcript has 63 MB: planning and applying take a while"
+        "the transcript is 63 MB: planning and applying take a while"
     )
 
 

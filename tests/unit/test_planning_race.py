@@ -100,7 +100,9 @@ def test_a_transcript_that_is_another_one_by_now_is_said_to_be(
         happens(read)
         yield from iter_entries(read, start)
 
-    with pytest.raises(TranscriptRewrittenError, match="rewritten while it was read: try again"):
+    with pytest.raises(
+        TranscriptRewrittenError, match="rewritten while it was being read: try again"
+    ):
         plan(path, changing)
 
 

@@ -65,7 +65,7 @@ def test_what_contradicts_stands_beside_what_is_believed() -> None:
     numbers = {each.key: each for each in number_sources(context(), reasons)}
     words = source_detail(numbers["window status_line"], reasons).plain
     assert "What contradicts it" in words
-    assert "✗ 1,000,000: other sessions of this model and version show it" in words
+    assert "✗ 1,000,000: seen in other sessions of this model and version" in words
     other = source_detail(numbers["window other_sessions"], reasons).plain
     assert "What contradicts it" not in other
     assert "It contradicts the value used" in other

@@ -228,7 +228,7 @@ def test_automatic_runs_that_never_ended_are_over(db: sqlite3.Connection) -> Non
     clean_up_runs(db, NOW + RUN_LOST_MS)
     assert [each.outcome for each in read_automatic_runs(db, 0)] == [None]
     clean_up_runs(db, NOW + RUN_LOST_MS + 1)
-    assert [each.outcome for each in read_automatic_runs(db, 0)] == ["broken off"]
+    assert [each.outcome for each in read_automatic_runs(db, 0)] == ["interrupted"]
 
 
 def test_automatic_runs_are_kept_with_their_end(db: sqlite3.Connection) -> None:

@@ -47,7 +47,7 @@ def test_a_skill_says_its_format_and_its_limit(
     head = split_front_matter(text)
     assert head.text("name") == name
     assert f"in {lines} lines or fewer" in (head.text("description") or "")
-    assert f"{lines} lines at the most" in " ".join(text.split())
+    assert f"at most {lines} lines, empty lines included" in " ".join(text.split())
     assert "[COMPRESSED] agent_type: " in text
     keys = {
         ResultFormat.OUTPUT: ("Changed files:", "Result:", "Decisions:", "Blockers:"),

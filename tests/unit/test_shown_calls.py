@@ -168,7 +168,9 @@ def test_a_prompt_shows_its_call(
     assert (found.tool_use_id, found.tool, dict(found.input)) == ("toolu_1", *expected)
 
 
-OTHER: Final = "something else than the transcript's open call: answer it in its terminal"
+OTHER: Final = (
+    "does not match the tool call that is pending in the transcript: answer it in its terminal"
+)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ OTHER: Final = "something else than the transcript's open call: answer it in its
     [
         ("bash", bash("mkdir -p build"), OTHER),
         ("bash", bash(MADE[1]["command"], "Something else"), OTHER),
-        ("bash", ("PowerShell", MADE[1]), "cannot check a prompt for PowerShell: answer it in its"),
+        ("bash", ("PowerShell", MADE[1]), "cannot verify a prompt for PowerShell: answer it in its"),
         ("create", ("Write", {"file_path": "notes.txt", "content": "one\ntwo"}), OTHER),
         # Of the changes of another call a part is not shown, or more is shown.
         ("overwrite_80", write_file("over.txt", text_of([*CHANGED, "more"])), OTHER),
@@ -245,7 +247,7 @@ def test_a_file_that_changed_since_the_prompt_is_refused(
 def test_two_calls_that_look_alike_are_refused(transcript: Callable[..., Path]) -> None:
     for name, call in (("bash", MADE), ("agent_call", agent("Look"))):
         path = transcript(call, (call[0], call[1] | {"prompt": "Something else"}))
-        with pytest.raises(PromptRefusedError, match="2 of its open calls"):
+        with pytest.raises(PromptRefusedError, match="2 of its pending tool calls"):
             find_shown_call(read_permission_prompt(screen_of(name)), path, CWD)
 
 
@@ -261,7 +263,7 @@ def test_a_call_with_characters_that_no_screen_shows_is_refused(
 ) -> None:
     hidden = "touch \u200b\u202ebuild" if name == "bash" else '"a\u200b-b"'
     screen = change(name, shown, hidden)
-    with pytest.raises(PromptRefusedError, match="a screen does not show"):
+    with pytest.raises(PromptRefusedError, match="a terminal does not show"):
         find_shown_call(read_permission_prompt(screen), transcript(call), CWD)
 
 
@@ -270,7 +272,7 @@ def test_an_agent_s_call_is_looked_for_in_its_own_transcript(
 ) -> None:
     call = bash("mkdir fromagent")
     session = transcript(call)
-    with pytest.raises(PromptRefusedError, match="something else"):
+    with pytest.raises(PromptRefusedError, match="does not match"):
         find_shown_call(read("agent", folder), session, CWD)
     transcript(call, name="session/subagents/agent-a1.jsonl")
     found = find_shown_call(read("agent", folder), session, CWD)

@@ -258,7 +258,7 @@ def test_an_older_store_gives_its_lasting_rows_to_the_new_one(store: Path) -> No
         open_reader(store)
     with closing(Writer(store)) as writer:
         assert writer.notice is not None
-        assert "written by an older ctxtop: moved to" in writer.notice
+        assert "written by an older ctxtop: it was moved to" in writer.notice
         assert "\n" not in writer.notice
 
     after = dump(store)
@@ -343,7 +343,7 @@ def test_a_reader_without_a_store_says_so_in_one_line(tmp_path: Path) -> None:
 def test_a_store_that_cannot_be_made_says_so(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    with pytest.raises(StoreError, match="choose another place with --db"):
+    with pytest.raises(StoreError, match="choose another file with --db"):
         open_writer(blocked / "ctxtop.db")
 
 

@@ -221,7 +221,7 @@ def test_a_client_that_fails(tmp_path: Path, body: str) -> None:
 
 
 def test_no_client_is_no_passing_failure(tmp_path: Path) -> None:
-    with pytest.raises(ProviderError, match="no `claude`") as caught:
+    with pytest.raises(ProviderError, match="`claude` is not") as caught:
         ClaudeCli({"PATH": str(tmp_path)}).generate(REQUEST, 1)
     assert not caught.value.retryable
 

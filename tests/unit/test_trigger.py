@@ -120,7 +120,7 @@ def test_switched_off_is_not_armed_and_says_who_did_it(who: ClaimSource) -> None
     found = trigger(LARGE, 1_000_000, config=setup)
 
     assert (found.tokens, found.source) == (None, who)
-    assert "switched off" in found.why
+    assert "turned off" in found.why
 
 
 def test_an_agents_definition_can_only_lower_it() -> None:

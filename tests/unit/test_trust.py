@@ -146,7 +146,7 @@ def test_what_shows_counts_for_what_is_shown_alone() -> None:
 def test_no_untrusted_file_makes_a_notice_each_turn(name: str, value: object) -> None:
     found = untrusted((name, value))
     assert found.shown.values[name].origin is PolicyOrigin.BUILT_IN
-    assert "notify with every turn" in found.shown.ignored[0].why
+    assert "notify on every turn" in found.shown.ignored[0].why
     trusted = resolve_project_policy((), project((name, value), trust=ProjectTrust.TRUSTED))
     assert trusted.shown.values[name].origin is PolicyOrigin.PROJECT_FILE
 

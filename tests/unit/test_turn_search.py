@@ -81,7 +81,7 @@ def test_filters() -> None:
     [
         ("lvel:high", 'unknown filter "lvel:". Use project:, since:, role: or session:'),
         ("role:boss", "role:boss is not valid. Use prompt, answer or agent"),
-        ("since:x", "since:x is not valid. Use today, 24h, 7d, 2w or a date as 2026-11-30"),
+        ("since:x", "since:x is not valid. Use today, 24h, 7d, 2w or a date such as 2026-11-30"),
     ],
 )
 def test_what_is_no_filter_is_told_in_one_line(typed: str, problem: str) -> None:

@@ -61,7 +61,7 @@ def error_text(error: Exception) -> str:
         what, remedy = explain_error(error)
         return f"store: {what}; {remedy}"
     if isinstance(error, UnicodeEncodeError):
-        return f"the name {error.object!a} is not UTF-8 and cannot be kept: rename it"
+        return f"the name {error.object!a} is not UTF-8 and cannot be stored: rename it"
     if isinstance(error, OSError):
         return ": ".join(str(part) for part in (error.filename, error.strerror or error) if part)
     return str(error)

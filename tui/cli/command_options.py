@@ -140,7 +140,7 @@ _db: Final = _shared_option(
     "--db",
     type=_PathParameter(),
     metavar="FILE",
-    help="ctxtop's store.  [default: CTXTOP_DB or the user's state folder]",
+    help="ctxtop's store (its database).  [default: CTXTOP_DB or the user's state folder]",
 )
 _json: Final = _shared_option("--json", "as_json", is_flag=True, help="Print JSON.")
 _ascii: Final = _shared_option(
@@ -150,7 +150,7 @@ _ascii: Final = _shared_option(
     callback=_store_ascii,
 )
 mouse_option: Final = _shared_option(
-    "--no-mouse", is_flag=True, help="Leave the mouse to the terminal, to select text."
+    "--no-mouse", is_flag=True, help="Leave the mouse to the terminal, so that you can select text."
 )
 _no_scan: Final = _shared_option("--no-scan", is_flag=True, help="Don't rescan the folder first.")
 _preset: Final = _shared_option(
@@ -163,13 +163,13 @@ _set: Final = _shared_option(
     "--set",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Set a policy key; repeatable.",
+    help="Override a setting; repeatable.",
     callback=_store_policy_values,
 )
 dry_run_option: Final = click.option(
-    "--dry-run", is_flag=True, help="Show the difference and write nothing."
+    "--dry-run", is_flag=True, help="Show the changes and write nothing."
 )
-yes_option: Final = click.option("--yes", is_flag=True, help="Do not ask.")
+yes_option: Final = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 session_option: Final = click.option(
     "--session", metavar="ID", help="Only this session (an id or its start)."
 )

@@ -61,7 +61,7 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
             start,
             matches,
             "sessions",
-            f"no session begins with {start!r}; `ctxtop sessions` lists them",
+            f"no session id starts with {start!r}; `ctxtop sessions` lists them",
         )
 
     def optional_session_id(self, start: str | None) -> str | None:
@@ -77,7 +77,7 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
             start,
             sorted(each for each in known if each.startswith(start)),
             "agents",
-            f"no agent of session {session_id} begins with {start!r};"
+            f"no agent id in session {session_id} starts with {start!r};"
             f" `ctxtop agents --session {session_id}` lists them",
         )
 
@@ -116,7 +116,8 @@ def _only_match(start: str, matches: list[str], kind: str, missing: str) -> str:
         raise RefusedError(missing)
     if len(matches) > 1:
         raise RefusedError(
-            f"{len(matches)} {kind} begin with {start!r}: use more of the id, e.g. {matches[0]}"
+            f"{len(matches)} {kind} have ids that start with {start!r}: "
+            f"use more of the id, e.g. {matches[0]}"
         )
     return matches[0]
 
@@ -150,7 +151,7 @@ def open_snapshot(
         root = session_queries.claimed_folder(db)
         if root is not None and root != str(places.folder.root):
             raise PlaceError(
-                f"the store {places.store} holds the sessions of {root}: give another --db"
+                f"the store {places.store} belongs to {root}: choose another file with --db"
             )
         files = _read_policies(places, config_queries.project_roots(db))
         # The scan has reported the other notices.

@@ -84,7 +84,7 @@ def _run(words: list[str], options: CommandOptions) -> int:
 @mouse_option
 @click.pass_context
 def ctxtop(context: click.Context) -> int:
-    """Top for the context windows of Claude Code: how full every session and agent is.
+    """Like top, for Claude Code's context windows: how full every session and agent is.
 
     Without a command, opens the dashboard.
     """
@@ -94,7 +94,7 @@ def ctxtop(context: click.Context) -> int:
         return DONE
     refuse_options(
         context,
-        as_json="the dashboard prints nothing; use `ctxtop sessions --json`",
+        as_json="--json needs a command, such as `ctxtop sessions --json`",
         no_scan="the dashboard always scans; use `ctxtop sessions --no-scan`",
     )
     from ..launch import open_dashboard
@@ -108,7 +108,7 @@ def ctxtop(context: click.Context) -> int:
 @common_command()
 @click.option("--bad", is_flag=True, help="List the lines that could not be read.")
 def scan(context: click.Context, *, bad: bool) -> int:
-    """Update the store and summarize what it holds."""
+    """Update the store and summarize what it contains."""
     refuse_options(context, no_scan="`ctxtop scan` always scans: omit --no-scan")
     began = time.monotonic()
     with open_snapshot(options_of(context)) as snapshot:
@@ -120,7 +120,7 @@ def scan(context: click.Context, *, bad: bool) -> int:
 
 @store_command()
 def sessions(context: click.Context) -> int:
-    """List the sessions and how full each context is. Newest activity first."""
+    """List the sessions and how full each context is. Most recently active first."""
     with open_snapshot(options_of(context)) as snapshot:
         return print_result_parts(
             context,
@@ -133,7 +133,7 @@ def sessions(context: click.Context) -> int:
 @store_command()
 @session_option
 def agents(context: click.Context, *, session: str | None) -> int:
-    """List the agents and their results. Newest activity first."""
+    """List the agents and their results. Most recently active first."""
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         session_id = snapshot.optional_session_id(session)
         listed = snapshot.agents(session_id)
@@ -189,13 +189,16 @@ _LOG_LEVELS: Final = ("note", "warning", "trouble")  # rising
 
 @store_command()
 @click.option(
-    "--level", type=click.Choice(_LOG_LEVELS), default=_LOG_LEVELS[0], help="This level and above."
+    "--level",
+    type=click.Choice(_LOG_LEVELS),
+    default=_LOG_LEVELS[0],
+    help="Only this level and above.",
 )
-@click.option("--search", default="", metavar="WORDS", help="Entries with all these words.")
+@click.option("--search", default="", metavar="WORDS", help="Only entries with all these words.")
 def log(context: click.Context, *, level: str, search: str) -> int:
-    """List events: warnings, compactions, changes and others.
+    """List events: warnings, compactions, changes and more.
 
-    Also refusals, recoveries, and lines that could not be read. Newest first.
+    Also lists refused prompts, recoveries, and lines that could not be read. Newest first.
     """
     from ..screens.log.event_log import LogLevel, filter_events, read_event_history
 
@@ -253,7 +256,7 @@ def demo(context: click.Context, *, once: bool) -> int:
     if once:
         folder = str(make_demo_folder().root)
         return print_result(context, {"config_dir": folder}, lambda: [folder])
-    refuse_options(context, as_json="the dashboard prints nothing; use `ctxtop demo --once --json`")
+    refuse_options(context, as_json="--json needs --once: use `ctxtop demo --once --json`")
     if not sys.stdout.isatty():
         print_error("the dashboard needs a terminal; `ctxtop demo --once` only generates the data")
         return USAGE
@@ -273,7 +276,7 @@ def serve(context: click.Context, *, port: int) -> int:
     """Show the dashboard in a browser on this machine.
 
     It listens on this machine only. The address contains a token that is new each time. Ctrl+C
-    ends it.
+    stops it.
     """
     try:
         from ..web_server import new_token, serve_dashboard
@@ -291,7 +294,9 @@ def serve(context: click.Context, *, port: int) -> int:
             # Before the address is printed: an early request then waits instead of being refused.
             listening.listen()
         except OSError as error:
-            print_error(f"port {port} cannot be used ({error.strerror}): give another with --port")
+            print_error(
+                f"port {port} cannot be used ({error.strerror}): choose another with --port"
+            )
             return FAILED
 
         def print_address(address: str) -> None:
@@ -311,5 +316,5 @@ def _dashboard_command(places: Places) -> list[str]:
 
 def _nothing_yet(snapshot: StoreSnapshot, what: str, session: str | None = None) -> str:
     return f"no {what} yet " + (
-        f"of session {session}" if session else f"in {snapshot.places.config_dir}"
+        f"in session {session}" if session else f"in {snapshot.places.config_dir}"
     )

@@ -101,7 +101,7 @@ def _find_receipt(places: Places, start: str) -> CompactionReceipt | None:
     matches = ReceiptStore(state_folder(places.store)).find_by_prefix(start)
     if len(matches) == 1:
         return matches[0]
-    what = f"{len(matches)} receipts begin" if matches else "no receipt begins"
+    what = f"{len(matches)} receipt ids start" if matches else "no receipt id starts"
     print_error(f"{what} with {start!r}: `ctxtop history` lists them")
     return None
 
@@ -128,31 +128,31 @@ _REFUSAL_CODES: Final = {
     multiple=True,
     type=click.Choice([*(each.name for each in STRATEGIES), *plans.WHOLE_STRATEGIES]),
     metavar="NAME",
-    help="Only this strategy; repeatable. summarise, cut, revert and rollover stand alone.",
+    help="Only this strategy; repeatable. summarise, cut, revert and rollover cannot be combined.",
 )
 @click.option(
     "--level",
     type=click.IntRange(0, 8),
     metavar="N",
-    help="The highest level of harm.  [default: 4]",
+    help="The highest level: 0 changes only the file, 8 removes turns.  [default: 4]",
 )
 @click.option(
     "--target",
     type=click.FloatRange(0, 1),
     metavar="RATIO",
-    help="Stop at this share of the effective window.  [default: 0.5, none with --level]",
+    help="Stop at this share of the window.  [default: 0.5, none with --level]",
 )
 @click.option(
     "--keep",
     type=click.IntRange(0),
     metavar="N",
-    help="Newest tool turns to keep; for a summary, newest messages.  [default: 10]",
+    help="How many of the newest tool turns to keep; for a summary, messages.  [default: 10]",
 )
 @click.option(
     "--template",
     type=click.Choice([*plans.TEMPLATES_BY_SECTIONS, *TEMPLATES]),
     metavar="4|5|8|11",
-    help="Sections of the summary.  [default: summary.template]",
+    help="Number of sections in the summary.  [default: summary.template]",
 )
 @click.option(
     "--budget",
@@ -167,12 +167,16 @@ _REFUSAL_CODES: Final = {
 )
 @click.option("--model", metavar="NAME", help="The provider's model.  [default: summary.model]")
 @click.option(
-    "--keep-turns", type=click.IntRange(1), metavar="N", help="For cut: newest turns to keep."
+    "--keep-turns",
+    type=click.IntRange(1),
+    metavar="N",
+    help="For cut: how many of the newest turns to keep.",
 )
 @click.option(
     "--to",
     metavar="PROMPT",
-    help=f"For revert: a prompt's line, the start of its uuid, or {plans.LAST_PROMPT}.",
+    help="For revert: the prompt to go back to: its line, the start "
+    f"of its uuid, or {plans.LAST_PROMPT}.",
 )
 @click.option("--force", is_flag=True, help="Allow transcripts above 200 MB.")
 @click.option(
@@ -192,8 +196,8 @@ def compact(
 ) -> int:
     """Plan a compaction; writes nothing without --apply.
 
-    SESSION is an id or its start. The least harmful changes come first, no more than needed.
-    Levels 7 and 8 need a name: --strategy summarise, cut, revert or rollover.
+    SESSION is an id or its start. The least harmful changes come first, and no more than needed.
+    Levels 7 (summary) and 8 (removes turns) need --strategy summarise, cut, revert or rollover.
     """
     from .compaction_output import preview_lines
 
@@ -277,7 +281,7 @@ def _refusal_code(refused: tuple[Refusal, ...]) -> int:
 
 @common_command()
 @click.argument("receipt", required=False)
-@click.option("--check", "is_check", is_flag=True, help="Test whether each can be undone.")
+@click.option("--check", "is_check", is_flag=True, help="Test whether each change can be undone.")
 @click.option(
     "--all",
     "is_all",
@@ -311,7 +315,7 @@ def history(context: click.Context, *, receipt: str | None, is_check: bool, is_a
         context,
         [output.receipt_record(each, state) for each in found],
         lambda: output.receipt_table(found, state) if found else [],
-        "no receipts yet",
+        "no changes yet",
     )
 
 
@@ -349,7 +353,7 @@ _FAILURE_CODES: Final = {
     type=click.Choice([via.value for via in session_access.Via]),
     default=session_access.Via.AUTO.value,
     show_default=True,
-    help="Through the plugin, tmux, or a separate run.",
+    help="How to ask: through the plugin, tmux, or a separate run.",
 )
 def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via: str) -> int:
     """Ask Claude Code to compact a session, and wait for it.

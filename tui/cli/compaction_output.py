@@ -156,13 +156,13 @@ def _gauge(count: int, window: int, colour: str = "") -> str:
 def _price_lines(plan: CompactionPlan) -> list[str]:
     short, long = plan.break_even_requests, plan.break_even_requests_1h
     if plan.before_tokens == plan.after_tokens:
-        return labelled_lines("pays", "the context stays as it is, and so does its cache")
+        return labelled_lines("cost", "the context and its cache stay the same")
     if short is None or long is None:
         return []
     soon, late = plan_text.break_even_after(short), plan_text.break_even_after(long)
-    text = f"{soon} where the prompt cache is kept 5 minutes, {late} where an hour"
-    cold = "" if max(short, long) <= 0 else "; at once where it is cold"
-    return labelled_lines("pays", text + cold)
+    text = f"breaks even {soon} (with the 1-hour prompt cache: {late})"
+    cold = "" if max(short, long) <= 0 else "; at once if the cache is cold"
+    return labelled_lines("cost", text + cold)
 
 
 def _protected_lines(plan: CompactionPlan) -> list[str]:
@@ -171,7 +171,7 @@ def _protected_lines(plan: CompactionPlan) -> list[str]:
     reasons = [f"{each.why} {tokens(each.tokens)}" for each in plan.protected[:MAX_REASONS]]
     more = ["and more"] if len(plan.protected) > MAX_REASONS else []
     total = sum(each.tokens for each in plan.protected)
-    return labelled_lines("stays", f"≈ {tokens(total)}: {', '.join([*reasons, *more])}")
+    return labelled_lines("protected", f"≈ {tokens(total)}: {', '.join([*reasons, *more])}")
 
 
 def _refusal_lines(refused: Sequence[Refusal]) -> Iterator[str]:
@@ -181,16 +181,15 @@ def _refusal_lines(refused: Sequence[Refusal]) -> Iterator[str]:
 
 def _next_lines(plan: CompactionPlan, command: str, open_in: str | None) -> Iterator[str]:
     if open_in:
-        hint = f"in {open_in}: a fork can be made, --in-place waits until it is closed"
+        hint = f"in {open_in}: a fork is possible, --in-place only once it is closed"
         yield from labelled_lines("open", hint)
     yield ""
     yield label_beside("next", f"{command} --explain 1")
     if plan.refused:
         return
     yield label_beside("", f"{command} --apply")
-    change = "it is appended to the session itself" if plan.only_appends else "it is changed"
-    stays = "" if plan.only_appends else ", the session stays"
-    yield label_beside("", f"(makes a fork{stays}; with --in-place {change})")
+    change = "appends to the session itself" if plan.only_appends else "changes the session itself"
+    yield label_beside("", f"(makes a fork; with --in-place it {change})")
 
 
 TEXT_LINES: Final = 12
@@ -286,7 +285,7 @@ def print_checked_receipts(context: click.Context, state: Path) -> int:
         + (f"{each['check']}: {each['why']}: {each['what_to_do']}" if each["check"] else "ok")
         for each in checked
     ]
-    print_result(context, checked, lambda: lines, "no receipts yet")
+    print_result(context, checked, lambda: lines, "no changes yet")
     is_failed = any(each["check"] not in {None, "undone", "gone"} for each in checked)
     return FAILED if is_failed else DONE
 
@@ -356,7 +355,7 @@ def receipt_table(receipts: Sequence[CompactionReceipt], state: Path) -> list[st
     return [
         *draw_table(columns, receipts),
         "",
-        "ctxtop history ID shows one; ctxtop undo ID [--op N] takes it back",
+        "ctxtop history ID shows one; ctxtop undo ID [--op N] undoes it",
     ]
 
 
@@ -390,7 +389,7 @@ def full_receipt_lines(receipt: CompactionReceipt, state: Path) -> list[str]:
 def _applied_summary(receipt: CompactionReceipt) -> Iterator[str]:
     plan = receipt.plan
     done = {
-        ApplyMode.FORK: f"fork {receipt.new_session_id}; the session stays",
+        ApplyMode.FORK: f"fork {receipt.new_session_id}; the session is unchanged",
         ApplyMode.IN_PLACE: f"in place, in {receipt.session_id}",
         ApplyMode.APPEND: f"appended to {receipt.session_id}; no line was rewritten",
     }
@@ -418,5 +417,5 @@ def _next_steps(receipt: CompactionReceipt) -> Iterator[str]:
     yield label_beside("resume", one_line(receipt.resume_command))
     if receipt.state is not ReceiptState.UNDONE:
         several = len(receipt.plan.operations) > 1
-        part = "  (--op N: that one alone)" if several else ""
+        part = "  (--op N: only that operation)" if several else ""
         yield label_beside("undo", f"ctxtop undo {receipt.receipt_id}{part}")

@@ -46,7 +46,7 @@ from .printing import draw_table, paint, print_lines, print_result, session_id_c
 )
 @click.option("--agent-type", metavar="T", help="The agent type that the text must name.")
 def check(context: click.Context, *, file: str, expected: str, agent_type: str | None) -> int:
-    """Check a text against the format of compressed results. FILE may be -."""
+    """Check a text against the format of compressed results. FILE may be - (standard input)."""
     policy, _ = read_policy(options_of(context), None)
     limits = compliance_settings(policy).limits
     judgement = judge_result(_read_text(file), ResultFormat(expected), agent_type, limits)
@@ -87,7 +87,7 @@ def _check_lines(judgement: Judgement) -> list[str]:
 @session_option
 @click.option("--type", "agent_type", metavar="T", help="Only agents of this type.")
 def compliance(context: click.Context, *, session: str | None, agent_type: str | None) -> int:
-    """Show by type how well agents compress their results."""
+    """Show how well agents compress their results, by type."""
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         agents = [
             each
@@ -124,7 +124,7 @@ def _compliance_tables(summary: ComplianceSummary, short_ids: Mapping[str, str])
     if summary.findings:
         lines += ["", *_review_table(summary.findings, short_ids)]
     lines += [
-        one_line(f"{each.agent_type} reviewed more files than one review holds well")
+        one_line(f"{each.agent_type} reviewed more files than one review can cover well")
         for each in summary.oversized_reviews
     ]
     return lines
@@ -138,7 +138,7 @@ def _summary_lines(summary: ComplianceSummary) -> list[str]:
     )
     spent = f"results took ≈{tokens(cost.result_tokens)} tokens of their parents' contexts"
     saved = f"compliance would have saved ≈{tokens(cost.excess_tokens)}"
-    retried = f"requests after a block spent {tokens(cost.retry_tokens)}"
+    retried = f"requests after a block used {tokens(cost.retry_tokens)}"
     lines = [
         f"shares need {summary.min_samples} results; {grep}",
         f"{spent}; {saved}; {retried}",
@@ -182,12 +182,12 @@ _TYPE_COLUMNS: Final[Sequence[TextColumn[AgentTypeCompliance]]] = (
     Column("failed", _failed_cell, right=True),
     Column("not checked", _count_of(ComplianceVerdict.UNKNOWN), right=True, priority=4),
     Column("tokens", lambda each: f"≈{tokens(each.cost.result_tokens)}", right=True, priority=5),
-    Column("too many", lambda each: excess_text(each.cost), right=True, priority=6),
+    Column("excess", lambda each: excess_text(each.cost), right=True, priority=6),
 )
 
 _DAY_COLUMNS: Final[Sequence[TextColumn[ComplianceDay]]] = (
     Column("day (UTC)", lambda each: (iso_time(each.at) or NOTHING)[:10]),
-    Column("judged", lambda each: str(each.score.judged_count), right=True),
+    Column("checked", lambda each: str(each.score.judged_count), right=True),
     Column("complied", _complied, right=True),
     Column("first time", _complied_first, right=True),
     Column("failed", _failed_cell, right=True),
@@ -244,7 +244,7 @@ def _severity_cell(finding: ReviewFinding) -> Cell:
     "--severity", type=click.Choice(FINDING_SEVERITIES), help="Only findings of this severity."
 )
 @click.option("--file", "path", metavar="PATH", help="Only files whose path contains this.")
-@click.option("--markdown", is_flag=True, help="Print a Markdown document.")
+@click.option("--markdown", is_flag=True, help="Print as Markdown.")
 def findings(
     context: click.Context,
     *,
@@ -282,7 +282,7 @@ def findings(
                 for each in listed
             ],
             lambda: _finding_table(listed, snapshot.short_ids()) if listed else [],
-            "no review has found any of that yet",
+            "no matching findings yet",
         )
 
 

@@ -65,16 +65,18 @@ class ExportOptions(msgspec.Struct, frozen=True):
     "form",
     type=click.Choice(["json", "csv", "markdown", "prometheus", "otlp"]),
     required=True,
-    help="json is everything; csv one table; markdown a report; prometheus and otlp metrics.",
+    help="json: everything; csv: one table; markdown: a report; prometheus, otlp: metrics.",
 )
 @click.option(
-    "--what", type=click.Choice(list(_RECORDS)), help="The table of a csv.  [default: sessions]"
+    "--what",
+    type=click.Choice(list(_RECORDS)),
+    help="The table to write as csv.  [default: sessions]",
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write to a file (atomically, readable only by you).",
+    help="Write to this file, readable only by you.",
 )
 @click.option(
     "--mode", metavar="OCTAL", help="The file's permissions, e.g. 0644 for node_exporter."
@@ -83,30 +85,34 @@ class ExportOptions(msgspec.Struct, frozen=True):
     "--serve",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="Serve Prometheus on this machine until Ctrl-C; 0 picks a free port.",
+    help="Serve Prometheus on this machine until Ctrl+C; 0 picks a free port.",
 )
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Require `Authorization: Bearer` with the file's text.",
+    help="Require `Authorization: Bearer` with the token in this file.",
 )
-@click.option("--to", metavar="URL", help="POST otlp there, e.g. http://127.0.0.1:4318/v1/metrics.")
-@click.option("--allow-remote", is_flag=True, help="Allow --to to send to another machine.")
+@click.option(
+    "--to", metavar="URL", help="POST otlp to this address, e.g. http://127.0.0.1:4318/v1/metrics."
+)
+@click.option("--allow-remote", is_flag=True, help="Let --to send to another machine.")
 @click.option(
     "--label",
     type=click.Choice(["title", "project", "cwd"]),
     multiple=True,
-    help="Also label the metrics of sessions with this; by default only ids and models.",
+    help="Add this label to session metrics; by default they have only ids and models.",
 )
-@click.option("--resource", metavar="KEY=VALUE", multiple=True, help="An attribute for otlp.")
+@click.option(
+    "--resource", metavar="KEY=VALUE", multiple=True, help="A resource attribute for otlp."
+)
 @click.option("--no-redact", is_flag=True, help="Do not redact keys, tokens and passwords.")
 def export(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 -- click's
     """Export ctxtop's data.
 
     Metrics cover live sessions and the last 24 hours, at most 200 sessions. Nothing is
-    sent anywhere unless --to names the place. In a csv a text that begins as a formula does
-    (= + - @) gets an apostrophe before it. Secrets in texts are replaced by what they are.
+    sent anywhere without --to. In a csv, text that looks like a formula
+    (= + - @) gets an apostrophe before it. Secrets in texts are replaced by their kind.
     """
     refuse_options(context, as_json="`ctxtop export --format json` writes JSON")
     chosen = msgspec.convert(given, ExportOptions, strict=False)
@@ -144,14 +150,14 @@ def _check_options(context: click.Context, chosen: ExportOptions) -> None:
         is_set = value is not None and value is not False and value != ()
         if is_set and chosen.form != form:
             option = f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"{option} is for --format {form}", context)
+            raise click.UsageError(f"{option} needs --format {form}", context)
     if not all(each.partition("=")[0] and "=" in each for each in chosen.resource):
-        raise click.UsageError("--resource is KEY=VALUE", context)
+        raise click.UsageError("--resource needs KEY=VALUE", context)
     if chosen.label and chosen.form not in {"prometheus", "otlp"}:
-        raise click.UsageError("--label is for --format prometheus or otlp", context)
+        raise click.UsageError("--label needs --format prometheus or otlp", context)
     for name, needed in (("token_file", "serve"), ("allow_remote", "to"), ("mode", "output")):
         if getattr(chosen, name) and getattr(chosen, needed) is None:
-            raise click.UsageError(f"--{name.replace('_', '-')} goes with --{needed}", context)
+            raise click.UsageError(f"--{name.replace('_', '-')} needs --{needed}", context)
     if chosen.output is not None and (chosen.serve is not None or chosen.to is not None):
         raise click.UsageError(
             "--output cannot be combined with --serve or --to: omit them", context
@@ -225,7 +231,7 @@ def _send(options: CommandOptions, chosen: ExportOptions, to: str) -> int:
     except NotSentError as error:
         raise RefusedError(str(error)) from error
     if refused:
-        raise RefusedError(f"the collector took all but {refused:,} values: its log says why")
+        raise RefusedError(f"the collector rejected {refused:,} values: see its log")
     return DONE
 
 
@@ -235,7 +241,7 @@ def _serve(options: CommandOptions, chosen: ExportOptions, port: int) -> int:
     token = _read_token(chosen.token_file) if chosen.token_file else None
     _make_export(options, chosen)  # reports a problem of the store now, not to the first scrape
     with MetricsServer(port, token, lambda: _make_export(options, chosen), print_error) as server:
-        print_error(f"metrics at {server.address}; Ctrl-C ends it")
+        print_error(f"metrics at {server.address}; Ctrl+C stops it")
         try:
             server.serve_forever(poll_interval=0.5)
         except KeyboardInterrupt:

@@ -63,19 +63,20 @@ def hooks() -> None:
     "--as",
     "form",
     type=click.Choice(("plugin", "hooks")),
-    help="A plugin with its skills, or hooks in the settings.  [default: plugin for --scope user]",
+    help="A plugin with skills, or plain hooks in the settings.  "
+    "[default: plugin for --scope user]",
 )
 @click.option(
     "--with",
     "features",
     metavar="NAME[,NAME]",
-    help=f"What hooks are to answer: {', '.join(FEATURE_EVENTS)}.  [default: nothing]",
+    help=f"What hooks may answer: {', '.join(FEATURE_EVENTS)}.  [default: nothing]",
 )
 @click.option(
     "--statusline/--no-statusline",
     "status_line",
     default=None,
-    help="Also install a status line, which runs an existing one.  [default: for --scope user]",
+    help="Also install a status line; an existing one still runs.  [default: for --scope user]",
 )
 @dry_run_option
 @yes_option
@@ -90,9 +91,9 @@ def install(
     dry_run: bool,
     yes: bool,
 ) -> int:
-    """Install ctxtop's hooks, or change them. Shows the difference and asks.
+    """Install ctxtop's hooks, or change them. Shows the changes and asks first.
 
-    Hooks only record events, unless --with names features that may answer.
+    Hooks only record events, unless --with turns on features that answer.
     """
     from ...collectors.install.install_plan import plan_install
     from ...collectors.install.settings_file import InstallOptions
@@ -124,7 +125,7 @@ def uninstall(
 ) -> int:
     """Remove ctxtop from the settings.
 
-    If nothing else changed, every byte is restored.
+    If nothing else has changed, every byte is restored.
     """
     from ...collectors.install.install_plan import plan_uninstall
 
@@ -140,7 +141,7 @@ def uninstall(
 @common_command(group=hooks)
 @_project_option
 def status(context: click.Context, *, project: Path | None) -> int:
-    """Show what is installed and whether it works (`clean`). Else code 1."""
+    """Show what is installed and whether it works. Exits with 1 if it does not."""
     from ...collectors.install.install_status import InstallState, read_status
 
     places = _resolve_places(context)
@@ -219,7 +220,7 @@ def _parse_features(names: str | None) -> tuple[str, ...]:
     unknown = [word for word in words if word not in FEATURE_EVENTS]
     if unknown:
         raise click.UsageError(
-            f"no feature {unknown[0]!r}: --with takes {', '.join(FEATURE_EVENTS)}"
+            f"unknown feature {unknown[0]!r}: --with takes {', '.join(FEATURE_EVENTS)}"
         )
     return tuple(name for name in FEATURE_EVENTS if name in words)
 
@@ -232,7 +233,7 @@ def _resolve_places(context: click.Context) -> Places:
 def _scope_settings(scope: str, places: Places, project: Path | None) -> SettingsLocation:
     by_scope = {str(each.scope): each for each in _locations(places, project)}
     if scope not in by_scope:
-        raise RefusedError("here the project's settings are your own: omit --scope")
+        raise RefusedError("in this folder the project's settings are your own: omit --scope")
     return by_scope[scope]
 
 
@@ -253,7 +254,7 @@ def _refuse_second_install(
     elsewhere = [hook for hook in installed.hooks if hook.scope != settings.scope]
     if elsewhere:
         raise RefusedError(
-            f"ctxtop is already in {elsewhere[0].path}: two would record everything twice;"
+            f"ctxtop is already in {elsewhere[0].path}, and two would record everything twice: run"
             f" `ctxtop hooks uninstall --scope {elsewhere[0].scope}` first"
         )
 
@@ -364,7 +365,7 @@ def hook(context: click.Context, *, words: tuple[str, ...]) -> int:
 def statusline(context: click.Context, *, wrapped: tuple[str, ...]) -> int:
     """Print Claude Code's status line.
 
-    Context, auto-compaction, noncompliant agents.
+    Shows context, auto-compaction and noncompliant agents.
 
     COMMAND is your own status line; its output is printed above.
     """

@@ -129,7 +129,7 @@ def is_link(problem: Problem | ProblemRow) -> bool:
 def _registry_check(places: Places) -> DoctorCheck:
     name, folder = "registry", places.folder.sessions
     if not folder.is_dir():
-        return passed(name, f"no {folder}: no client is open, or it is older than 2.1.112")
+        return passed(name, f"no {folder}: Claude Code is not open, or is older than 2.1.112")
     if not os.access(folder, os.R_OK | os.X_OK):
         return failed(name, f"{folder} cannot be read", f"chmod u+rx {folder}")
     return passed(name, plural(len(list_open_sessions(places.folder)), "open session"))
@@ -139,9 +139,9 @@ def _links_check(places: Places, listing: FolderListing) -> DoctorCheck:
     names = [problem.where for problem in listing.problems if is_link(problem)]
     names += [each.name for each in _all_folders(places.folder.projects) if each.is_symlink()]
     if not names:
-        return passed("links", "none below projects")
-    detail = f"{plural(len(names), 'link')} or special files skipped, e.g. {names[0]}"
-    return noted("links", detail, "ctxtop follows no link out of the folder")
+        return passed("links", "none in projects")
+    detail = f"{len(names):,} skipped (links or special files), e.g. {names[0]}"
+    return noted("links", detail, "ctxtop does not follow links out of the folder")
 
 
 _POLLING_VARIABLE: Final = "WATCHFILES_FORCE_POLLING"
@@ -161,7 +161,7 @@ def _watching_check(places: Places) -> DoctorCheck:
         detail = (
             f"polls: {discover.file_system_type(projects)} may miss changes from other machines"
         )
-        return noted(name, detail, "on a local disk changes are seen at once")
+        return noted(name, detail, "on a local disk, changes are seen at once")
     limits = {limit: _read_number(_INOTIFY / limit) for limit in _INOTIFY_LIMITS}
     watches = limits["max_user_watches"]
     if watches is None:
@@ -199,10 +199,10 @@ def _clock_check(listing: FolderListing) -> DoctorCheck:
     name, now = "clock", time.time_ns()
     ahead = [each for each in listing.transcripts if each.mtime_ns > now + CLOCK_TOLERANCE_NS]
     if not ahead:
-        return passed(name, "no transcript is from the future")
+        return passed(name, "no transcript is dated in the future")
     hours = (ahead[0].mtime_ns - now) / NS_PER_HOUR
     count = plural(len(ahead), "transcript")
-    detail = f"{count} from the future, by {hours:,.1f} h: {ahead[0].relative}"
+    detail = f"{count} dated in the future, by {hours:,.1f} h: {ahead[0].relative}"
     return failed(name, detail, "correct this machine's clock, or touch the files")
 
 
@@ -217,7 +217,7 @@ def disk_check(store: Path) -> DoctorCheck:
     free = shutil.disk_usage(folder).free
     detail = f"{free // MEGABYTE:,} MB free at {folder}"
     if free < LOW_DISK_BYTES:
-        fix = "free some space, or choose another --db"
+        fix = "free some space, or choose another file with --db"
         return failed("disk", f"nearly full: {detail}", fix)
     return passed("disk", detail)
 
@@ -250,7 +250,7 @@ def _answers_check(folder: Path) -> DoctorCheck:
     if faults is None:
         return passed(name, "no faults")
     last = f"the last at {utc_time(faults.at)}: {faults.message}"
-    fix = f"Claude Code did not notice: report it, and delete {faults.path} when you have read it"
+    fix = f"Claude Code was not affected: report it, then delete {faults.path}"
     return failed(name, f"{plural(faults.count, 'fault')}, {last}", fix)
 
 
@@ -268,7 +268,7 @@ def _log_check(folder: Path, log: LogKind, read: set[tuple[str, str, int]]) -> D
     if faults:
         lost = f"{plural(faults.count, 'record')} lost, the last at {utc_time(faults.at)}"
         detail = f"written again; {lost}: {faults.message}"
-        return noted(name, detail, f"remove {faults.path} when you have read it")
+        return noted(name, detail, f"delete {faults.path} once you have read it")
     if not parts:
         return passed(name, f"none in {folder}: no hooks are installed")
     size = sum(part.size for part in parts)
@@ -283,7 +283,7 @@ def _log_check(folder: Path, log: LogKind, read: set[tuple[str, str, int]]) -> D
         detail += f"; {plural(waiting, 'renamed file')} not read yet"
         return passed(name, detail, "`ctxtop scan` reads them")
     if size > 2 * own_files.MAX_KEPT_LOG_BYTES:
-        detail += "; more than is kept"
+        detail += "; more than ctxtop keeps"
         return noted(name, detail, "`ctxtop scan` removes what was read")
     return passed(name, detail)
 
@@ -291,10 +291,12 @@ def _log_check(folder: Path, log: LogKind, read: set[tuple[str, str, int]]) -> D
 def _exposed_check(name: str, parts: list[own_files.LogFile], detail: str) -> DoctorCheck | None:
     folder = parts[0].path.parent
     if folder.stat().st_mode & 0o077:
-        return failed(name, f"{detail}; others can list {folder}", f"chmod 700 {folder}")
+        return failed(name, f"{detail}; other users can list {folder}", f"chmod 700 {folder}")
     for part in parts:
         if part.path.stat().st_mode & 0o077:
-            return failed(name, f"{detail}; others can read {part.path}", f"chmod 600 {part.path}")
+            return failed(
+                name, f"{detail}; other users can read {part.path}", f"chmod 600 {part.path}"
+            )
     return None
 
 
@@ -342,7 +344,7 @@ def requests_check(store: Path) -> DoctorCheck:
         receipts = read_client_receipts(store, now_ms)
     except OSError as error:
         folder = error.filename or request_folder(str(store))
-        fix = f"look into {folder}, then remove it"
+        fix = f"check {folder}, then remove it"
         return failed(name, f"{folder} {error.strerror}", fix)
     orphans, failures, pending = (
         [each for each in receipts if each.state == state]
@@ -352,11 +354,11 @@ def requests_check(store: Path) -> DoctorCheck:
         newest = orphans[0]
         count = f"{plural(len(orphans), 'request')} without a result for {ORPHAN_AFTER_S:.0f} s"
         path = f"{request_folder(str(store))}/kept/{newest.session_id}.{newest.request}.asked"
-        fix = f"look at the session, then remove {path}"
+        fix = f"check the session, then remove {path}"
         return failed(name, f"{count}: {_request_text(newest)}", fix)
     for each in failures:
         if now_ms - each.requested_at < RECENT_FAILURE_MS:
-            return noted(name, f"the last that failed: {_request_text(each)}, {each.why}")
+            return noted(name, f"the last one that failed: {_request_text(each)}, {each.why}")
     if pending:
         return passed(name, f"{len(pending)} pending: {_request_text(pending[0])}")
     count = f"{plural(len(receipts), 'request')}, none open" if receipts else "none"
@@ -385,13 +387,13 @@ def _sqlite_check() -> DoctorCheck:
 
 
 def _token_table_check() -> DoctorCheck:
-    name, fix = "token table", "install ctxtop again"
+    name, fix = "token table", "reinstall ctxtop"
     try:
         data = (files("ctxtop.core.data") / ENCODING_FILE).read_bytes()
     except OSError as error:
         return failed(name, f"{ENCODING_FILE}: {error.strerror}", fix)
     if sha256(data).hexdigest() != ENCODING_SHA256:
-        return failed(name, f"{ENCODING_FILE} is not the one shipped", fix)
+        return failed(name, f"{ENCODING_FILE} differs from the one that ctxtop ships", fix)
     return passed(name, f"{ENCODING_FILE}, sha256 {ENCODING_SHA256[:12]}…")
 
 
@@ -417,5 +419,5 @@ def _versions_check() -> DoctorCheck:
         except PackageNotFoundError:
             missing.append(package)
     if missing:
-        return failed("versions", f"missing: {', '.join(missing)}", "install ctxtop again")
+        return failed("versions", f"missing: {', '.join(missing)}", "reinstall ctxtop")
     return passed("versions", ", ".join(parts))

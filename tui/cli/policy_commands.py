@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 @session_option
 @click.pass_context
 def settings(context: click.Context, *, session: str | None) -> int:
-    """Show every setting and its origin.
+    """Show every setting and where its value comes from.
 
-    For the current folder, or for a session's.
+    Shows what applies in the current folder, or in a session's.
     """
     if context.invoked_subcommand is not None:
         return DONE
@@ -60,7 +60,7 @@ def settings(context: click.Context, *, session: str | None) -> int:
 add_alias("policy", settings)
 
 _project_option = click.option(
-    "--project", is_flag=True, help="In the .ctxtop.toml of the current folder."
+    "--project", is_flag=True, help="Change .ctxtop.toml in the current folder instead."
 )
 
 
@@ -80,7 +80,7 @@ def set_policy_value(
         current = value_in_force(options_of(context).places.policy, folder, key)
         parsed = parse_change(key, value.strip(), current)
     except KeyError:
-        raise RefusedError(f"no key {key!r}; `ctxtop settings` lists them") from None
+        raise RefusedError(f"unknown key {key!r}; `ctxtop settings` lists them") from None
     except InvalidValueError as error:
         raise RefusedError(f"{key}: {value!r} is not valid: use {error}") from error
     permission = key_permission(key)
@@ -90,7 +90,9 @@ def set_policy_value(
     if project and permission is KeyPermission.TRUSTED:
         resolved, _ = read_policy(options_of(context), None)
         if resolved.trust is not ProjectTrust.TRUSTED:
-            print_error(f"{key} has no effect yet: `ctxtop trust` shows the file, and asks")
+            print_error(
+                f"{key} has no effect until you run `ctxtop trust`, which shows the file and asks"
+            )
     return code
 
 
@@ -146,8 +148,8 @@ def trust(
 ) -> int:
     """Trust a project's .ctxtop.toml.
 
-    It may then do more than change what is shown.
-    Shows the file of DIR (default: the current folder) and what it would change, and asks.
+    A trusted file may change what ctxtop does, not only what it shows.
+    Shows the file of DIR (default: the current folder) and what it would change, then asks.
     A file that changes must be trusted again.
     """
     from ...collectors.policy_files import TrustFileError
@@ -219,7 +221,9 @@ def _print_trusted(context: click.Context, places: Places) -> int:
     folders = list_trusted(places.policy.trust_file)
     lines = [f"{each.state:<8}  {each.folder}" for each in folders]
     records = records_of(folders, "folder trusted_at=at state")
-    return print_result(context, records, lambda: lines, "You trust no project's policy file.")
+    return print_result(
+        context, records, lambda: lines, "You have not trusted any project's settings file."
+    )
 
 
 def _revoke_trust(context: click.Context, places: Places, folder: Path) -> int:
@@ -263,7 +267,7 @@ def _key_lines(rows: Sequence[KeyRow], notices: Sequence[PolicyNotice]) -> list[
 @common_command()
 @click.option("--test", is_flag=True, help="Send a test notification.")
 def notify(context: click.Context, *, test: bool) -> int:
-    """Show how ctxtop notifies you (policy keys notify.*)."""
+    """Show how ctxtop notifies you (settings notify.*)."""
     from .. import notifications
 
     policy, _ = read_policy(options_of(context), None)

@@ -26,7 +26,7 @@ from .printing import COLUMN_GAP, MIN_TEXT_CELLS, draw_table, print_result, term
 
 @store_command("recover")
 @click.argument("session")
-@click.option("--apply", "is_applied", is_flag=True, help="Apply it in a fork.")
+@click.option("--apply", "is_applied", is_flag=True, help="Apply the plan in a fork.")
 @click.option(
     "--confirm",
     "confirmed",
@@ -40,8 +40,8 @@ def recover_session(
 ) -> int:
     """Repair a session that the API refuses.
 
-    It ended in "prompt is too long" or an empty message. SESSION is an id or its start.
-    Prints the plan; --apply carries it out on a fork, and the session itself stays as it is.
+    For a session that ended in "prompt is too long" or an empty message. SESSION is an id or its
+    start. Prints the plan; --apply carries it out in a fork and leaves the session unchanged.
     """
     resumed: ResumeResult | None = None
     try:
@@ -162,7 +162,7 @@ def _next_lines(recovery: Recovery, resumed: ResumeResult | None) -> Iterator[st
         for hint in hints or [f"see `ctxtop compact {start}`, or start a new session"]:
             yield f"next:  {hint}"
     elif receipt is None:
-        yield f"next:  ctxtop recover {start} --apply   (in a fork: the session is not changed)"
+        yield f"next:  ctxtop recover {start} --apply   (in a fork: the session is unchanged)"
     else:
         yield f"done in a fork, {len(receipt.verified)} checks passed"
         if resumed:

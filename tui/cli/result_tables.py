@@ -130,8 +130,8 @@ def compactions_table(
         Column("after", lambda each: formats.tokens_after(each[0]), right=True),
         Column("took", lambda each: formats.duration(each[0].duration_ms), right=True, priority=4),
         Column("kept", lambda each: _count(each[0].kept_messages), right=True, priority=6),
-        Column("thrash", lambda each: _thrash_cell(each[1]), priority=1),
-        Column("forgot", lambda each: _lost_cell(each[1]), flexible=True, priority=2),
+        Column("too soon", lambda each: _thrash_cell(each[1]), priority=1),
+        Column("lost", lambda each: _lost_cell(each[1]), flexible=True, priority=2),
         Column("summary", lambda each: _summary_start(each[0]), flexible=True, priority=3),
     ]
     reported = [(row, decode_report(row.report)) for row in rows]
@@ -334,9 +334,9 @@ def totals_lines(record: Record) -> list[str]:
     more = record["agent_progress"]["responses"]
     if not more:
         return lines
-    head = f"{more:,} more answers of agents are recorded only in progress lines; with them:"
+    head = f"{more:,} more agent answers are recorded only in progress lines; with them:"
     if more == 1:
-        head = "1 more answer of agents is recorded only in progress lines; with it:"
+        head = "1 more agent answer is recorded only in progress lines; with it:"
     return [*lines, "", head, *_sum_lines(record["with_agent_progress"])]
 
 
@@ -344,8 +344,8 @@ def _sum_lines(record: Record) -> list[str]:
     lines, usd = _count_lines(record), record["cost_usd"]
     if usd is None:
         return lines
-    more = ", without models that have no price" if record["cost_partial"] else ""
-    return [*lines, f"≈ ${usd:,.2f} by list prices{more}"]
+    more = ", not counting models without a price" if record["cost_partial"] else ""
+    return [*lines, f"≈ ${usd:,.2f} at list prices{more}"]
 
 
 def checks_list(checks: Sequence[DoctorCheck]) -> list[str]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def saves(context: click.Context) -> int:
     """List the state of claude-memory's saves by project. Newest first.
 
-    It reads all places that versions of the plugin have used, and changes nothing.
+    Reads every place that a version of the plugin has used, and changes nothing.
     """
     with open_snapshot(options_of(context), Collector.scan_and_measure_saves) as snapshot:
         report = read_saves(snapshot.db, snapshot.sessions(), snapshot.now_ms, snapshot.policies)
@@ -194,6 +194,6 @@ def _project_notes(project: ProjectSaves) -> Iterator[str]:
     for each in project.crossings:
         if each.would_cross:
             yield (
-                f"session {each.session_id[:8]} has {tokens(each.tokens_to_trigger)} to its"
+                f"session {each.session_id[:8]} is {tokens(each.tokens_to_trigger)} tokens from its"
                 f" compaction, and a save takes ≈{tokens(each.cost.tokens)}"
             )

@@ -38,15 +38,15 @@ PROGRESS_AFTER_S: Final = 1.0
     help="Show at most this many.",
 )
 def search(context: click.Context, *, words: tuple[str, ...], limit: int) -> int:
-    """Find prompts and answers of all sessions and agents. Newest first.
+    """Search the prompts and answers of all sessions and agents. Newest first.
 
-    WORDS must all be there: words, "a phrase", !not. The last word may be a beginning. Filters:
+    All WORDS must match: word, "a phrase", !not. The last word may be incomplete. Filters:
     project:NAME, since:7d, role:prompt, role:answer, role:agent, session:ID.
     """
     typed = " ".join(words)
     query = parse_turn_query(typed, time.time_ns() // 1_000_000)
     if query.problems or query.is_empty:
-        problem = " ".join(query.problems) or "there is no word in the query"
+        problem = " ".join(query.problems) or "the query contains no words"
         raise click.UsageError(problem, context)
     options = options_of(context)
     scan = partial(Collector.scan_and_index_turns, report=_ProgressLine().show)
@@ -90,11 +90,11 @@ def _project_names(snapshot: StoreSnapshot, query: TurnQuery) -> dict[str, str]:
 
 def _report_incomplete(found: SearchResults, limit: int) -> None:
     if not found.progress.is_complete:
-        print_error(f"only {found.progress} transcripts are indexed; without --no-scan all are")
+        print_error(f"only {found.progress} transcripts are indexed; omit --no-scan to index all")
     if found.is_cut and len(found.hits) == limit:
         print_error(f"the newest {limit:,}; --limit shows more")
     elif found.is_cut:
-        print_error("too many turns to read them all: add words, since: or project:")
+        print_error("too many matches to read them all: add words, since: or project:")
 
 
 def _hit_record(snapshot: StoreSnapshot, hit: SearchHit) -> Record:

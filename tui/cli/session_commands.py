@@ -48,7 +48,7 @@ _agent_option: Final = click.option(
 def composition(context: click.Context, *, session: str, agent: str | None) -> int:
     """Show what fills the context of a session or an agent.
 
-    With its largest items. SESSION is an id or its start.
+    Also lists its largest items. SESSION is an id or its start.
     """
     from ...collectors.claude_code.transcript_details import (
         TranscriptUnavailableError,
@@ -78,7 +78,7 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
 def timeline(context: click.Context, *, session: str, agent: str | None) -> int:
     """Draw the context of a session or an agent over its turns.
 
-    With its events. SESSION is an id or its start.
+    Also lists its events. SESSION is an id or its start.
     """
     with open_snapshot(options_of(context)) as snapshot:
         session_id = snapshot.session_id(session)
@@ -154,7 +154,7 @@ def _timeline_lines(read: Timeline) -> list[str]:
 def evidence(context: click.Context, *, session: str) -> int:
     """Show the sources of a session's numbers.
 
-    Also what contradicts them. SESSION is an id or its start.
+    Also shows what contradicts them. SESSION is an id or its start.
     """
     from ...core.store.readers.fleet_reader import read_assessed_claims
 
@@ -180,7 +180,7 @@ def _evidence_table(session: Session, claims: tuple[AssessedClaim, ...]) -> list
         Column("", lambda source: status_sign(source.status)[0]),
         Column("what", lambda source: source.name),
         Column("tokens", lambda source: source.value, right=True),
-        Column("sure", lambda source: source.certainty, priority=1),
+        Column("certainty", lambda source: source.certainty, priority=1),
         Column("how ctxtop knows", lambda source: source.source, flexible=True),
     ]
     return printing.draw_table(columns, number_sources(session.context, claims))
@@ -267,7 +267,7 @@ CountTokens = Callable[[str], int]
     help="The session that it starts in (an id or its start).",
 )
 @click.option("--agent-type", metavar="NAME", required=True, help="The type of the agent.")
-@click.option("--prompt", metavar="TEXT", default="", help="Its task; a line `tags: …` is used.")
+@click.option("--prompt", metavar="TEXT", default="", help="Its task; a line `tags: …` counts.")
 @click.option(
     "--budget",
     metavar="TOKENS",
@@ -279,7 +279,7 @@ def inject(
 ) -> int:
     """Show what a starting agent would be given, and why.
 
-    Also what was left out. This is what the hook gives at SubagentStart if installed with `inject`.
+    Also shows what was left out. The hook adds this at SubagentStart if installed with `inject`.
     """
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         injection, limits, count = _preview(snapshot, session, agent_type, prompt, budget)
@@ -310,7 +310,7 @@ def _injection_lines(injection: Injection, count: CountTokens) -> list[str]:
         lines = ["nothing would be injected"]
     else:
         lines = [*injection.context.split("\n"), ""]
-        lines.append(f"≈{count(injection.context):,} tokens, {injection.token_bound:,} at the most")
+        lines.append(f"≈{count(injection.context):,} tokens, {injection.token_bound:,} at most")
     if injection.excluded:
         lines += ["", "left out"]
         lines += [

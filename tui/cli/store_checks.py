@@ -137,13 +137,13 @@ def _find_obstacle(db: sqlite3.Connection, places: Places) -> DoctorCheck | None
     path, version = places.store, database.schema_version(db)
     if version > database.SCHEMA_VERSION:
         detail = f"{path} was written by a newer ctxtop (schema {version})"
-        fix = "use that one, or another --db: a scan would move it aside"
+        fix = "use that version, or another file with --db: a scan would move this one aside"
         return failed("store", detail, fix)
     root = session_queries.claimed_folder(db)
     if root is not None and root != str(places.folder.root):
-        return failed("store", f"{path} holds the sessions of {root}", "give another --db")
+        return failed("store", f"{path} belongs to {root}", "choose another file with --db")
     if damage := session_queries.find_damaged_page(db):
-        fix = f"move {path} away: it is rebuilt"
+        fix = f"move {path} away: ctxtop rebuilds it"
         return failed("store", f"{path} is damaged: {damage}", fix)
     return None
 
@@ -152,9 +152,9 @@ def _store_failed_check(message: str, path: Path) -> DoctorCheck:
     # The store's errors end with what to do.
     detail, _, remedy = message.rpartition("; ")
     if not detail:
-        return failed("store", message, "choose another place with --db")
+        return failed("store", message, "choose another file with --db")
     if "doctor" in remedy:
-        remedy = f"move {path} away: the next start rebuilds it"
+        remedy = f"move {path} away: ctxtop rebuilds it"
     return failed("store", detail, remedy)
 
 
@@ -167,11 +167,11 @@ def _store_check(path: Path, db: sqlite3.Connection) -> DoctorCheck:
         f" {plural(counts['files'], 'file')}, {plural(counts['sessions'], 'session')}"
     )
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)):
-        return failed("store", f"{detail}; it cannot be written", "choose another place with --db")
+        return failed("store", f"{detail}; it cannot be written", "choose another file with --db")
     if mode & 0o077:
-        return failed("store", detail, f"others can read it: chmod 600 {path}")
+        return failed("store", detail, f"other users can read it: run chmod 600 {path}")
     if around & 0o022 and not around & stat.S_ISVTX:
-        return failed("store", detail, f"others can replace it: chmod 700 {path.parent}")
+        return failed("store", detail, f"other users can replace it: run chmod 700 {path.parent}")
     return passed("store", detail)
 
 
@@ -192,7 +192,7 @@ def _bad_lines_check(db: sqlite3.Connection) -> DoctorCheck:
     if not count:
         return passed("bad lines", "none")
     fix = "`ctxtop scan --bad` lists them"
-    return noted("bad lines", f"{plural(count, 'line')} set aside", fix)
+    return noted("bad lines", f"{plural(count, 'line')} could not be read", fix)
 
 
 def _orphans_check(db: sqlite3.Connection) -> DoctorCheck:
@@ -233,10 +233,10 @@ def _ignored_types_check(db: sqlite3.Connection) -> DoctorCheck:
 def _problems_check(db: sqlite3.Connection) -> DoctorCheck:
     problems = [each for each in session_queries.problems(db) if not machine_checks.is_link(each)]
     if not problems:
-        return passed("troubles", "none")
+        return passed("problems", "none")
     newest = problems[0]
     detail = f"{plural(len(problems), 'problem')}, the newest: {newest.where}: {newest.what}"
-    return failed("troubles", detail, newest.fix)
+    return failed("problems", detail, newest.fix)
 
 
 def _policy_check(files: PolicyFiles) -> DoctorCheck:
@@ -265,7 +265,7 @@ def _settings_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
     bad = [f"{file.path} {file.problem}" for file in files if file.problem]
     hooks = sum(len(file.hook_commands) for file in files)
     good = f"{plural(len(files), 'file')}, {plural(hooks, 'hook')}"
-    fix = "Claude Code ignores the whole file: correct it"
+    fix = "correct it: Claude Code ignores the whole file until then"
     return _fail_each("settings", bad, fix) or [passed("settings", good)]
 
 
@@ -274,12 +274,14 @@ def _definition_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
     bad = [each for each in definitions if each.problem]
     own = [f"{each.path} {each.problem}" for each in bad if each.scope is not ConfigScope.PLUGIN]
     missing = [
-        f"agent {agent.name} declares the skill {skill}, and no SKILL.md defines it ({agent.path})"
+        f"agent {agent.name} declares the skill {skill}, but no SKILL.md defines it ({agent.path})"
         for agent, skill in _missing_skills(db, definitions)
     ]
     checks = [
-        *_fail_each(name, own, "correct its front matter: Claude Code may not take it"),
-        *_fail_each(name, missing, "make <skills>/<name>/SKILL.md, or remove it from the agent"),
+        *_fail_each(name, own, "correct its front matter: Claude Code may not load it"),
+        *_fail_each(
+            name, missing, "create <skills>/<name>/SKILL.md, or remove the skill from the agent"
+        ),
     ]
     if checks:
         return checks
@@ -323,7 +325,7 @@ def _save_file_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
     detail = f"{plural(len(files), 'file')} of claude-memory"
     for file in files:
         if file.problem:
-            hint = "a save was cut off; nothing of it is changed"
+            hint = "a save was interrupted; ctxtop changes none of its files"
             return [noted(name, f"{detail}; {file.path} {file.problem}", hint)]
     return [passed(name, detail)]
 
@@ -346,7 +348,7 @@ def _saves_checks(report: SavesReport) -> list[DoctorCheck]:
     if (more := len(lost) - MAX_NAMED_FILES) > 0:
         checks.append(noted(name, f"and {more} more", "`ctxtop saves` lists them"))
     count = plural(len(report.projects), "project")
-    return checks or [passed(name, f"{count}, none is lost")]
+    return checks or [passed(name, f"{count}, none lost")]
 
 
 def _measurement_check(db: sqlite3.Connection) -> DoctorCheck:
@@ -355,14 +357,14 @@ def _measurement_check(db: sqlite3.Connection) -> DoctorCheck:
     if found.different:
         row = found.different[0]
         detail = (
-            f"{plural(len(found.different), 'session')} measured differently from the transcript"
+            f"{plural(len(found.different), 'session')} measured differently than in the transcript"
             f" says: {row.session_id} {row.measured_tokens:,} tokens at {iso_time(row.at)},"
             f" the transcript {row.answer_tokens:,}"
         )
-        return noted(name, detail, "please report it with the client's version")
+        return noted(name, detail, "please report it, with the version of Claude Code")
     if not found.equal and not found.not_comparable:
-        return passed(name, "none: ctxtop's plugin runs in no client")
-    return passed(name, f"{plural(found.equal, 'session')} equal to the transcript")
+        return passed(name, "none: no open session runs ctxtop's plugin")
+    return passed(name, f"{plural(found.equal, 'session')} checked, equal to the transcript")
 
 
 GRACE_MS: Final = 60_000
@@ -379,12 +381,12 @@ def _hooks_check(db: sqlite3.Connection, store: Path) -> DoctorCheck:
         for plugin in config_queries.plugins(db):
             if plugin.plugin_id == _PLUGIN_ID and plugin.install_path:
                 detail = f"in the plugin {plugin.install_path}"
-                return passed(name, detail, "`ctxtop hooks status` looks at each")
+                return passed(name, detail, "`ctxtop hooks status` checks each")
         return passed(name, "none for this store in the user's settings")
     detail = f"{plural(len(ours), 'hook')} in {ours[0][0].path}"
     for _, own in ours:
         if not (os.access(own.interpreter, os.X_OK) and Path(own.script).is_file()):
-            detail += f" refer to a ctxtop that is gone: {own.interpreter} {own.script}"
+            detail += f" refer to a ctxtop that no longer exists: {own.interpreter} {own.script}"
             return failed(name, detail, "install them again: `ctxtop hooks install`")
     off = effective_config.resolve_settings(files, None).get("disableAllHooks")
     if off is not None and off.value is True:
@@ -397,8 +399,8 @@ def _hooks_check(db: sqlite3.Connection, store: Path) -> DoctorCheck:
         for row in session_queries.sessions(db)
     )
     if unrecorded:
-        began = f"though {plural(unrecorded, 'session')} began"
-        detail += f"; none ran since {iso_time(last_ms)}, {began}"
+        began = f"though {plural(unrecorded, 'session')} started"
+        detail += f"; none has run since {iso_time(last_ms)}, {began}"
         return failed(name, detail, "see `/hooks` and `claude doctor`")
     return passed(name, detail)
 
@@ -462,7 +464,7 @@ def _locks_check(db: sqlite3.Connection, now_ms: int) -> DoctorCheck:
         if run not in held and run.cool_until > now_ms:
             seconds = -(-(run.cool_until - now_ms) // 1000)
             start = run.found.session_id[:8]
-            return noted(name, f"none; {start} cools down for {seconds} s more")
+            return noted(name, f"none; {start} pauses for another {seconds} s more")
     if held:
         return passed(name, f"{plural(len(held), 'lock')} held: a recovery is running")
     return passed(name, "none")

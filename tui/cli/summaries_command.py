@@ -45,10 +45,10 @@ class ListedSummaries(msgspec.Struct, frozen=True):
     "form",
     type=click.Choice(["text", "markdown"]),
     default="text",
-    help="How to print them.",
+    help="The output format.",
 )
 @click.option("--export", metavar="FILE", help="Write Markdown to a new FILE.")
-@click.option("--no-redact", is_flag=True, help="Do not redact keys and passwords.")
+@click.option("--no-redact", is_flag=True, help="Do not redact keys, tokens and passwords.")
 def summaries(
     context: click.Context,
     *,
@@ -71,7 +71,7 @@ def summaries(
         if form == "markdown":
             return _print_markdown(listed, redacting=not no_redact)
         what = f"summaries with {query!r}" if query.strip() else "summaries"
-        where = f"of session {session}" if session else f"in {snapshot.places.config_dir}"
+        where = f"in session {session}" if session else f"in {snapshot.places.config_dir}"
         return print_result(
             context,
             summary_records(listed),

@@ -28,12 +28,14 @@ _FAILURE_CODES: Final = {
 
 @store_command()
 @click.argument("session")
-@click.option("--print", "is_printed", is_flag=True, help="Print the command instead.")
+@click.option(
+    "--print", "is_printed", is_flag=True, help="Print the command instead of running it."
+)
 @click.option(
     "--tmux",
     "place",
     type=click.Choice([place.value for place in ResumePlace]),
-    help="In a new tmux window, or in a pane beside this one.",
+    help="Open it in a new tmux window, or in a pane beside this one.",
 )
 def resume(context: click.Context, *, session: str, is_printed: bool, place: str | None) -> int:
     """Resume a session that is not open, in its folder.

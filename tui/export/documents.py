@@ -135,7 +135,7 @@ def markdown_report(records: Mapping[str, Any]) -> str:
         "",
         f"- {totals['sessions']:,} sessions, {agents:,} agents, {compactions:,} compactions",
         f"- {totals['responses']:,} answers: {read:,} tokens in, {totals['output_tokens']:,} out",
-        f"- cost {escape_markdown(_money(totals))} by list prices",
+        f"- cost {escape_markdown(_money(totals))} at list prices",
         "",
     ]
     failed = [each for each in records["agents"] if each["verdict"] == "non_compliant"]
@@ -155,7 +155,7 @@ def _report_table(columns: Sequence[ReportColumn], rows: Sequence[Record]) -> li
         return ["None."]
     lines = markdown_table(columns, rows[:MAX_REPORT_ROWS], escape_markdown)
     left_out = len(rows) - MAX_REPORT_ROWS
-    return [*lines, "", f"{left_out:,} more are left out."] if left_out > 0 else lines
+    return [*lines, "", f"{left_out:,} more were left out."] if left_out > 0 else lines
 
 
 def _text(name: str) -> Callable[[Record], str]:

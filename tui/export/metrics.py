@@ -67,8 +67,8 @@ _METRICS: Final = {
     "compactions": (_COUNT, "Compactions of all sessions."),
     "agents": (_COUNT, "Agents of all sessions."),
     "agents.noncompliant": (_COUNT, "Agents with noncompliant results."),
-    "session.live": (_RATIO, "1 while a client has it open."),
-    "session.waiting": (_RATIO, "1 while it waits for a person: a permission, an answer."),
+    "session.live": (_RATIO, "1 while it is open in Claude Code."),
+    "session.waiting": (_RATIO, "1 while it waits for a person: for a permission or an answer."),
     "session.context": (_TOKENS, "Tokens that the model saw in the last request."),
     "session.window": (_TOKENS, "The context window."),
     "session.used": (
@@ -77,11 +77,11 @@ _METRICS: Final = {
     ),
     "session.trigger": (
         _TOKENS,
-        "Tokens at which the client auto-compacts; missing if that is not armed.",
+        "Tokens at which Claude Code auto-compacts; missing if that is not armed.",
     ),
     "session.trigger.used": (
         _RATIO,
-        "The client's counter divided by its auto-compaction threshold.",
+        "Claude Code's counter divided by its auto-compaction threshold.",
     ),
     "session.turns.left": (
         _COUNT,
@@ -94,7 +94,7 @@ _METRICS: Final = {
     "session.cost": (_DOLLARS, "Cost, including its agents."),
     "session.cost.estimated": (
         _RATIO,
-        "1 if the cost is computed from list prices, 0 if the client reported it.",
+        "1 if the cost is computed from list prices, 0 if Claude Code reported it.",
     ),
     "session.cache.expires.timestamp": (
         _SECONDS,

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 _SESSION_MEANINGS: Final = {
     SessionStatus.WAITING: "waits for you",
-    SessionStatus.BUSY: "at work",
-    SessionStatus.ACTIVE: "at work",
+    SessionStatus.BUSY: "working",
+    SessionStatus.ACTIVE: "working",
     SessionStatus.IDLE: "open and idle",
     SessionStatus.TOO_LONG: "its prompt is too long",
     SessionStatus.GONE: "its transcript is gone",
 }
 _AGENT_MEANINGS: Final = {
-    AgentStatus.RUNNING: "at work",
+    AgentStatus.RUNNING: "running",
     AgentStatus.COMPLETED: "has returned",
     AgentStatus.FAILED: "failed",
     AgentStatus.STOPPED: "was stopped",
@@ -362,7 +362,9 @@ class ThemeChooser(CommandPalette):
     """Previews the highlighted theme; closing it without a choice restores the previous one."""
 
     def __init__(self) -> None:
-        super().__init__(providers=[ThemeProvider], placeholder="Themes: the marked one is shown …")
+        super().__init__(
+            providers=[ThemeProvider], placeholder="Themes: the highlighted one is previewed …"
+        )
         self._before = ""
         self._is_chosen = False
 

@@ -92,7 +92,7 @@ def _saves_columns(now_ms: int) -> list[ScreenColumn[ProjectSaves]]:
             sort_key=lambda found: found.age_s(now_ms),
         ),
         Column(
-            "what was saved, or is to be",
+            "what was saved, or will be",
             lambda found: Cell(one_line(saved_text(found)), "$foreground"),
             cells=14,
             priority=3,
@@ -219,12 +219,12 @@ def project_report(found: ProjectSaves, width: int, now_ms: int) -> Content:
         head = Content.styled(f"    {label:<{_LABEL_CELLS}}", "$quiet")
         lines += hanging_lines(head, Content.styled(one_line(text), style), width)
     if found.saves:
-        lines += section_heading("its saves, the newest first")
+        lines += section_heading("its saves, newest first")
         lines += _history_lines(found, width, now_ms)
         lines += section_heading("added by the last save")
         lines += _share_lines(found, width)
     if found.trigger_rates:
-        lines += section_heading("what triage wanted to be saved")
+        lines += section_heading("what triage wanted to save")
         lines += _rate_lines(found)
     if found.phases_ms:
         lines += section_heading("mean duration of each phase")
@@ -256,7 +256,7 @@ def _history_lines(found: ProjectSaves, width: int, now_ms: int) -> Iterator[Con
             (_lines_and_items(noise.lines, noise.items), "$quiet"),
         )
     if len(found.saves) > MAX_SAVES:
-        yield Content.styled(f"    and {len(found.saves) - MAX_SAVES:,} before", "$quiet")
+        yield Content.styled(f"    and {len(found.saves) - MAX_SAVES:,} earlier", "$quiet")
 
 
 def _lines_and_items(lines: int, items: int) -> str:
@@ -362,7 +362,7 @@ def _noise_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
     if found.durations:
         took = found.durations
         median, most = formats.duration(round(took.p50_ms)), formats.duration(round(took.p95_ms))
-        words = f"{median} in the median, {most} at most of 95 %, {took.count} saves"
+        words = f"median {median}, p95 {most}, {took.count} saves"
         yield "took", words, "$quiet"
 
 

@@ -225,7 +225,7 @@ class ReadingScreen(Page):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("enter", "leave", "Back", "back", "done"),
-        bind("y", "copy", "Copy", "copy the whole text", "copy"),
+        bind("y", "copy", "Copy", "copy the full text", "copy"),
     ]
 
     def __init__(self, *crumbs: str, content: Content, session_id: str | None = None) -> None:
@@ -245,14 +245,14 @@ class ReadingScreen(Page):
             self.query_one("#text", Static).update(content)
 
     def action_copy(self) -> None:
-        self.app.copy(self._content.plain, "the whole text")
+        self.app.copy(self._content.plain, "the full text")
 
 
 class FilteredPage(Page):
     """`/` filters, Esc clears the filter and then goes back; a subclass draws what matches."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("slash", "filter", "Filter", "show what has these words", "filter", key_display="/")
+        bind("slash", "filter", "Filter", "show only what matches", "filter", key_display="/")
     ]
 
     KEEPS_BAR: ClassVar[bool] = False  # shows the bar while there are no words

@@ -184,7 +184,7 @@ class RecoverScreen(Page):
         what = (
             f"{shorten(self._session.title, 60)}: the step “{step}” loses something:"
             f" {why}.\n\n"
-            "It is only planned for now, and applied in a fork; the session is unchanged."
+            "For now it is only planned. It is applied in a fork, and the session stays unchanged."
         )
 
         def allow() -> None:

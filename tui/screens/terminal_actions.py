@@ -24,7 +24,7 @@ ANSWER: Final = "answer"
 RESUME: Final = "resume"
 # Ids of bindings, by which a page chooses those that its key line shows.
 
-_TERMINAL_HELP: Final = "go to the terminal in which this session is open"
+_TERMINAL_HELP: Final = "go to the terminal where this session is open"
 _ANSWER_HELP: Final = "answer the permission prompt of this session"
 _RESUME_HELP: Final = "resume this session with claude --resume"
 
@@ -81,7 +81,7 @@ class TerminalApp(Dashboard):
     def _act(self, action: Callable[[Session], None]) -> None:
         session = self.listed_session or self.current_session
         if session is None:
-            self.toast("no session is marked")
+            self.toast("no session is selected")
         else:
             action(session)
 

@@ -77,7 +77,7 @@ class ResumeScreen(ChoiceScreen):
             "w", f"choose('{ResumePlace.WINDOW}')", "Window", "in a new tmux window", "new_window"
         ),
         bind_hidden(
-            "s", f"choose('{ResumePlace.SPLIT}')", "Split", "in a pane beside this", "split"
+            "s", f"choose('{ResumePlace.SPLIT}')", "Split", "in a pane beside this one", "split"
         ),
     ]
 

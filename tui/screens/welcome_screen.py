@@ -32,8 +32,8 @@ WELCOME_CHOICES: Final = {
 }  # titles and explanations by action
 
 INTRODUCTION: Final = (
-    "See how full the context of every Claude Code session and agent is, what fills it and when it"
-    " will overflow, and make it smaller when you ask."
+    "See how full the context of every Claude Code session and agent is, what fills it, and when it"
+    " will be full. Make it smaller when you want to."
 )
 
 
@@ -43,7 +43,7 @@ def access_summary(config_dir: Path, store: Path) -> tuple[tuple[str, str], ...]
         ("It keeps", one_line(f"{store}: a cache of what it read, readable only by you")),
         (
             "It writes",
-            "nothing of Claude Code's unless you ask: with backup, receipt and undo",
+            "to Claude Code's files only when you ask, with backup, receipt and undo",
         ),
         ("It sends", "nothing; a model writes a summary only if you name one"),
     )

@@ -25,7 +25,7 @@ def agent_count(agents: int, failed: int | None) -> str:
 _VERDICTS: Final = {
     ComplianceVerdict.COMPLIANT: ("compliant", "its final message follows the skill", "✓"),
     ComplianceVerdict.NON_COMPLIANT: (
-        "not compliant",
+        "noncompliant",
         "its final message does not follow the skill",
         "✗",
     ),

@@ -40,8 +40,8 @@ def break_even_after(requests: float) -> str:
 # Each level of harm, and what it takes from the model.
 _HARM: Final = (
     ("file only", "the model sees the same as before"),
-    ("lossless", "nothing is lost: it is elsewhere in the context"),
-    ("superseded", "superseded content goes"),
+    ("lossless", "nothing is lost: the context has it elsewhere"),
+    ("superseded", "removes superseded content"),
     ("masked", "keeps a digest of old results"),
     ("inputs", "keeps a digest of tool inputs"),
     ("reasoning", "removes thinking"),
@@ -55,10 +55,10 @@ NOTHING_TO_GAIN: Final = frozenset({"nothing", "target", "too_few"})  # checks w
 
 # What to do on a screen, where a command would name its options.
 _SCREEN_ADVICE: Final = {
-    "target": "move the target further down",
+    "target": "lower the target",
     "live": "a fork can be made at any time",
-    "changed": "it is planned again as soon as the session is idle",
-    "thinking": "let the session finish its turn first, or take level 0",
+    "changed": "it will be planned again once the session is idle",
+    "thinking": "let the session finish its turn first, or use level 0",
     "file-size": "`ctxtop compact --force` plans it anyway",
     "open": "close it there, or write a fork",
     "agent": "wait until it is idle, or write a fork",
@@ -117,7 +117,7 @@ def step_effect(recovery: Recovery, proposal: StepProposal) -> str:
         RecoveryStep.TRUNCATE: f"truncates the largest {results}",
         RecoveryStep.AGGRESSIVE: f"truncates {plural(count, 'result')}",
         RecoveryStep.SUMMARIZE: "replaces the past with a summary",
-        RecoveryStep.REVERT: "goes back before your last prompt",
+        RecoveryStep.REVERT: "goes back to before your last prompt",
     }.get(proposal.step, f"leaves out {plural(count, 'thing')} duplicated or superseded")
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
     return f"{effect}: {sizes}"

@@ -60,13 +60,13 @@ def band_text(save: MeasuredSave) -> str:
     if found is None:
         return NOTHING
     if found.is_met:
-        return f"✓ as expected of {found.band.label}"
+        return f"✓ as expected for {found.band.label}"
     over = [
         name
         for name, place in (("lines", found.lines), ("tokens", found.tokens))
         if place is BandPosition.ABOVE
     ]
-    return f"✗ more {' and '.join(over)} than expected of {found.band.label}"
+    return f"✗ more {' and '.join(over)} than expected for {found.band.label}"
 
 
 def plugin_text(report: PluginMessage) -> str:

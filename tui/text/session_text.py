@@ -218,7 +218,7 @@ def composition_total_text(found: Composition) -> str:
     is_sent = found.source is CompositionSource.REQUESTS
     text += ", from recorded requests" if is_sent else ", from the transcript"
     if found.later_tokens:
-        text += f", then ≈{tokens(found.later_tokens)} more"
+        text += f", plus ≈{tokens(found.later_tokens)} since"
     if found.read_bytes is not None:
         megabytes = f"{found.read_bytes / 1e6:,.0f} MB"
         text += f"; of the large transcript only the last {megabytes} were read"

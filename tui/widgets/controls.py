@@ -125,7 +125,7 @@ def _place_at(x: int, widths: Sequence[int]) -> int | None:
 
 class Choice(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind_hidden("left,h", "step(-1)", "Before", "previous one", "choice_previous"),
+        bind_hidden("left,h", "step(-1)", "Previous", "previous one", "choice_previous"),
         bind_hidden("right,l", "step(1)", "Next", "next one", "choice_next"),
     ]
 

@@ -72,7 +72,9 @@ class ConversationView(Widget, can_focus=True):
         bind("enter", "unfold", "Unfold", "unfold or fold this step", "open", key_display="⏎"),
         *movement_bindings(PAGER_PAGE_DOWN_KEYS),
         bind_hidden("n", "hit(1)", "Next", "next match, or next prompt", "next_match"),
-        bind_hidden("N", "hit(-1)", "Before", "previous match, or previous prompt", "match_before"),
+        bind_hidden(
+            "N", "hit(-1)", "Previous", "previous match, or previous prompt", "match_before"
+        ),
     ]
 
     empty: reactive[str] = reactive("")  # shown instead of rows: why there are none

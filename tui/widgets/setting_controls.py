@@ -46,10 +46,15 @@ class SettingControl(Widget, can_focus=True):
         bind_hidden("shift+left", f"step({-LARGE_STEP})", "Much less", "much less", "much_lower"),
         bind_hidden("shift+right", f"step({LARGE_STEP})", "Much more", "much more", "much_higher"),
         bind(
-            "enter", "save", "Save", "show the change of the file", "save_setting", key_display="⏎"
+            "enter",
+            "save",
+            "Save",
+            "show the file's diff",
+            "save_setting",
+            key_display="⏎",
         ),
         bind("enter", "type", "Type", "type a value", "save_setting", key_display="⏎"),
-        bind_hidden("backspace", "reset", "Reset", "forget the change", "reset_setting"),
+        bind_hidden("backspace", "reset", "Reset", "discard the change", "reset_setting"),
         bind_hidden("up,k", "app.focus_previous", "Up", "up", "up"),
         bind_hidden("down,j", "app.focus_next", "Down", "down", "down"),
     ]
@@ -266,7 +271,7 @@ class SetControl(SettingControl):
     """Any of some words: ← → go from word to word, space switches one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("space", "switch", "On/off", "turn the marked one on or off", "switch")
+        bind("space", "switch", "On/off", "turn the selected one on or off", "switch")
     ]
 
     def __init__(self, key: str, label: str, words: Sequence[str]) -> None:

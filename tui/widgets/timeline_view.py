@@ -19,17 +19,17 @@ EMPTY: Final = "no answers yet: the timeline begins with the first one"
 WHEEL_FRACTION: Final = 8  # the wheel moves by this fraction of the visible turns
 
 _KEYS: Final = (
-    ("left", TimelineMove.EARLIER, "Scrub", "previous turn", "←→"),
+    ("left", TimelineMove.EARLIER, "Step", "previous turn", "←→"),
     ("right", TimelineMove.LATER, "Later", "next turn", ""),
     ("shift+left", TimelineMove.FAR_EARLIER, "Far back", "ten turns back", ""),
-    ("shift+right", TimelineMove.FAR_LATER, "Far on", "ten turns forward", ""),
+    ("shift+right", TimelineMove.FAR_LATER, "Far ahead", "ten turns forward", ""),
     ("home", TimelineMove.FIRST, "First", "first turn", ""),
     ("end", TimelineMove.NEWEST, "Now", "now, and follow", ""),
     ("plus,equals_sign", TimelineMove.ZOOM_IN, "Zoom", "zoom in", "+-"),
     ("minus", TimelineMove.ZOOM_OUT, "Zoom out", "zoom out", ""),
     ("0", TimelineMove.ZOOM_RESET, "Whole", "the whole timeline", ""),
-    ("left_square_bracket", TimelineMove.PREVIOUS_EVENT, "Before", "previous event", "["),
-    ("right_square_bracket", TimelineMove.NEXT_EVENT, "After", "next event", "]"),
+    ("left_square_bracket", TimelineMove.PREVIOUS_EVENT, "Previous", "previous event", "["),
+    ("right_square_bracket", TimelineMove.NEXT_EVENT, "Next", "next event", "]"),
 )  # the key line shows those of several keys
 
 

@@ -124,7 +124,7 @@ def _sanitized(value: object, levels: int) -> object:
 
 
 LINK_PROBLEM: Final = "is a link"
-OUTSIDE_LINK_PROBLEM: Final = "is a link out of its folder"
+OUTSIDE_LINK_PROBLEM: Final = "is a link that leads out of its folder"
 NOT_UTF8_PROBLEM: Final = "has a name that is not UTF-8"
 
 MAX_FOLDER_ENTRIES: Final = 10_000
@@ -162,7 +162,7 @@ def resolve_folder(path: Path) -> ConfigPath | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except RuntimeError as error:  # a loop of links, before Python 3.13
-        raise OSError(0, "is a loop of links", str(path)) from error
+        raise OSError(0, "is a circular link", str(path)) from error
 
 
 def find_unlinked_folder(path: Path) -> ConfigPath | None:
@@ -197,7 +197,7 @@ def list_children(
         listed = list(islice(entries, at_most + 1))
         if len(listed) > at_most:
             raise OSError(
-                0, f"holds more than {MAX_FOLDER_ENTRIES:,} files and folders", str(parent.path)
+                0, f"contains more than {MAX_FOLDER_ENTRIES:,} files and folders", str(parent.path)
             )
         for entry in sorted(listed, key=lambda entry: entry.name):
             try:

@@ -185,7 +185,7 @@ class ClientConfigReader:
             problems,
             SETTINGS_TABLE,
             _save_all_settings,
-            "Claude Code ignores the whole file: correct it",
+            "correct it: Claude Code ignores the whole file until then",
         )
         self._definitions: Final = FileFollower(
             writer, problems, DEFINITIONS_TABLE, _save_definitions
@@ -284,7 +284,7 @@ class ClientConfigReader:
         folder = resolve_folder(place)
         root = folder.real if folder else place
         outside = not root.is_relative_to(self._root)
-        what = f"is installed in {place}, outside of {self._root}" if outside else None
+        what = f"is installed in {place}, outside {self._root}" if outside else None
         self._problems.report_or_resolve(plugin_id, what, "it is skipped; install it again")
         if outside:
             folder, root = None, place
@@ -320,8 +320,8 @@ class ClientConfigReader:
             definitions = list(islice(found, MAX_DEFINITIONS + 1))
             problem = top.problem if top else None
             if len(definitions) > MAX_DEFINITIONS:
-                problem = problem or f"holds more than {MAX_DEFINITIONS} definitions"
-            self._problems.report_or_resolve(str(home.folder), problem, "the rest is skipped")
+                problem = problem or f"contains more than {MAX_DEFINITIONS} definitions"
+            self._problems.report_or_resolve(str(home.folder), problem, "the others are skipped")
             self._definitions.follow_folder(
                 home.folder, definitions[:MAX_DEFINITIONS], partial(read_definition, home=home)
             )

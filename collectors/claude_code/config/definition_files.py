@@ -75,7 +75,7 @@ def split_front_matter(text: str) -> FrontMatter:
         return FrontMatter(text, problem="has no front matter")
     head, body = match[1], text[match.end() :]
     if len(head) > MAX_FRONT_MATTER_CHARS:
-        problem = f"has front matter over {MAX_FRONT_MATTER_CHARS >> 10} KiB"
+        problem = f"has front matter larger than {MAX_FRONT_MATTER_CHARS >> 10} KiB"
         return FrontMatter(body, problem=problem)
     try:
         return FrontMatter(body, _load_lenient(head))
@@ -110,7 +110,7 @@ def _load_yaml(head: str) -> dict[str, FrontMatterValue]:
         # No constructor runs: this loader only knows texts, lists and mappings.
         fields = yaml.load(head, Loader=loader)  # noqa: S506
     except yaml.MarkedYAMLError as error:
-        line = f" in line {error.problem_mark.line + 2}" if error.problem_mark else ""
+        line = f" on line {error.problem_mark.line + 2}" if error.problem_mark else ""
         raise _YamlSyntaxError(
             f"has front matter that is not YAML{line}: {error.problem}"
         ) from error

@@ -81,7 +81,7 @@ def _to_save_event(offset: int, line: bytes) -> config_records.SaveEventRecord:
         event=as_title(fields.get("event_type")) or "unknown",
         at=as_ms(fields.get("timestamp")),
         duration_ms=as_float(fields.get("duration_ms")),
-        problem="holds more than is kept of its data" if None in kept.values() else None,
+        problem="contains more data than ctxtop keeps" if None in kept.values() else None,
         **kept,
     )
 
@@ -256,7 +256,7 @@ class SaveFollower:
             newest = logs[:MAX_LOG_FILES]
             sizes = accumulate(found.status.st_size for _, found in newest)
             fits = [size <= MAX_LOG_BYTES for size in sizes]
-            too_much = None if all(fits) else f"holds more than {MAX_LOG_BYTES >> 20} MiB"
+            too_much = None if all(fits) else f"contains more than {MAX_LOG_BYTES >> 20} MiB"
             self._problems.report_or_resolve(folder, too_much, "only the newest logs are read")
             for category, found in reversed(list(compress(newest, fits))):
                 path = str(found.path)

@@ -162,7 +162,7 @@ def _folder_problem(
         return "is not a folder"
     # Inside a project the folder has the project's own permissions.
     if staging.generation is not StagingLocation.PROJECT and mode & 0o077:
-        return f"is open to others (mode {mode:04o})"
+        return f"is accessible to other users (mode {mode:04o})"
     return _owner_problem(found, user_id)
 
 

@@ -52,9 +52,9 @@ def read_replaced(
     else:
         place = context_queries.find_transcript(db, row.session_id, row.agent_id)
         if row.agent_id is None or place is None:
-            raise NotReadableError("this agent has no transcript: what it read is not recorded")
+            raise NotReadableError("this agent has no transcript, so what it read is not recorded")
         entries = _read_entries(projects / place[1], report_progress)
-        report_progress("finding what the result keeps …")
+        report_progress("checking what the result keeps …")
         replaced = summary_comparison.compare_agent_result(entries, row.text)
     return _sanitized(replaced)
 
@@ -63,12 +63,12 @@ def _replaced_by_plan(
     row: SummaryRow, plans: Sequence[PlanSummary], report_progress: ReportProgress
 ) -> ReplacedContent:
     if row.summary_id > 0:
-        raise NotReadableError("a plan that was made in plan mode replaces nothing: it is new")
+        raise NotReadableError("a plan made in plan mode does not replace anything")
     plan = next((each for each in plans if each.row.summary_id == row.summary_id), None)
     if plan is None:
-        raise NotReadableError("its receipt is gone: its source is not recorded")
+        raise NotReadableError("its receipt is gone, so its source is not recorded")
     entries = _read_entries(Path(plan.transcript), report_progress, plan.base_bytes)
-    report_progress("finding what the text keeps …")
+    report_progress("checking what the text keeps …")
     own = [*without_sidechains(entries)]
     return summary_comparison.compare_plan_summary(own, plan.kept_uuids, row.text)
 
@@ -81,11 +81,11 @@ def _replaced_by_boundary(
         raise NotReadableError("it is no longer in the store")
     path, kind, offset = place
     entries = _read_entries(projects / path, report_progress, offset)
-    report_progress("finding what the summary keeps …")
+    report_progress("checking what the summary keeps …")
     own = [*without_sidechains(entries)] if kind == "session" else entries
     replaced = summary_comparison.compare_boundary_summary(own, offset, row.text)
     if replaced is None:
-        raise NotReadableError("no compaction boundary precedes it in its transcript")
+        raise NotReadableError("its transcript has no compaction before it")
     return replaced
 
 
@@ -95,7 +95,7 @@ def _read_entries(
     try:
         size = path.stat().st_size
         if size > MAX_TRANSCRIPT_BYTES:
-            raise NotReadableError(f"{path} has {size / 1e6:,.0f} MB: too large to search")
+            raise NotReadableError(f"{path} is {size / 1e6:,.0f} MB: too large to search")
         entries = []
         for number, entry in enumerate(iter_entries(path)):
             if until is not None and entry.offset >= until:

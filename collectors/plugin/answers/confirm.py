@@ -42,7 +42,7 @@ def describe_result(result: dict[str, object]) -> str | None:
         return f"ctxtop compacted this session: {before} → {after} tokens."
     if result.get("state") == "failed":
         why = " ".join(str(result.get("why") or "no reason was given").split())[:REASON_CHARS]
-        return f"ctxtop asked to compact this session, and it failed: {why}"
+        return f"ctxtop asked to compact this session, but it failed: {why}"
     return None
 
 

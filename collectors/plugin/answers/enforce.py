@@ -111,7 +111,7 @@ def _open_transcript(transcript: Path) -> Iterator[BinaryIO]:
 
 def _lines_with(file: BinaryIO, mark: bytes) -> list[bytes]:
     if file.seek(0, 2) > MAX_SEARCHED_BYTES:
-        raise TranscriptTooLargeError("the transcript is too large to be searched")
+        raise TranscriptTooLargeError("the transcript is too large to search")
     file.seek(0)
     found: list[bytes] = []
     rest = b""

@@ -174,7 +174,8 @@ def _truncation_proposal(
         return StepProposal(step, tuple(operations))
     saved = _saved_tokens(operations)
     why = (
-        f"{len(operations)} truncated results free {saved:,} tokens: {context.tokens - saved:,} are"
+        f"{len(operations)} truncated results would free {saved:,} "
+        f"tokens: {context.tokens - saved:,} are"
         f" left, more than {context.max_fitting_tokens:,}"
     )
     return _insufficient(step, why, operations=operations)
@@ -284,7 +285,7 @@ def _fill_operation(view: TranscriptView, entry: Entry, changes: dict[str, objec
         level=Severity.LOSSLESS,
         line=entry.line,
         kind=entry.type,
-        what=f"an empty message of the {entry.role}",
+        what=f"an empty {entry.role} message",
         why=f"the API refuses it: it becomes {EMPTY_MESSAGE_TEXT}",
         tokens_saved=0,
         bytes_saved=edit_builder.count_saved_bytes(view, edits),

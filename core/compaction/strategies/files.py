@@ -58,7 +58,7 @@ find_file_history: Final = payload_finder(
 find_attribution: Final = payload_finder(
     ("attribution-snapshot", "queue-operation"),
     ("/snapshot", "/fileStates", "/content"),
-    "bookkeeping of the client, which is never sent",
+    "Claude Code's own bookkeeping, which is never sent",
 )
 
 
@@ -128,7 +128,7 @@ BLANK_PNG: Final = (
 
 def find_second_images(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find images in the client's copy of a result; the message keeps its own copy."""
-    reason = because("the message has the same picture")
+    reason = because("the message has the same image")
     for line, value in _lines_with_result(view):
         content = iter_strings(resolve_pointer(value, CONTENT_POINTER), "")
         sent = {text for _, text in content if len(text) > len(BLANK_PNG)}

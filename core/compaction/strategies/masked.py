@@ -53,10 +53,10 @@ def result_masker(tools: frozenset[str], why: str, restore_hint: str) -> FindOpe
 
 
 find_old_listings: Final = result_masker(
-    stubs.LISTING_TOOLS, "a listing that is old", "Search again for more."
+    stubs.LISTING_TOOLS, "an old listing", "Search again for more."
 )
 find_old_web_pages: Final = result_masker(
-    stubs.WEB_TOOLS, "a page that is old", "Fetch it again for more."
+    stubs.WEB_TOOLS, "an old page", "Fetch it again for more."
 )
 
 
@@ -73,7 +73,7 @@ _ERROR_WORD: Final = re.compile(
 
 def find_old_shell_output(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find old shell output; of data only names stay."""
-    reason = because("output that is old: its end and errors stay")
+    reason = because("old output; its end and errors are kept")
     for block in stubs.changeable_results(view, stubs.SHELL_TOOLS):
         text = read_text(view, block) or ""
         versions = _shorter_outputs(view, text, _describe_result(view, block))
@@ -106,7 +106,7 @@ def shorten_output(view: TranscriptView, text: str, what: str, first: int, last:
 
 def find_old_images(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find results with images or documents; each is replaced by a line of text."""
-    reason = because("a picture that is old")
+    reason = because("an old image")
     for block in view.changeable_blocks():
         if block.part.kind is PartKind.TOOL_RESULT and block.part.media:
             yield edit_builder.replace_images(view, block, reason, _image_stub)
@@ -121,7 +121,7 @@ _TOOLS_HANDLED_ELSEWHERE: Final = stubs.LISTING_TOOLS | stubs.SHELL_TOOLS | stub
 
 def find_old_results(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find old results of tools that have no strategy of their own."""
-    reason = because("a result that is old")
+    reason = because("an old result")
     for block in stubs.changeable_results(view):
         if block.part.name not in _TOOLS_HANDLED_ELSEWHERE:
             verb = "Read" if block.part.name == "Read" else "Call"
@@ -130,7 +130,7 @@ def find_old_results(view: TranscriptView, because: Because) -> Iterator[Operati
 
 def find_write_contents(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find the contents of files that were written; the path stays."""
-    reason = because("the file holds what was written")
+    reason = because("the file contains what was written")
     for block in stubs.changeable_calls(view, frozenset({"Write"})):
         text = edit_builder.read_tool_input(view, block).get("content")
         if not isinstance(text, str):
@@ -144,7 +144,7 @@ def find_write_contents(view: TranscriptView, because: Because) -> Iterator[Oper
 
 def find_edit_inputs(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find the old and new texts of Edits; the path stays."""
-    reason = because("the file holds the outcome")
+    reason = because("the file contains the outcome")
     for block in stubs.changeable_calls(view, EDIT_TOOLS):
         changes: dict[str, str] = {}
         for name, text in stubs.edit_texts(edit_builder.read_tool_input(view, block)):
@@ -165,7 +165,7 @@ _HEREDOC: Final = re.compile(
 
 def find_heredocs(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find long here-documents in shell commands; the rest of the command stays."""
-    reason = because("the command has written what stood in it")
+    reason = because("the command has already written this text")
     for block in stubs.changeable_calls(view, frozenset({"Bash"})):
         command = edit_builder.read_tool_input(view, block).get("command")
         if not isinstance(command, str):
@@ -187,7 +187,7 @@ KEPT_PROMPT_CHARS: Final = 2_000  # of a prompt (compaction.md 7.4)
 
 def find_agent_prompts(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find agents' prompts beyond the first KEPT_PROMPT_CHARS."""
-    reason = because("the agent has done it: its result stays")
+    reason = because("the agent has finished: its result is kept")
     for block in stubs.changeable_calls(view, AGENT_TOOLS):
         prompt = edit_builder.read_tool_input(view, block).get("prompt")
         if not isinstance(prompt, str):
@@ -205,7 +205,7 @@ _KEY_PATTERNS: Final = (DECISION_PATTERN, RULE_PATTERN, REASON_PATTERN)
 
 def find_old_prose(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find long answers; sentences that decide, forbid or give a reason stay as they are."""
-    reason = because("words that are old: decisions and names stay")
+    reason = because("an old answer: decisions and names are kept")
     for block in stubs.long_blocks(view, PartKind.TEXT):
         text = read_text(view, block) or ""
         kept = extract_key_sentences(text)
@@ -227,7 +227,7 @@ _CLOSING_TAG: Final = re.compile(r"\s*</[\w-]+>\s*\Z")  # what follows it is the
 
 def find_long_pastes(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find what commands of the client and of its shell printed into the conversation."""
-    reason = because("output that is old")
+    reason = because("old output")
     for block in stubs.long_blocks(view, PartKind.META):
         text = read_text(view, block) or ""
         closing = _CLOSING_TAG.search(text)

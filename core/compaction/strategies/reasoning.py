@@ -50,7 +50,7 @@ def drop_thinking(
         level=reason.level,
         line=numbers[0],
         kind=PartKind.THINKING.value,
-        what=f"{len(blocks)} thoughts from line {numbers[0]} on",
+        what=f"{len(blocks)} thinking blocks from line {numbers[0]} on",
         why=reason.why,
         tokens_saved=sum(block.tokens for block in blocks),
         bytes_saved=edit_builder.count_saved_bytes(view, edits),
@@ -122,7 +122,7 @@ def find_all_thinking(view: TranscriptView, because: Because) -> Iterator[Operat
     """Find all thinking; none while calls wait for the model (compaction.md 2.5, rule 2)."""
     if has_open_call(view):
         return
-    reason = because("thoughts of earlier turns")
+    reason = because("thinking of earlier turns")
     operation = drop_thinking(view, list_thinking_after(view, -1), reason)
     # A model that does not see earlier turns' thinking gains nothing.
     if operation and operation.tokens_saved:

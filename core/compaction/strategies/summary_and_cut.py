@@ -224,7 +224,7 @@ def summarise_with_model(
     except ProviderError as error:
         why, name = str(error), model_options.provider.name
         why = why if why.startswith(name) else f"{name}: {why}"
-        return Refusal("provider", why, "nothing was changed; try again, or leave --provider out")
+        return Refusal("provider", why, "nothing was changed; try again, or omit --provider")
     return place_summary(conversation, tail, summary, facts)
 
 
@@ -276,7 +276,7 @@ def plan_cut(conversation: Conversation, turns: int) -> Operation | Refusal:
         if entry.offset in removed and has_prompt(entry)
     ]
     if len(tail.removed) <= len(first_prompt):
-        return Refusal("too_few", f"there are no more than {turns} turns", "keep fewer turns")
+        return Refusal("too_few", f"there are only {turns} turns", "keep fewer turns")
     last = "turn" if turns == 1 else f"{turns} turns"
     lines = [entry.line for entry in tail.removed]
     summary = (
@@ -287,7 +287,8 @@ def plan_cut(conversation: Conversation, turns: int) -> Operation | Refusal:
         " on them."
     )
     what = (
-        f"{tail.removed_messages} messages are removed; the first prompt and the last {last} stay"
+        f"{tail.removed_messages} messages are removed; the first "
+        f"prompt and the last {last} are kept"
     )
     return _make_boundary_operation(
         conversation,
@@ -334,7 +335,7 @@ def plan_revert(view: TranscriptView, line: int) -> Operation | Refusal:
         line=line,
         kind=PartKind.PROMPT.value,
         what=f"back to before line {line}: {len(gone)} lines are removed",
-        why="requested; files on disk are not reverted",
+        why="as requested; files on disk are not reverted",
         tokens_saved=sum(block.tokens for block in view.blocks if block.line >= line),
         bytes_saved=sum(each.total_bytes for each in with_torn),
         edits=tuple(remove_line(view, each.number) for each in with_torn),
@@ -374,7 +375,7 @@ def plan_rollover(
     summary = write_hand_off(conversation, session_id, settings)
     if not summary.text:
         return Refusal(
-            "summary_empty", "the hand-off does not fit into the budget", "use a larger --budget"
+            "summary_empty", "the hand-off does not fit in the budget", "use a larger --budget"
         )
     uuid = conversation.derive_line_id(ROLLOVER, summary.text)
     prompt = _to_append(
@@ -395,7 +396,7 @@ def plan_rollover(
         line=None,
         kind=PartKind.PROMPT.value,
         what=f"a new session of one message, ≈ {summary.tokens:,} tokens",
-        why="the old session stays as it is; files on disk are not touched",
+        why="the old session and the files on disk are unchanged",
         tokens_saved=conversation.tokens(sent) - hand_off_tokens,
         bytes_saved=count_saved_bytes(view, removed) - len(prompt.text.encode()) - 1,
         edits=(*removed, prompt),

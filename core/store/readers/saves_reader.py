@@ -44,7 +44,7 @@ second."""
 
 _LOST_SAVE_FIXES: Final = {
     SaveState.ORPHANED: "run /memory:save in that project to save again",
-    SaveState.FAILED_UNKNOWN: "run /memory:save in that project to save again; m shows more",
+    SaveState.FAILED_UNKNOWN: "run /memory:save in that project to save again; M shows more",
     SaveState.CORRUPT: "check that file; ctxtop does not change it",
 }
 """States that the plugin may not report, and what a person can do."""

@@ -248,7 +248,7 @@ def _head(agent: Agent, width: int, now_ms: int) -> Iterator[Content]:
         gauge(agent.context, min(BAR_CELLS, max(MIN_GAUGE_CELLS, width - CONTEXT_TEXT_CELLS))),
         (f"  {formats.tokens_of_window(agent.context)}  {model}", "$quiet"),
     )
-    facts = [agent.status.label, f"{duration_text(agent, now_ms)} at work"]
+    facts = [agent.status.label, f"worked for {duration_text(agent, now_ms)}"]
     if agent.tool_uses is not None:
         facts.append(plural(agent.tool_uses, "tool use"))
     if agent.ended_at is not None:
@@ -274,9 +274,9 @@ def _verdict_lines(agent: Agent, width: int) -> Iterator[Content]:
 
 def _verdict_facts(found: RunVerdict) -> Iterator[Fact]:
     if found.violations:
-        yield "broke", _violations_text(found.violations), "$broken"
+        yield "broken rules", _violations_text(found.violations), "$broken"
     if found.warnings:
-        yield "besides", _violations_text(found.warnings), "$level-notice"
+        yield "also", _violations_text(found.warnings), "$level-notice"
     if _is_format_expected(found):
         reason = _EXPECTED_BECAUSE[found.expected.source]
         yield "expected", f"{_FORMATS[found.expected.format]}: {reason}"
@@ -290,9 +290,9 @@ def _verdict_facts(found: RunVerdict) -> Iterator[Fact]:
     if found.blocked:
         yield "blocked", "a hook blocked its first attempt to stop"
     if found.retry_tokens:
-        yield "", f"{tokens(found.retry_tokens)} tokens were used by its requests after that"
+        yield "", f"{tokens(found.retry_tokens)} tokens were used by the requests that followed"
     if found.refired:
-        yield "stops", "it stopped more often than one block explains"
+        yield "stops", "it stopped more often than a single block explains"
 
 
 def _is_format_expected(found: RunVerdict | None) -> bool:
@@ -301,7 +301,7 @@ def _is_format_expected(found: RunVerdict | None) -> bool:
 
 def _violations_text(found: Iterable[ComplianceFinding]) -> str:
     """Name what is wrong and where; the lines themselves say it in words."""
-    return ", ".join(f"{finding.label} in line {finding.line}" for finding in found)
+    return ", ".join(f"{finding.label} on line {finding.line}" for finding in found)
 
 
 MAX_MARKDOWN_CHARS: Final = 20_000  # drawn in a twentieth of a second: the screen waits for it
@@ -385,7 +385,7 @@ def _context_facts(agent: Agent) -> Iterator[Fact]:
             f" the cache, {tokens(usage.cache_read_tokens)} read from it,"
             f" {tokens(usage.output_tokens)} output"
         )
-        yield "spent", spent + more
+        yield "used", spent + more
     yield "id", agent.agent_id
     yield "model", agent.model or NOTHING
 
@@ -452,4 +452,4 @@ def _session_facts(session: Session, agents: Sequence[Agent]) -> Iterator[Fact]:
     if usages:
         out = sum(usage.output_tokens for usage in usages)
         new = sum(usage.input_tokens + usage.cache_creation_tokens for usage in usages)
-        yield "spent", f"{tokens(new)} new tokens in, {tokens(out)} out"
+        yield "used", f"{tokens(new)} new tokens in, {tokens(out)} out"

@@ -72,7 +72,7 @@ _TYPE_COLUMNS: Final[Sequence[Column[agent_compliance.AgentTypeCompliance, str]]
     Column("median lines", lambda found: _line_count(found, found.sizes.median_lines)),
     Column("90 % lines", lambda found: _line_count(found, found.sizes.p90_lines)),
     Column("≈tokens", lambda found: tokens(found.cost.result_tokens)),
-    Column("≈too many", lambda found: tokens(found.cost.excess_tokens)),
+    Column("≈excess", lambda found: tokens(found.cost.excess_tokens)),
 )
 
 
@@ -235,7 +235,7 @@ class AgentTreePane(TabPane):
 
 
 NO_TYPES: Final = (
-    "No agent has run yet, or the policy's disabled_modules name compliance: nothing is checked."
+    "Nothing is checked: no agent has run yet, or the setting disabled_modules has compliance."
 )
 
 
@@ -275,8 +275,8 @@ class TypePane(TabPane):
 
 
 NO_FINDINGS: Final = (
-    "No review has found anything here. A reviewer that returns by the skill compress-review"
-    " (Critical: file:line — text) is read into this list; a shows other sessions'."
+    "No findings here. Findings of reviewers that use the skill compress-review"
+    " (Critical: file:line — text) appear here; a shows other sessions."
 )
 
 

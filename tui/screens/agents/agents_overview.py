@@ -4,7 +4,7 @@ retry -draft                       in type, task, model, state, verdict; - or ! 
 type:reviewer  model:opus          in that field
 verdict:forced  verdict:V05        with that verdict, or with that code
 is:running  is:done  is:failed     in that state; `running` alone does it too
-broke:                             noncompliant
+noncompliant:                      noncompliant
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class AgentScope(Enum):
 
 EMPTY_SCOPE_NOTES: Final = {
     AgentScope.SESSION: "none in this session",
-    AgentScope.LIVE: "none in live ones",
+    AgentScope.LIVE: "none in live sessions",
 }
 
 
@@ -82,7 +82,8 @@ def read_agents_overview(
     return AgentsOverview(scope, tuple(agents), summary, findings)
 
 
-NONCOMPLIANT_WORD: Final = "broke:"  # the word that `v` adds to the filter and removes again
+NONCOMPLIANT_WORD: Final = "noncompliant:"  # `v` adds it to the filter, and removes it again
+_NONCOMPLIANT_KEYS: Final = ("noncompliant", "broke")  # the second is an older word
 
 
 class AgentOrder(CycleEnum):
@@ -123,7 +124,7 @@ def filter_types(
 
 
 def _filter(words: str) -> Callable[[Fields], bool]:
-    return fields_filter(words, (NONCOMPLIANT_WORD[:-1],))
+    return fields_filter(words, _NONCOMPLIANT_KEYS)
 
 
 def toggle_word(words: str, word: str) -> str:
@@ -146,7 +147,7 @@ def _agent_fields(agent: Agent) -> Fields:
         codes = " ".join(finding_labels((*verdict.violations, *verdict.warnings)))
         fields["verdict"] = f"{verdict.verdict.value} {VERDICT_NAMES[verdict.verdict]} {codes}"
     if verdict is not None and verdict.failed:
-        fields["broke"] = ""
+        fields |= dict.fromkeys(_NONCOMPLIANT_KEYS, "")
     return {key: value.casefold() for key, value in fields.items()}
 
 
@@ -158,7 +159,7 @@ def _type_fields(found: AgentTypeCompliance) -> Fields:
         "is": "running" if found.running else "",
     }
     if any(found.score.verdicts[each] for each in FAILED_VERDICTS):
-        fields["broke"] = ""
+        fields |= dict.fromkeys(_NONCOMPLIANT_KEYS, "")
     return fields
 
 

@@ -70,7 +70,7 @@ class AgentScreen(ReadingScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("y", "copy", "Copy", "copy the result", "copy"),
         bind("v", "view_conversation", "Conversation", "read its conversation", "view_turn"),
-        bind_hidden("W", "source", "As written", "as Markdown, or as it is written", "source"),
+        bind_hidden("W", "source", "As written", "as Markdown, or as written", "source"),
     ]
 
     def __init__(self, agent: Agent, title: str, width: int, now_ms: int) -> None:
@@ -189,16 +189,16 @@ class AgentsScreen(Page, ZoomableScreen):
         bind_hidden("1", "tab('agents')", "Agents", "the tree", "agents_tab"),
         bind_hidden("2", "tab('types')", "Types", "by type", "types_tab"),
         bind_hidden("3", "tab('findings')", "Findings", "reviewers' findings", "findings_tab"),
-        bind("a", "scope", "Scope", "of this session, the live ones, all", "scope"),
+        bind("a", "scope", "Scope", "agents of this session, of live ones, or of all", "scope"),
         bind("slash", "filter", "Filter", "filter", "filter"),
-        bind_hidden("v", "broke", "Broke", "noncompliant agents only", "broke"),
+        bind_hidden("v", "broke", "Noncompliant", "noncompliant agents only", "broke"),
         bind_hidden("s", "sort", "Sort", "sort: started, newest …", "sort"),
         bind_hidden("left", "fold", "Fold", "collapse, or go to the parent", "fold"),
         bind_hidden("right", "unfold", "Unfold", "unfold", "unfold"),
         bind_hidden("y", "copy", "Copy", "copy the result, or the finding", "copy"),
         bind("x", "export", "Export", "export what is shown as Markdown", "export"),
         bind_hidden("z", "zoom", "Zoom", "maximize the report", "zoom"),
-        bind_hidden("W", "source", "As written", "as Markdown, or as it is written", "source"),
+        bind_hidden("W", "source", "As written", "as Markdown, or as written", "source"),
         bind("escape", "back", "Back", "back", "back"),
     ]
 
@@ -463,7 +463,7 @@ class AgentsScreen(Page, ZoomableScreen):
         placeholder = (
             "words, severity:, file:, type:, project:, -not …"
             if self._tab == "findings"
-            else "words, type:, verdict:, model:, is:running, broke:, -not …"
+            else "words, type:, verdict:, model:, is:running, noncompliant:, -not …"
         )
         self.query_one(FilterBar).open(self._arrangement.filter_text, placeholder)
 

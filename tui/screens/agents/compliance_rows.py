@@ -135,7 +135,7 @@ _TYPE_COLUMNS: Final[Sequence[text_lines.ScreenColumn[AgentTypeCompliance]]] = (
         sort_key=lambda found: found.cost.result_tokens if found.sizes.results else None,
     ),
     Column(
-        "too many",
+        "excess",
         lambda found: Cell(excess_text(found.cost), "$broken"),
         right=True,
         cells=9,
@@ -209,7 +209,7 @@ def _type_facts(found: AgentTypeCompliance, least: int) -> Iterator[text_lines.F
         first, forced = percent(score.first_pass_share), percent(score.forced_share)
         yield "", f"{first} at once, {forced} after a block"
     yield "by day", compliance_sparkline(found.days, REPORT_SPARK_CELLS), "$accent"
-    yield "last", f"{last_verdict_signs(found)}  the newest last"
+    yield "last", f"{last_verdict_signs(found)}  newest last"
     passing = f"{score.grep_passed} of {score.judged_count} would pass"
     yield "a grep", f"{passing}, {score.grep_wrong} of them wrongly"
 
@@ -223,7 +223,7 @@ def _size_facts(found: AgentTypeCompliance) -> Iterator[text_lines.Fact]:
     yield "in all", f"≈{tokens(cost.result_tokens)} tokens"
     if cost.excess_tokens:
         excess = f"≈{tokens(cost.excess_tokens)} tokens were added by noncompliant results"
-        yield "too many", excess, "$broken"
+        yield "excess", excess, "$broken"
     if cost.retry_tokens:
         yield "blocks", f"{tokens(cost.retry_tokens)} tokens were used after a block"
 
@@ -264,7 +264,7 @@ def _day_line(day: ComplianceDay) -> Content:
         (f"  {(iso_time(day.at) or NOTHING)[:10]:<{text_lines.LABEL_CELLS}}", "$quiet"),
         *_bar(round(BAR_CELLS * passed / judged) if judged else 0, "$accent"),
         (f"  {passed} of {judged}", "$foreground"),
-        (f"  {excess} too many" if excess else "", "$broken"),
+        (f"  {excess} excess" if excess else "", "$broken"),
     )
 
 
@@ -421,7 +421,7 @@ def finding_report(row: FindingRow, titles: Mapping[str, str], width: int, now_m
         for in_one_file in group.files[:MAX_FILES]:
             lines += [Content(""), *_file_lines(in_one_file, row.severity, width)]
         if len(group.files) > MAX_FILES:
-            lines.append(Content.styled(f"… {len(group.files) - MAX_FILES} files more", "$quiet"))
+            lines.append(Content.styled(f"… {len(group.files) - MAX_FILES} more files", "$quiet"))
     return Content("\n").join(lines)
 
 

@@ -39,9 +39,9 @@ class AskClientScreen(YesNoScreen[str | None]):
         title = shorten(session.title, TITLE_CELLS)
         where = "in its own window" if session.live else "in a separate run"
         what = (
-            f"Claude Code is asked to /compact “{title}”, {where}: it writes a summary with its"
-            " model, which costs a request and cannot be undone by ctxtop.\n\n"
-            "What the summary should keep, if you want to say so:"
+            f"Claude Code is asked to /compact “{title}”, {where}: its model writes a"
+            " summary, which costs a request, and ctxtop cannot undo it.\n\n"
+            "What should the summary keep? (optional)"
         )
         super().__init__("Ask Claude Code to /compact", Content(what), "Ask Claude Code")
 
@@ -137,7 +137,7 @@ class ActionPage(Page):
         if self.running is not None:
             self.app.toast(f"wait: {self.running}")
         elif self.is_stale or plan is None:
-            self.app.toast(self.problem or "wait: the plan is still being made")
+            self.app.toast(self.problem or "the plan is not ready yet: wait a moment")
         elif plan.refused:
             self.app.toast(refusal_text(plan.refused[0]))
         elif not plan.operations:

@@ -175,7 +175,7 @@ class AgentPane(RowList):
         self.show_rows(rows)
 
 
-NO_SESSION: Final = "no session is marked"
+NO_SESSION: Final = "no session is selected"
 NO_SUMMARY: Final = "no summaries yet"
 SUMMARY_ROW_LINES: Final = 2
 

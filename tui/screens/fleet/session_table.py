@@ -283,7 +283,7 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
         cells=10,
         priority=8,
         name="project",
-        tooltip="the folder; of a worktree with its project",
+        tooltip="the folder; for a worktree, with its project",
     ),
     Column(
         "branch",
@@ -318,7 +318,7 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
         name="fill",
         tooltip="tokens in context, of the window",
     ),
-    Column("level", _level, cells=10, priority=12, name="level", tooltip="how urgent the fill is"),
+    Column("level", _level, cells=10, priority=12, name="level", tooltip="the warning level"),
     Column(
         "trigger",
         _trigger,
@@ -326,7 +326,7 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
         cells=9,
         priority=11,
         name="trigger",
-        tooltip="share of what auto-compacts",
+        tooltip="share of the auto-compaction threshold",
     ),
     Column(
         "left",
@@ -352,7 +352,7 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
         cells=6,
         priority=4,
         name="agents",
-        tooltip="agents; ✗ results that are noncompliant",
+        tooltip="agents; ✗ noncompliant results",
     ),
     Column(
         "compactions",

@@ -104,7 +104,7 @@ def undo_question(receipt: CompactionReceipt, numbers: Collection[int] | None, t
     }[receipt.mode]
     return (
         f"“{title}”: {count} operations of receipt {receipt.receipt_id} will be undone {where}\n\n"
-        f"{_strategy_names(chosen)}: ≈ {tokens(freed)} tokens come back into its context."
+        f"{_strategy_names(chosen)}: ≈ {tokens(freed)} tokens return to its context."
     )
 
 

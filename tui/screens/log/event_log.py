@@ -159,7 +159,7 @@ def _bad_lines(db: sqlite3.Connection) -> Iterator[LogEvent]:
             file=f"{path} ({f'{row.log} log' if row.log else 'transcript'})",
             offset=f"{row.offset:,} bytes",
             length=f"{row.length:,} bytes",
-            time="at the latest, as its file's",
+            time="at the latest: the time of its file",
             reason=reason,
         )
         yield LogEvent(
@@ -168,9 +168,9 @@ def _bad_lines(db: sqlite3.Connection) -> Iterator[LogEvent]:
             severity=EventSeverity.WARNING,
             source="bad line",
             where=path,
-            text=f"set aside: {reason}",
-            detail=f"{facts}\n\nNothing of it is lost: the file has it, and `ctxtop scan --bad`"
-            " lists all.",
+            text=f"could not be read: {reason}",
+            detail=f"{facts}\n\nNothing is lost: the file still has the line."
+            " `ctxtop scan --bad` lists all such lines.",
             session_id=row.session_id,
         )
 
@@ -208,7 +208,7 @@ def _levels(db: sqlite3.Connection) -> Iterator[LogEvent]:
 
 def _compactions(db: sqlite3.Connection) -> Iterator[LogEvent]:
     for row in log_queries.newest_boundaries(db, MAX_PER_KIND):
-        trigger = row.trigger or "of a kind that is not known"
+        trigger = row.trigger or "of an unknown kind"
         sizes = f"{tokens_before_and_after(row)} tokens, {trigger}"
         kept = NOTHING if row.kept_messages is None else row.kept_messages
         yield _session_event(
@@ -256,7 +256,7 @@ def _receipts(store: Path) -> Iterator[LogEvent]:
             freed if is_done else f"{freed}, {receipt.state.replace('_', ' ')}",
             receipt=receipt.receipt_id,
             **fork,
-            why=one_line(receipt.automatic or "a person asked"),
+            why=one_line(receipt.automatic or "requested by you"),
             checks=f"{len(receipt.verified)} passed",
             undo=f"`ctxtop undo {receipt.receipt_id}`",
         )

@@ -34,7 +34,7 @@ class LogScreen(FilteredPage):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("l", "least", "Level", "all, warnings, or problems only", "log_level"),
         bind("p", "pause", "Pause", "pause or resume", "pause"),
-        bind_hidden("y", "copy", "Copy", "copy the whole entry", "copy"),
+        bind_hidden("y", "copy", "Copy", "copy the full entry", "copy"),
     ]
 
     least: reactive[event_log.LogLevel] = reactive(event_log.LogLevel.ALL)

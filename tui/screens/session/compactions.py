@@ -301,7 +301,7 @@ def _compaction_header(compaction: ReportedCompaction, now_ms: int) -> Content:
 TRANSCRIPT_GONE: Final = "no longer in the transcript: what was kept is unknown"
 NO_SUMMARY: Final = "No summary follows it in the transcript."
 READING_RETAINED: Final = "reading what was kept …"
-NOTHING_LOST: Final = "There was no file, name, rule or decision before it."
+NOTHING_LOST: Final = "There were no files, names, rules or decisions before it."
 REPORT_PENDING: Final = "finding what was lost …"
 
 
@@ -417,7 +417,7 @@ class CompactionDetailScreen(Page):
         if prompt:
             self.app.copy(prompt, "what was lost, as a prompt")
         else:
-            nothing = "nothing was lost that could be restored"
+            nothing = "nothing that could be restored was lost"
             self.notify(nothing if self._is_known else CONTENT_UNKNOWN, markup=False)
 
     def _read(self, content: Content) -> None:

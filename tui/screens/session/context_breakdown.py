@@ -195,11 +195,11 @@ _CONTEXT_SOURCES: Final = {
 _CLAIM_TEXTS: Final = {
     ClaimSubject.WINDOW: (
         "window",
-        "The window is the most that the model can take; the bar is relative to it.",
+        "The window is the most that the model can take; the bar shows a share of it.",
     ),
     ClaimSubject.TRIGGER: (
         "compacts at",
-        "Claude Code compacts by itself at this value of its own counter.",
+        "Claude Code auto-compacts when its own counter reaches this value.",
     ),
 }
 
@@ -226,7 +226,7 @@ def number_sources(context: Context, reasons: Sequence[AssessedClaim]) -> tuple[
 
 
 def sources_listing(context: Context, reasons: Sequence[AssessedClaim], width: int) -> Listing:
-    header = ("", "what", "tokens", "sure", "how ctxtop knows")
+    header = ("", "what", "tokens", "certainty", "how ctxtop knows")
     rows = tuple(
         Row(each.key, _source_row(each, width), each) for each in number_sources(context, reasons)
     )
@@ -269,7 +269,7 @@ _MESSAGE_COUNTS: Final = (
 ) * 2
 """Claude Code's own numbers between a compaction and the next answer (formats 3.1)."""
 _LAST_REQUEST: Final = "What the model saw with the last request, as in Claude Code's status line:"
-_NEXT_REQUEST: Final = "What the model will see with the next request, by an estimate:"
+_NEXT_REQUEST: Final = "An estimate of what the model will see with the next request:"
 
 
 def _numbers(context: Context) -> Iterator[NumberSource]:
@@ -305,7 +305,7 @@ def _numbers(context: Context) -> Iterator[NumberSource]:
     )
     yield _number(
         "report",
-        "/context said",
+        "/context says",
         counts.report,
         "the total of the last /context" if counts.report else "/context was not used",
         "seen",

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 READING: Final = "reading the transcript …"
-REWRITTEN: Final = "the transcript was rewritten and is read again"
+REWRITTEN: Final = "the transcript was rewritten and is being re-read"
 FRAME_CELLS: Final = 5  # of the pane beside a row: border, padding, scroll bar
 STEP_TEXT_FROM_CELLS: Final = 150  # of the pane, from which on a step's text stands beside it
 CURSOR_SETTLE_S: Final = 0.12  # how long the cursor rests before a step's text is read
@@ -73,7 +73,7 @@ class ConversationPane(Vertical):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("slash", "search", "Search", "search this conversation", "filter", key_display="/"),
-        bind("o", "open_text", "Open", "open the whole text of this step", "open_text"),
+        bind("o", "open_text", "Open", "open the full text of this step", "open_text"),
     ]
 
     note: reactive[str] = reactive("")  # what is searched for, or why nothing is shown

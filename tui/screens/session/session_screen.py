@@ -77,7 +77,7 @@ class SessionScreen(Page):
             for n, (tab, name) in enumerate(zip(TABS, TAB_IDS, strict=True), 1)
         ),
         bind_hidden("tab", "next_tab(1)", "Next", "next tab", "next_part", key_display="⇥"),
-        bind_hidden("shift+tab", "next_tab(-1)", "Before", "previous tab", "part_before"),
+        bind_hidden("shift+tab", "next_tab(-1)", "Previous", "previous tab", "part_before"),
         bind("v", "view_turn", "Conversation", "read this turn's conversation", "view_turn"),
         bind("v", "view_timeline", "Timeline", "back, with the timeline at this turn", "view_turn"),
         bind_hidden("z", "zoom", "Zoom", "show or hide the timeline", "zoom"),

@@ -193,7 +193,8 @@ def _warning_detail(found: ContextWarning, now_ms: int) -> Content:
         quiet(end),
         Content(""),
         quiet(
-            "It is reported once, and again after a compaction or when the context fell well below."
+            "It is reported once, and again after a compaction or once "
+            "the context has fallen well below."
         ),
     )
 
@@ -235,7 +236,7 @@ def session_facts(session: Session, now_ms: int) -> dict[str, str]:
         **dict(_outlook_facts(session)),
         "started": formats.date_time_and_age(session.started_at, now_ms),
         "last activity": formats.date_time_and_age(session.last_activity_at, now_ms),
-        "agents": f"{session.agents}, {failed} not compliant" if failed else str(session.agents),
+        "agents": f"{session.agents}, {failed} noncompliant" if failed else str(session.agents),
         "compactions": str(session.compactions),
         "transcript": one_line(session.path),
     }
@@ -268,11 +269,13 @@ def _turns_left(forecast: Forecast) -> str:
     turns, minutes = forecast.turns, forecast.minutes
     work = f", ≈ {duration(round(minutes.p50 * 60_000))} of work" if minutes else ""
     left = formats.turns_left(forecast)
-    return f"{left}, as likely under as over {turns.p50:,.0f}{work}"
+    return f"{left}, median {turns.p50:,.0f}{work}"
 
 
 READING_TRANSCRIPT: Final = "reading the transcript …"
-CONVERSATION_NOTE: Final = "it is read from the transcript in parts"  # and shown by its own pane
+CONVERSATION_NOTE: Final = (
+    "it is read from the transcript piece by piece"  # and shown by its own pane
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +373,7 @@ def session_header(session: Session, past: TimelineTurn | None, width: int, now_
     if past is None:
         facts = _header_facts(session, now_ms)
     else:
-        facts = [f"as it was; now {percent(context.ratio)}", "end goes to now"]
+        facts = [f"as it was; now {percent(context.ratio)}", "End returns to now"]
         context = replace(context, tokens=past.tokens, state=ContextState.MEASURED)
     cells = min(MAX_HEADER_BAR, max(MIN_HEADER_BAR, width - HEADER_TEXT_CELLS))
     header = Content.assemble(" ", gauge(context, cells))

@@ -117,8 +117,8 @@ class StepTextScreen(Page):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("enter", "leave", "Back", "back", "done"),
         bind_hidden("n", "hit(1)", "Next", "next match", "next"),
-        bind_hidden("N", "hit(-1)", "Before", "previous match", "before"),
-        bind("y", "copy", "Copy", "copy the whole text", "copy"),
+        bind_hidden("N", "hit(-1)", "Previous", "previous match", "before"),
+        bind("y", "copy", "Copy", "copy the full text", "copy"),
     ]
 
     def __init__(
@@ -150,4 +150,4 @@ class StepTextScreen(Page):
         self._pane.go_to_hit(by)
 
     def action_copy(self) -> None:
-        self.app.copy(self._pane.text, "the whole text")
+        self.app.copy(self._pane.text, "the full text")

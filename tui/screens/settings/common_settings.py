@@ -37,12 +37,12 @@ FEATURES_KEY: Final = "hooks"
 """Of what hooks may do: no key of the policy, but a part of the installed commands."""
 
 FEATURE_EFFECTS: Final[Mapping[str, str]] = {
-    "enforce": "holds back an agent once if its result does not have its declared format",
+    "enforce": "stops an agent once if its result is not in its declared format",
     "inject": "gives a starting agent open tasks and earlier results of this project",
-    "steer": "tells Claude Code's own compaction what must survive",
+    "steer": "tells Claude Code's own compaction what to keep",
     "remember": "adds what a compaction lost to your next prompt, once",
-    "prompts": "tells the model at a level that there is room, or to save context",
-    "confirm": "tells a session that ctxtop compacted so, at its next prompt",
+    "prompts": "tells the model at warning levels that there is room, or to save context",
+    "confirm": "tells a session at its next prompt that ctxtop compacted it",
 }
 
 _MODE_EFFECTS: Final = {
@@ -138,7 +138,7 @@ def _level_changes(effect: LevelEffect, level: Threshold) -> list[str]:
 def preset_text(context: EffectContext, draft: PolicyValue) -> str:
     preset = str(draft)
     if preset == context.policy.preset:
-        return "in force: its values apply where no file sets one"
+        return "in use: its values apply where no file sets one"
     effect = setting_effects.preset_effect(context.sessions, context.policy, preset)
     changed = plural(effect.changed_keys, "setting")
     return f"changes {changed}; {plural(effect.changed_levels, 'session')} would change level"
@@ -182,7 +182,7 @@ def automation_text(context: EffectContext, policy: Policy) -> str:
         return _MODE_EFFECTS[mode]
     effect = setting_effects.automation_effect(context.sessions, policy, context.now_ms)
     if effect.obstacle:
-        return f"nothing happens by itself: {effect.obstacle}"
+        return f"nothing happens automatically: {effect.obstacle}"
     return (
         f"idle sessions are compacted at their level: {effect.compacted} due now,"
         f" {effect.recovered} to recover"
@@ -201,7 +201,7 @@ def _recovery_text(context: EffectContext, policy: Policy) -> str:
     if not policy.flag("recovery.auto"):
         return f"{now}: r repairs one"
     if policy.text("mode") != "auto":
-        return f"{now}: nothing happens before mode is auto"
+        return f"{now}: nothing happens until mode is auto"
     return f"{now}: each is repaired in a fork"
 
 
@@ -228,7 +228,7 @@ def _backup_text(context: EffectContext, policy: Policy) -> str:
     )
     size = f"backups take {facts.backup_bytes / MIB:,.1f} MiB"
     full = ", too much to edit in place" if effect.is_full else ""
-    needed = f", {effect.needed} of them needed for an undo: they stay" if effect.needed else ""
+    needed = f", {effect.needed} of them kept because an undo needs them" if effect.needed else ""
     return f"{size}{full}; {effect.old} older than this{needed}"
 
 
@@ -242,7 +242,7 @@ _POLICY_EFFECTS: Final[Mapping[str, Callable[[EffectContext, Policy], str]]] = {
 }
 _FIXED_EFFECTS: Final = {
     "ui.theme": "applies at the next start; t changes the theme now",
-    "ui.ascii": "applies at the next start, to the dashboard and to tables of commands",
+    "ui.ascii": "applies at the next start, to the dashboard and to what commands print",
 }
 
 

@@ -56,12 +56,12 @@ class PolicyScreen(FilteredPage):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("2", "tab(1)", "All", "all settings", "all_settings"),
         bind_hidden("1", "tab(0)", "Common", "the common settings", "common_settings"),
-        bind("l", "chosen", "Set only", "only changed settings, or all", "set_only"),
+        bind("l", "chosen", "Set only", "only settings that are set, or all", "set_only"),
         bind_hidden(
             "o",
             "project",
             "Project",
-            "of the marked session's project, or of all",
+            "of the selected session's project, or of all",
             "policy_project",
         ),
         bind_hidden("u", "back", "Undo", "undo the last change", "undo"),

@@ -83,7 +83,7 @@ def _untrusted_lines(policies: Policies) -> tuple[str, ...]:
     names = sorted(name for name, policy in policies.projects.items() if policy.ignored)
     if not names:
         return ()
-    files = "project's file says" if len(names) == 1 else "projects' files say"
+    files = "project's file sets" if len(names) == 1 else "projects' files set"
     text = f"{len(names)} {files} more than an untrusted one may: {name_keys(names)}"
     return (f"{text}; `ctxtop trust DIR` shows one, and asks",)
 
@@ -142,12 +142,12 @@ def try_change(action: Callable[[], Result]) -> Result | PolicyChangeRefused:
         message = str(error)
     except OSError as error:
         file = error.filename or "the file"
-        message = f"{file}: {error.strerror or error}: check who may write there"
+        message = f"{file}: {error.strerror or error}: check its permissions"
     return PolicyChangeRefused(one_line(message))
 
 
 AREAS: Final = {
-    "": "how much ctxtop does by itself",
+    "": "how much ctxtop does on its own",
     "usage": "how context is counted",
     "limit": "window size",
     "threshold": "warning thresholds",
@@ -164,7 +164,7 @@ AREAS: Final = {
     "prompts": "messages to the model",
     "saveflow": "saves of claude-memory",
     "notify": "notices",
-    "backup": "how long backups stay",
+    "backup": "how long backups are kept",
     "ui": "the dashboard",
     "keys": "key bindings",
 }

@@ -118,10 +118,10 @@ class CompareScreen(SideBySidePage):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("n", "go(1)", "Next", "next difference", "next"),
-        bind("N", "go(-1)", "Before", "previous difference", "before"),
+        bind("N", "go(-1)", "Previous", "previous difference", "before"),
         bind_hidden("tab", "app.focus_next", "Other", "the other text", "other_text"),
         bind_hidden("equals_sign,enter", "leave", "Back", "back", "done"),
-        bind("y", "copy", "Copy", "copy the text with the focus", "copy"),
+        bind("y", "copy", "Copy", "copy the focused text", "copy"),
     ]
 
     def __init__(

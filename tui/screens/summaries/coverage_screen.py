@@ -119,7 +119,7 @@ def _turn_lines(turn: ReplacedMessage, width: int) -> Iterator[Content]:
     yield Content.assemble(
         (turn.who, f"bold {_SPEAKER_STYLES.get(turn.who, '$foreground')}"),
         (f"  line {turn.line}", "$quiet"),
-        ("  • stayed as it is" if turn.stays else "", COVERAGE_STYLES[ItemFate.STAYS]),
+        ("  • kept as it was" if turn.stays else "", COVERAGE_STYLES[ItemFate.STAYS]),
         ("  ✓ quoted" if turn.quoted else "", COVERAGE_STYLES[ItemFate.SUMMARY]),
     )
     text = expand_tabs(turn.text)
@@ -148,7 +148,7 @@ class CoverageScreen(SideBySidePage):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("n", "go(1)", "Next left out", "next item left out", "next"),
-        bind_hidden("N", "go(-1)", "Before", "previous item left out", "before"),
+        bind_hidden("N", "go(-1)", "Previous", "previous item left out", "before"),
         bind("f", "only", "Only left out", "only items left out, or all", "only_lost"),
         bind("y", "copy", "Copy", "copy items left out, as a prompt", "copy"),
         bind_hidden("d,enter", "leave", "Back", "back", "done"),
@@ -177,7 +177,7 @@ class CoverageScreen(SideBySidePage):
 
     def on_mount(self) -> None:
         """Read the transcript outside the screen's thread: it takes longer than a frame."""
-        self.query_one("#things-side").border_title = "¹ ✓ named  • stayed  ✗ left out"
+        self.query_one("#things-side").border_title = "¹ ✓ named  • kept  ✗ left out"
         self.query_one("#turns-side").border_title = "² What it replaced"
         self._pane("things").focus()
         projects = self.app.places.folder.projects

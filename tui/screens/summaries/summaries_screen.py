@@ -98,7 +98,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         bind_hidden("equals_sign", "compare", "Compare", "compare two marked summaries", "compare"),
         bind("d", "replaced", "Replaced", "what it replaced, and what it left out", "replaced"),
         bind_hidden("y", "copy", "Copy", "copy the text", "copy"),
-        bind_hidden("W", "source", "As written", "as Markdown, or as it is written", "source"),
+        bind_hidden("W", "source", "As written", "as Markdown, or as written", "source"),
         bind_hidden("x", "export", "Export", "export as Markdown", "export"),
         bind_hidden("z", "zoom", "Zoom", "maximize this pane", "zoom"),
         bind_hidden("1", "pane('list')", "List", "the list", "pane_1"),
@@ -256,8 +256,8 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         if self._chosen:
             return "Nothing matches these filters; Esc shows all."
         return (
-            "No summaries yet.\nAn agent's result, the summary of a /compact"
-            " and what `ctxtop compact --strategy summarise` writes appear here."
+            "No summaries yet.\nAgent results, the summaries of /compact and those of"
+            " `ctxtop compact --strategy summarise` appear here."
         )
 
     def show_problem(self, words: str) -> None:

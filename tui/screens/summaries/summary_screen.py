@@ -307,7 +307,7 @@ class SummaryScreen(ReadingScreen):
         bind_hidden("N", "hit(-1)", "Previous match", "previous match", "before"),
         bind("d", "replaced", "Replaced", "what it replaced, and what it left out", "replaced"),
         bind("x", "export", "Export", "export as Markdown", "export"),
-        bind_hidden("W", "source", "As written", "as Markdown, or as it is written", "source"),
+        bind_hidden("W", "source", "As written", "as Markdown, or as written", "source"),
     ]
 
     def __init__(
