@@ -178,7 +178,7 @@ OTHER: Final = (
     [
         ("bash", bash("mkdir -p build"), OTHER),
         ("bash", bash(MADE[1]["command"], "Something else"), OTHER),
-        ("bash", ("PowerShell", MADE[1]), "cannot verify a prompt for PowerShell: answer it in its"),
+        ("bash", ("PowerShell", MADE[1]), "cannot verify a prompt for PowerShell: answer it in"),
         ("create", ("Write", {"file_path": "notes.txt", "content": "one\ntwo"}), OTHER),
         # Of the changes of another call a part is not shown, or more is shown.
         ("overwrite_80", write_file("over.txt", text_of([*CHANGED, "more"])), OTHER),
