@@ -183,7 +183,6 @@ PLACE_NAMES: Final = {
     "AgentScreen": "agent",
     "AgentsScreen": "agents",
     "AnswerScreen": "dialogs",
-    "AskClientScreen": "dialogs",
     "Chips": "filters",
     "Choice": "choices",
     "CommonPane": "common settings",
