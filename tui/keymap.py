@@ -182,7 +182,6 @@ PLACE_NAMES: Final = {
     "AgentScreen": "agent",
     "AgentsScreen": "agents",
     "AnswerScreen": "dialogs",
-    "AskClientScreen": "dialogs",
     "Chips": "filters",
     "Choice": "choices",
     "CommonPane": "common settings",
