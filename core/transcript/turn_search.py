@@ -17,11 +17,10 @@ from ..model.filter_language import (
     FilterWord,
     fold_text,
     invalid_word,
-    is_unknown_filter,
     parse_time,
     readable_filter,
     split_filter,
-    unknown_filter,
+    unknown_filter_error,
     values_beginning_with,
 )
 from .conversation import Entry, PartKind, Role
@@ -196,8 +195,8 @@ def parse_turn_query(typed: str, now_ms: int) -> TurnQuery:
         if key in values and not word.is_negated:
             problems += _filter_problems(key, word.value, now_ms)
             values[key] += [word.value.casefold()] if word.value else []
-        elif is_unknown_filter(word, FILTER_KEYS):
-            problems.append(unknown_filter(word.key, FILTER_KEYS))
+        elif error := unknown_filter_error(word, FILTER_KEYS):
+            problems.append(error)
         else:
             is_typed = place == len(words) - 1 and not readable[-1].isspace()
             terms_of_word = _split_terms(word, is_prefix=is_typed and not word.is_negated)
