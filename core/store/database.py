@@ -14,7 +14,7 @@ from typing import Final
 
 from .transcript_records import FileKind, LogKind, join_tools
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 """Of schema.sql, kept as `PRAGMA user_version`; raised with every change that is not a comment."""
 
 NEWER_VERSION: Final = "written by a newer ctxtop"

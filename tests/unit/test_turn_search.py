@@ -80,12 +80,25 @@ def test_filters() -> None:
     ("typed", "problem"),
     [
         ("lvel:high", 'unknown filter "lvel:". Use project:, since:, role: or session:'),
+        ("rol:", 'unknown filter "rol:". Use project:, since:, role: or session:'),
+        ("-lvel:high", 'unknown filter "lvel:". Use project:, since:, role: or session:'),
+        ("-since:7d", "-since:7d is not valid. Use since:7d"),
         ("role:boss", "role:boss is not valid. Use prompt, answer or agent"),
         ("since:x", "since:x is not valid. Use today, 24h, 7d, 2w or a date as 2026-11-30"),
     ],
 )
 def test_what_is_no_filter_is_told_in_one_line(typed: str, problem: str) -> None:
     assert parse_turn_query(typed, NOW).problems == (problem,)
+
+
+def test_negated_filters() -> None:
+    query = parse_turn_query("-role:agent !project:shop -session:AB pool", NOW)
+    assert query.roles == (TurnRole.PROMPT, TurnRole.ANSWER)
+    assert not query.excluded
+    assert query.allows_session("12", "store")
+    assert not query.allows_session("12", "The-Shop")
+    assert not query.allows_session("ab1", "store")
+    assert parse_turn_query("role:agent -role:agent", NOW).roles == ()
 
 
 @pytest.mark.parametrize("typed", ["http://x.org", "std::map", "port:80", "Error:", "a:b", "12:30"])
@@ -150,6 +163,6 @@ def test_a_line_that_matches_is_never_passed_over(words: str, typed: str) -> Non
         assert query.may_match(encode([user(words)]))
         terms = index_terms(words)
         for term in query.terms:
-            *whole, last = term.words
+            *whole, last = (word[:MAX_TERM_CHARS] for word in term.words)
             assert terms.issuperset(whole)
             assert any(each.startswith(last) for each in terms)
