@@ -10,7 +10,12 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 
-from ....collectors.claude_code.turn_finder import SearchHit, SearchResults, search_turns
+from ....collectors.claude_code.turn_finder import (
+    FIRST_TURNS,
+    SearchHit,
+    SearchResults,
+    search_turns,
+)
 from ....core.model.problem import Problem
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
@@ -26,6 +31,7 @@ from ..page import FilteredPage, RefreshingQuery
 CRUMB: Final = "search"
 PLACEHOLDER: Final = 'words "a phrase" -not project: since:7d role:prompt session:'
 MAX_HITS: Final = 100  # nobody reads further: another word narrows the search
+MAX_TURNS: Final = 50_000  # to read after the first ones; a key pressed meanwhile waits so long
 INDEXING_REFRESH_S: Final = 1.0  # between two searches while transcripts are being indexed
 
 EMPTY_TEXT: Final = "Type words to search the prompts and answers of all sessions."
@@ -57,6 +63,7 @@ class SearchScreen(FilteredPage):
         self._results: SearchResults | None = None
         self._hits: dict[str, SearchHit] = {}  # by row key
         self._problem = ""
+        self._max_turns = FIRST_TURNS
         self._query: Final = RefreshingQuery(self, self._make_query, self._take_results)
 
     def compose_page(self) -> Iterable[Widget]:
@@ -84,6 +91,7 @@ class SearchScreen(FilteredPage):
 
     @on(FilterBar.Typed)
     def _search_typed(self) -> None:
+        self._max_turns = FIRST_TURNS
         self._query.refresh_now()
 
     def draw(self) -> None:
@@ -98,12 +106,15 @@ class SearchScreen(FilteredPage):
         projects = {each.session_id: each.project for each in self._sessions.values()}
         # Without words it only reports how complete the index is.
         limit = 0 if query.is_empty or query.problems else MAX_HITS
-        folder = self.app.places.folder.projects
-        return lambda db: search_turns(db, folder, query, projects, limit)
+        folder, max_turns = self.app.places.folder.projects, self._max_turns
+        return lambda db: search_turns(db, folder, query, projects, limit, max_turns)
 
     def _take_results(self, found: SearchResults | Problem) -> None:
         if isinstance(found, SearchResults):
             self._results, self._problem = found, ""
+            if found.is_partial and self._max_turns < MAX_TURNS:
+                self._max_turns = MAX_TURNS
+                self._query.refresh_now()
         else:
             self._problem = one_line(str(found))
         self._draw_results()
@@ -142,10 +153,18 @@ class SearchScreen(FilteredPage):
         self.query_one(FilterBar).show_error(one_line(" ".join(errors)))
         if found is None:
             return
-        more = "+" if found.is_cut and found.hits else ""
+        more = "+" if found.is_cut or found.is_partial else ""
         count = f" · {len(found.hits):,}{more}" if not found.query.is_empty else ""
+        self._list.set_titles(Content(f"Search{count}"), Content(self._progress_text(found)))
+
+    def _progress_text(self, found: SearchResults) -> str:
+        """Say why there may be more hits than are listed."""
         indexing = "" if found.progress.is_complete else f"indexing {found.progress}"
-        self._list.set_titles(Content(f"Search{count}"), Content(indexing))
+        searching = ""
+        if found.is_partial:
+            is_first = self._query.is_running
+            searching = "searching …" if is_first else "only the newest turns searched: add words"
+        return " · ".join(filter(None, (indexing, searching)))
 
     # Keys.
 
@@ -164,7 +183,9 @@ class SearchScreen(FilteredPage):
     def _open(self, opened: RowList.Opened) -> None:
         hit = self._hits.get(opened.key)
         if hit is not None:
-            self.post_message(OpenConversation(hit.session_id, hit.agent_id, hit.offset))
+            text = hit.excerpt.text
+            words = tuple({text[begin:end] for begin, end in hit.excerpt.matches})
+            self.post_message(OpenConversation(hit.session_id, hit.agent_id, hit.offset, words))
 
     def action_copy(self) -> None:
         hit = self._hits.get(self._list.key or "")

@@ -27,6 +27,7 @@ from ....core.transcript.sanitize import one_line
 from ...background_queries import WorkerThread, query_store
 from ...keymap import bind
 from ...text.formats import percent
+from ...text.matches import match_pattern
 from ...widgets.controls import FilterBar
 from ...widgets.conversation_view import ConversationView
 from .conversation_reading import (
@@ -131,6 +132,9 @@ class ConversationPane(Vertical):
             self._place.agent_id,
         )
         self._place = place
+        if place.words:
+            self.end_search()
+            self.view.mark_hits(match_pattern(place.words))
         loaded = self._loaded if is_same else None
         if loaded and place.offset is not None and self._holds(loaded.window, place.offset):
             self._show_offset(place.offset)
@@ -269,7 +273,15 @@ class ConversationPane(Vertical):
         if offset is None:
             self.view.go_to_end()
         else:
-            self._go_to_row(self._row_at(offset))
+            self._go_to_row(self._row_with_words(offset) or self._row_at(offset))
+
+    def _row_with_words(self, offset: int) -> int | None:
+        """Find the first row of a line that has the words to go to."""
+        pattern = match_pattern(self._place.words)
+        if pattern is None or offset != self._place.offset:
+            return None
+        rows = ((n, row) for n, row in enumerate(self._rows) if row.step.offset == offset)
+        return next((n for n, row in rows if pattern.search(row.content.plain)), None)
 
     def _row_at(self, offset: int) -> int:
         """Find the row of the step that holds a line, or of the last step before it."""
