@@ -331,7 +331,7 @@ def test_its_size_and_time_are_known(collector: Collector, path: Path, writer: W
     assert size.seconds >= 0
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.builds(TurnPlace, st.integers(0, 1 << 40), st.sampled_from(TurnRole))))
 def test_places_are_read_as_they_were_stored(places: list[TurnPlace]) -> None:
     assert decode_places(encode_places(places)) == places

@@ -17,7 +17,7 @@ from ctxtop.core.transcript.turn_search import (
     searched_text,
     turn_role,
 )
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ..made_up_secrets import ALL_OF_THEM, told_in
@@ -154,6 +154,7 @@ def test_an_excerpt_is_a_line_around_the_first_match() -> None:
     assert [excerpt.text[begin:end] for begin, end in excerpt.matches] == ["POOL"]
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="aéB_ -1接", max_size=30), st.text(alphabet="aéB_1接", min_size=1))
 def test_a_line_that_matches_is_never_passed_over(words: str, typed: str) -> None:
     """The quick check on bytes and the index agree with the text itself."""
