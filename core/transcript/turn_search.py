@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final
 
 import msgspec
@@ -115,12 +115,16 @@ class TurnTerm(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Match it in a folded text."""
-        first, *others = map(re.escape, self.words)
+        first = re.escape(self.words[0])
         # The word itself comes first, so that the search for it is one for a literal.
         begin = first if _is_ideograph(self.words[0]) else f"{first}(?<!{_LETTER}{first})"
         end = f"{_LETTER}*" if self.is_prefix else f"(?!{_LETTER})"
         last = "" if _is_ideograph(self.words[-1]) else end
-        return re.compile(r"[\W_]*".join([begin, *others]) + last)
+        others = (
+            rf"[\W_]{'*' if _is_ideograph(before) or _is_ideograph(word) else '+'}{re.escape(word)}"
+            for before, word in pairwise(self.words)
+        )
+        return re.compile("".join([begin, *others, last]))
 
     @property
     def line_pattern(self) -> re.Pattern[bytes]:

@@ -42,6 +42,8 @@ def found_text(line: JsonLine) -> str:
         ('"pool of"', True),
         ('"of pool"', False),
         ('"pool o"', False),
+        ('"po ol"', False),
+        ('"session id"', True),
         ("src/db", True),
         ("db/src", False),
         ("session_i", True),
