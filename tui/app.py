@@ -266,7 +266,7 @@ class CtxtopApp(NavigationApp):
 
     @on(messages.OpenConversation)
     def _open_conversation(self, event: messages.OpenConversation) -> None:
-        self.open_conversation(event.session_id, event.agent_id, event.line_offset)
+        self.open_conversation(event.session_id, event.agent_id, event.line_offset, event.words)
 
     @on(messages.FeedStopped)
     def _show_stop(self) -> None:

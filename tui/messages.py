@@ -106,6 +106,7 @@ class OpenConversation(Message):
     session_id: str
     agent_id: str | None
     line_offset: int | None  # bytes before the line; None is the end
+    words: tuple[str, ...] = ()  # texts to go to in that line; they are highlighted
 
 
 class FeedStopped(Message):

@@ -264,7 +264,11 @@ class NavigationApp(TerminalApp):
             self.open_conversation(session.session_id, None, None)
 
     def open_conversation(
-        self, session_id: str, agent_id: str | None, line_offset: int | None
+        self,
+        session_id: str,
+        agent_id: str | None,
+        line_offset: int | None,
+        words: tuple[str, ...] = (),
     ) -> None:
         """Open the Conversation tab at a line, on the session's page if that is open already."""
         from .screens.session.conversation_reading import ConversationPlace
@@ -274,7 +278,7 @@ class NavigationApp(TerminalApp):
         if session is None:
             self.toast("this session is unknown: its folder was not read")
             return
-        place = ConversationPlace(session_id, agent_id, line_offset)
+        place = ConversationPlace(session_id, agent_id, line_offset, words)
         for screen in self.screen_stack:
             if isinstance(screen, SessionScreen) and screen.session_id == session_id:
                 self._go_back_to(screen)

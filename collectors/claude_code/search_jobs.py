@@ -97,12 +97,11 @@ class SearchIndexJob:
             # The scan reports a file that cannot be read.
             self._unreadable[source.path] = source.read_to
             return
-        blocks, end, at = reader.blocks, reader.end, reader.at
         self._report_commit()
-        is_saved = search_index.save_blocks(self._writer, source, blocks, end, at)
+        is_saved = search_index.save_blocks(self._writer, source, reader.blocks, reader.end)
         self._needs_merge |= is_saved and source.start == 0
-        if is_saved and end < source.read_to:
-            self._waiting.insert(0, replace(source, start=end, at=at))
+        if is_saved and reader.end < source.read_to:
+            self._waiting.insert(0, replace(source, start=reader.end))
 
 
 class _BlockReader:
@@ -113,9 +112,9 @@ class _BlockReader:
         self._turns: list[TurnPlace] = []  # of the block that is not full yet
         self._words: dict[str, None] = {}
         self._chars = 0
-        self._at = source.at
+        self._at = 0
         self.blocks: list[TurnBlock] = []
-        self.end, self.at = source.start, source.at  # where the blocks end
+        self.end = source.start  # where the blocks end
 
     def read(self, path: Path, until: float) -> None:
         """Read to the end, or past `until` to the end of a block; may raise OSError.
@@ -138,19 +137,19 @@ class _BlockReader:
         entry = decode_entry(offset, data, {}) if _may_have_text(data) else None
         if entry is None:
             return
-        self._at = entry.at or self._at
+        self._at = max(self._at, entry.at or 0)
         if text := searched_text(entry):
             role = turn_role(entry, is_agent_file=self._source.kind is FileKind.AGENT)
-            self._turns.append(TurnPlace(offset, self._at, role))
+            self._turns.append(TurnPlace(offset, role))
             self._words |= dict.fromkeys(index_terms(text))
             self._chars += len(text)
 
     def _end_block(self, end: int) -> None:
         if self._turns:
-            block = TurnBlock(tuple(self._turns), self._chars, " ".join(self._words))
-            self.blocks.append(block)
+            words = " ".join(self._words)
+            self.blocks.append(TurnBlock(tuple(self._turns), self._at, self._chars, words))
             self._turns, self._words, self._chars = [], {}, 0
-        self.end, self.at = min(end, self._source.read_to), self._at
+        self.end = min(end, self._source.read_to)
 
 
 def _may_have_text(data: bytes) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Final
+from typing import BinaryIO, Final
 
 import msgspec
 
@@ -30,10 +31,11 @@ from ...core.transcript.turn_search import (
     unredacted_text,
 )
 
-MAX_READ_TURNS: Final = 5_000
-"""Turns to read for one search: a phrase of frequent words may be in none of them."""
+FIRST_TURNS: Final = 2_000
+"""Turns to read while somebody waits for the first results: a phrase of frequent words may be in
+few of the turns that have them."""
 
-READ_BUFFER: Final = 1 << 14  # bytes; few turns are longer
+READ_BYTES: Final = 4096  # at once; few turns are longer
 
 
 class SearchHit(msgspec.Struct, frozen=True):
@@ -52,7 +54,8 @@ class SearchHit(msgspec.Struct, frozen=True):
 class SearchResults(msgspec.Struct, frozen=True):
     query: TurnQuery
     hits: tuple[SearchHit, ...]
-    is_cut: bool  # there may be more
+    is_cut: bool  # there are more hits than were asked for
+    is_partial: bool  # turns that may match were not read
     progress: SearchProgress
 
 
@@ -62,12 +65,14 @@ def search_turns(
     query: TurnQuery,
     project_names: Mapping[str, str],
     limit: int,
+    max_turns: int | None = None,
 ) -> SearchResults:
     """Find the newest turns that match; `project_names` names the project of each session.
 
-    Each hit is read from its file, so a text that is gone or was rewritten is not found.
+    Each hit is read from its file, so a text that is gone or was rewritten is not found. About
+    `max_turns` turns are read, or all.
     """
-    search = _TurnSearch(projects, query)
+    search = _TurnSearch(projects, query, max_turns)
     sessions = _allowed_sessions(query, project_names)
     blocks = find_blocks(db, query.fts_match, query.since, sessions)
     hits: list[SearchHit] = []
@@ -80,31 +85,27 @@ def search_turns(
             seen.add(hit.uuid)
         if len(hits) > limit:
             break
-    is_cut = len(hits) > limit or search.is_exhausted
-    return SearchResults(query, tuple(hits[:limit]), is_cut, search_progress(db))
+    is_cut = len(hits) > limit
+    progress = search_progress(db)
+    return SearchResults(query, tuple(hits[:limit]), is_cut, search.is_partial, progress)
 
 
 def _allowed_sessions(query: TurnQuery, project_names: Mapping[str, str]) -> list[str] | None:
-    if not (query.projects or query.sessions):
+    if not query.chooses_sessions:
         return None
     return [
         session_id
         for session_id, project in project_names.items()
-        if (not query.projects or any(each in project.casefold() for each in query.projects))
-        and (not query.sessions or session_id.startswith(query.sessions))
+        if query.allows_session(session_id, project)
     ]
 
 
 class _TurnSearch:
-    def __init__(self, projects: Path, query: TurnQuery) -> None:
+    def __init__(self, projects: Path, query: TurnQuery, max_turns: int | None) -> None:
         self._projects: Final = projects
         self._query: Final = query
-        self._turns_left = MAX_READ_TURNS
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether it has read as many turns as it may."""
-        return self._turns_left <= 0
+        self._turns_left = math.inf if max_turns is None else max_turns
+        self.is_partial = False
 
     def newest_first(self, blocks: Iterator[BlockRow]) -> Iterator[SearchHit]:
         """Yield the hits of blocks in order of time; the blocks are in that of their last turns.
@@ -116,7 +117,8 @@ class _TurnSearch:
         for block in blocks:
             while waiting and -waiting[0][0] > block.at:
                 yield heappop(waiting)[-1]
-            if self.is_exhausted:
+            if self._turns_left <= 0:
+                self.is_partial = True
                 break
             for hit in self._hits(block):
                 heappush(waiting, (-(hit.at or 0), block.is_fork, next(numbers), hit))
@@ -125,28 +127,30 @@ class _TurnSearch:
 
     def _hits(self, block: BlockRow) -> Iterator[SearchHit]:
         try:
-            with open_regular(self._projects / block.path, READ_BUFFER) as file:
+            with open_regular(f"{self._projects}/{block.path}") as file:
                 for place in self._wanted_places(block):
-                    file.seek(place.offset)
-                    hit = self._match(block, place, file.readline(MAX_LINE_BYTES))
+                    line = _read_line(file, place.offset)
+                    hit = self._match(block, place, line) if self._query.may_match(line) else None
                     if hit is not None:
                         yield hit
         except OSError:
             # Deleted since it was indexed; the next scan removes its turns.
             return
 
-    def _wanted_places(self, block: BlockRow) -> Iterator[TurnPlace]:
-        since, roles = self._query.since or 0, self._query.roles
+    def _wanted_places(self, block: BlockRow) -> list[TurnPlace]:
+        roles = self._query.roles
+        places = [place for place in decode_places(block.turns) if place.role in roles]
+        self._turns_left -= len(places)
         # From the end: of turns with the same time, the last one is the newest.
-        for place in reversed([*decode_places(block.turns)]):
-            if place.at >= since and (not roles or place.role in roles):
-                self._turns_left -= 1
-                yield place
+        return places[::-1]
 
     def _match(self, block: BlockRow, place: TurnPlace, line: bytes) -> SearchHit | None:
         query = self._query
-        entry = decode_entry(place.offset, line, {}) if query.may_match(line) else None
+        entry = decode_entry(place.offset, line, {})
         if entry is None or not query.has_terms(unredacted_text(entry)):
+            return None
+        at = entry.at or block.at
+        if at < (query.since or 0):
             return None
         text = searched_text(entry)
         if not text or not query.matches(text):
@@ -155,9 +159,19 @@ class _TurnSearch:
             session_id=block.session_id,
             agent_id=block.agent_id,
             role=place.role,
-            at=entry.at or place.at or None,
+            at=at or None,
             path=block.path,
             offset=place.offset,
             uuid=entry.uuid,
             excerpt=make_excerpt(text, query),
         )
+
+
+def _read_line(file: BinaryIO, offset: int) -> bytes:
+    """Read a line of an unbuffered file in few system calls, at most MAX_LINE_BYTES of it."""
+    file.seek(offset)
+    data = part = file.read(READ_BYTES)
+    while (end := part.find(b"\n")) < 0 and part and len(data) < MAX_LINE_BYTES:
+        part = file.read(len(data))
+        data += part
+    return data if end < 0 else data[: len(data) - len(part) + end]

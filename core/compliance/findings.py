@@ -284,7 +284,8 @@ def find_expected_format(
     """Return what an agent must return: by its skills, its prompt, the policy, or nothing (000-07).
 
     Skills that the client preloaded outweigh a definition that may have changed since.
-    `declared_skills` is None if no definition of the type is known. A preset's rules apply only
+    `declared_skills` are installed: an agent was never told what a missing skill asks for. It is
+    None if no definition of the type is known. A preset's rules apply only
     then: whoever defines a `reviewer` without the skill does not ask for it (T-25). A person's
     rules always apply.
     """

@@ -18,7 +18,7 @@ NOT_REGULAR_FILE: Final = "is not a regular file"  # a FIFO, a socket or a devic
 
 
 @contextmanager
-def open_regular(path: Path, buffering: int = 0) -> Iterator[BinaryIO]:
+def open_regular(path: Path | str, buffering: int = 0) -> Iterator[BinaryIO]:
     """Open a regular file to read; no link is followed and a FIFO does not block.
 
     `buffering` is as for `open`, in bytes. Raises OSError, also if it is not a regular file.

@@ -100,6 +100,16 @@ def missing_skills(
 
     A plugin's skill may be declared without the plugin's name.
     """
+    if not agent.skills:
+        return ()
     skills = {name for kind, name in visible if kind is DefinitionKind.SKILL}
     skills |= {name.rpartition(":")[2] for name in skills}
     return tuple(name for name in agent.skills if name not in skills)
+
+
+def installed_skills(
+    agent: DefinitionRecord, visible: dict[DefinitionKey, DefinitionRecord]
+) -> tuple[str, ...]:
+    """Return the skills that an agent declares and is given: the client passes over the others."""
+    missing = missing_skills(agent, visible)
+    return tuple(name for name in agent.skills if name not in missing)

@@ -8,6 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from difflib import get_close_matches
 from typing import Final
 
 import msgspec
@@ -53,24 +54,25 @@ def invalid_word(word: str, choices: Iterable[str]) -> str:
 
 _FILTER_KEY: Final = re.compile(r"[a-z_]{2,}:", re.IGNORECASE)
 _ADDRESS_OR_NUMBER: Final = re.compile(r"[\W\d_]")
+MIN_LIKENESS: Final = 0.75  # of a mistyped key to a valid one: "rol:" has 0.89, "note:" 0.6
 
 
-def is_unknown_filter(word: FilterWord, keys: Iterable[str]) -> bool:
-    """Whether a word looks like a filter but has none of these keys (with their colons).
+def unknown_filter_error(word: FilterWord, keys: Sequence[str]) -> str:
+    """Return the error message for a word that looks like a filter with none of these keys.
 
-    `http://x`, `std::map`, `port:80` and `Error:` are text.
+    Empty for text with a colon: `http://x`, `std::map`, `port:80` and `Error:`. Without a value, a
+    word looks like a filter if it resembles a key. `keys` have their colons.
     """
-    return (
-        word.key.lower() not in keys
-        and _FILTER_KEY.fullmatch(word.key) is not None
-        and bool(word.value)
-        and (word.is_quoted or not _ADDRESS_OR_NUMBER.match(word.value))
-    )
-
-
-def unknown_filter(key: str, keys: Iterable[str]) -> str:
-    """Return the error message for a key; `keys` are the valid ones, with their colons."""
-    return f'unknown filter "{one_line(key)[:MAX_QUOTED_CHARS]}". Use {_alternatives(keys)}'
+    key = word.key.lower()
+    if key in keys or not _FILTER_KEY.fullmatch(key):
+        return ""
+    if not word.value:
+        is_filter = bool(get_close_matches(key, keys, 1, MIN_LIKENESS))
+    else:
+        is_filter = word.is_quoted or not _ADDRESS_OR_NUMBER.match(word.value)
+    if not is_filter:
+        return ""
+    return f'unknown filter "{one_line(word.key)[:MAX_QUOTED_CHARS]}". Use {_alternatives(keys)}'
 
 
 def _alternatives(choices: Iterable[str]) -> str:
@@ -128,20 +130,6 @@ def parse_time(text: str, now_ms: int) -> int | None:
 
 def values_beginning_with(values: Iterable[str], prefixes: Sequence[str]) -> tuple[str, ...]:
     return tuple(value for value in values if value.startswith(tuple(prefixes)))
-
-
-_KEY: Final = re.compile(r"[a-z]{2,}:")
-_NO_FILTER_VALUES: Final = ("/", "\\")  # begin what follows the colon of a link or a path
-
-
-def unknown_key_error(word: FilterWord, keys: Iterable[str]) -> str:
-    """Return the error message for a word whose key is not one of `keys`; empty if it has none.
-
-    A phrase in quotes, a link, a path and a time have a colon, but no key.
-    """
-    if word.is_quoted or not _KEY.fullmatch(word.key) or word.value.startswith(_NO_FILTER_VALUES):
-        return ""
-    return unknown_filter(word.key, keys)
 
 
 Fields = Mapping[str, str]  # the texts of an entry, case-folded, by key

@@ -50,7 +50,8 @@ CREATE TABLE file (
     -- Hash of samples before `offset`, by which an edit in place is noticed; empty where not noted.
     places TEXT NOT NULL DEFAULT '',
     -- All lines that could not be read; `bad_line` holds the first of them.
-    bad_lines INTEGER NOT NULL DEFAULT 0
+    bad_lines INTEGER NOT NULL DEFAULT 0,
+    search_offset INTEGER NOT NULL DEFAULT 0 -- Everything before it is indexed for the search.
 ) STRICT;
 CREATE INDEX file_session ON file (session_id, kind);
 
@@ -363,21 +364,16 @@ CREATE TABLE searched_block (
     file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
     at INTEGER NOT NULL, -- The latest of its turns; 0 if unknown.
     chars INTEGER NOT NULL, -- Of its texts.
-    turns BLOB NOT NULL -- Where they stand, when they were written and by whom (TurnPlace).
+    turns BLOB NOT NULL -- Where they are and who wrote them (TurnPlace).
 ) STRICT;
 
--- How far a transcript was indexed for the search.
-CREATE TABLE searched_file (
-    file_id INTEGER PRIMARY KEY REFERENCES file ON DELETE CASCADE,
-    offset INTEGER NOT NULL,
-    at INTEGER NOT NULL -- The last time that a line before `offset` named; 0 if none did.
-) STRICT;
-
--- The words of the blocks, folded and each once a block: no texts and no positions, which would
--- take four times the room. The words hold no blanks, so that the tokenizer changes none.
+-- The beginnings of the blocks' words, folded and each once a block: no texts and no positions,
+-- which would take four times the room. They hold no blanks, so that the tokenizer changes none.
 CREATE VIRTUAL TABLE search_fts USING fts5 (
     words, content = "", columnsize = 0, detail = none, tokenize = "ascii"
 );
+-- Rows of this many bytes fill SQLite's pages; smaller ones leave a part of each page empty.
+INSERT INTO search_fts (search_fts, rank) VALUES ('pgsz', 65000);
 
 -- The last answer's text in an agent's own file: its result.
 CREATE TABLE reply (

@@ -4,7 +4,7 @@ It is a part of the store, so that a rewritten transcript takes its turns along 
 that notices it, and that a search reads one commit of both.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -17,16 +17,17 @@ from .transcript_records import FileKind
 from .writer import Writer
 
 BLOCK_CHARS: Final = 8_000
-"""Characters of text in a block. An index of single turns takes 24 % of their bytes, one of such
-blocks 14 %; with larger blocks a search reads more turns in vain."""
+"""Characters of text in a block. An index of single turns takes 18 % of their bytes, one of such
+blocks 11 %; with larger blocks a search reads more turns in vain."""
 
-SEARCH_RULES: Final = "1"
+SEARCH_RULES: Final = "2"
 """The version of what is indexed and how words are split; a new one rebuilds the index."""
 
 MAX_BLOCKS_RATIO: Final = 2.0  # of all blocks ever stored to those of a new index
 MIN_WASTED_BLOCKS: Final = 5_000  # fewer are not worth a rebuild
 
 _ROLES: Final = tuple(TurnRole)
+_decode_numbers: Final = msgspec.msgpack.Decoder(list[int]).decode
 
 
 class UnindexedTranscript(msgspec.Struct, frozen=True):
@@ -38,54 +39,51 @@ class UnindexedTranscript(msgspec.Struct, frozen=True):
     start: int  # how far it is indexed
     read_to: int  # how far the store has read it
     anchor: str  # of the store's reading: another one means that the file was rewritten
-    at: int  # ms since 1970; of the last line before `start`
 
 
 class TurnPlace(msgspec.Struct, frozen=True):
     offset: int  # of its line, in bytes
-    at: int  # ms since 1970; of a line before it where its own says nothing, 0 if none does
-    """Exact only to the second if it was read from the store."""
     role: TurnRole
 
 
 class TurnBlock(msgspec.Struct, frozen=True):
     turns: tuple[TurnPlace, ...]
+    at: int  # ms since 1970; of the latest turn, or of a line before it; 0 if none has a time
     chars: int
     words: str  # each once, separated by blanks
 
 
 def encode_places(turns: Sequence[TurnPlace]) -> bytes:
-    """Encode places as differences, which are small: about 8 bytes for each."""
+    """Encode each place in one number, and its offset as a difference: about 3 bytes for each."""
     numbers: list[int] = []
-    offset = at = 0
+    offset = 0
     for turn in turns:
-        second = turn.at // 1000
-        numbers += (turn.offset - offset, second - at, _ROLES.index(turn.role))
-        offset, at = turn.offset, second
+        numbers.append((turn.offset - offset) * len(_ROLES) + _ROLES.index(turn.role))
+        offset = turn.offset
     return msgspec.msgpack.encode(numbers)
 
 
-def decode_places(data: bytes) -> Iterator[TurnPlace]:
-    numbers = iter(msgspec.msgpack.decode(data, type=list[int]))
-    offset = at = 0
-    for more, later, role in zip(numbers, numbers, numbers, strict=True):
-        offset, at = offset + more, at + later
-        yield TurnPlace(offset, 1000 * at, _ROLES[role])
+def decode_places(data: bytes) -> list[TurnPlace]:
+    turns: list[TurnPlace] = []
+    offset = 0
+    for number in _decode_numbers(data):
+        more, role = divmod(number, len(_ROLES))
+        offset += more
+        turns.append(TurnPlace(offset, _ROLES[role]))
+    return turns
 
 
 def unindexed_transcripts(writer: Writer, limit: int) -> list[UnindexedTranscript]:
     """List transcripts with lines that are not indexed, the newest first."""
-    sql = """SELECT f.file_id, f.path, f.kind, COALESCE(s.offset, 0) AS start,
-            f.offset AS read_to, f.anchor, COALESCE(s.at, 0) AS at
-        FROM file f LEFT JOIN searched_file s USING (file_id)
-        WHERE f.gone = 0 AND f.kind IN (?, ?) AND f.offset > COALESCE(s.offset, 0)
-        ORDER BY f.mtime_ns DESC, f.path LIMIT ?"""
+    sql = """SELECT file_id, path, kind, search_offset, offset, anchor
+        FROM file WHERE gone = 0 AND kind IN (?, ?) AND offset > search_offset
+        ORDER BY mtime_ns DESC, path LIMIT ?"""
     rows = fetch_records(UnindexedTranscript, writer.connection, sql, [*INDEXED_KINDS, limit])
     return [replace(row, kind=FileKind(row.kind)) for row in rows]
 
 
 def save_blocks(
-    writer: Writer, source: UnindexedTranscript, blocks: Iterable[TurnBlock], end: int, at: int
+    writer: Writer, source: UnindexedTranscript, blocks: Iterable[TurnBlock], end: int
 ) -> bool:
     """Store blocks and how far they reach, in one transaction.
 
@@ -94,25 +92,20 @@ def save_blocks(
     db = writer.connection
     with writer.transaction():
         row = db.execute(
-            "SELECT f.anchor, f.offset, f.gone, COALESCE(s.offset, 0)"
-            " FROM file f LEFT JOIN searched_file s USING (file_id) WHERE file_id = ?",
+            "SELECT anchor, offset, gone, search_offset FROM file WHERE file_id = ?",
             [source.file_id],
         ).fetchone()
         if row is None or tuple(row) != (source.anchor, source.read_to, 0, source.start):
             return False
         for block in blocks:
-            latest = max(turn.at for turn in block.turns)
             block_id = db.execute(
                 "INSERT INTO searched_block (file_id, at, chars, turns) VALUES (?, ?, ?, ?)",
-                [source.file_id, latest, block.chars, encode_places(block.turns)],
+                [source.file_id, block.at, block.chars, encode_places(block.turns)],
             ).lastrowid
             db.execute(
                 "INSERT INTO search_fts (rowid, words) VALUES (?, ?)", [block_id, block.words]
             )
-        db.execute(
-            "INSERT OR REPLACE INTO searched_file (file_id, offset, at) VALUES (?, ?, ?)",
-            [source.file_id, end, at],
-        )
+        db.execute("UPDATE file SET search_offset = ? WHERE file_id = ?", [end, source.file_id])
     return True
 
 
@@ -126,11 +119,12 @@ def remove_stale_blocks(writer: Writer) -> None:
     if rules is None or rules[0] != SEARCH_RULES or _is_wasteful(writer):
         _clear_index(writer)
         return
-    gone = "SELECT f.file_id FROM file f JOIN searched_file s USING (file_id) WHERE f.gone"
-    if db.execute(f"{gone} LIMIT 1").fetchone():
+    gone = "gone = 1 AND search_offset > 0"
+    if db.execute(f"SELECT 1 FROM file WHERE {gone} LIMIT 1").fetchone():
         with writer.transaction():
-            db.execute(f"DELETE FROM searched_block WHERE file_id IN ({gone})")
-            db.execute(f"DELETE FROM searched_file WHERE file_id IN ({gone})")
+            deleted = f"SELECT file_id FROM file WHERE {gone}"
+            db.execute(f"DELETE FROM searched_block WHERE file_id IN ({deleted})")
+            db.execute(f"UPDATE file SET search_offset = 0 WHERE {gone}")
 
 
 def _is_wasteful(writer: Writer) -> bool:
@@ -152,7 +146,7 @@ def _clear_index(writer: Writer) -> None:
     db = writer.connection
     with writer.transaction():
         for statement in (
-            "DELETE FROM searched_file",
+            "UPDATE file SET search_offset = 0",
             "DELETE FROM searched_block",
             "DELETE FROM sqlite_sequence WHERE name = 'searched_block'",
             "INSERT INTO search_fts (search_fts) VALUES ('delete-all')",

@@ -307,7 +307,9 @@ class Writer:
         self.connection.execute(
             f"UPDATE file SET {', '.join(f'{name} = :{name}' for name in row)},"
             " lines = IIF(:offset = 0, 0, lines + :new_lines),"
-            " bad_lines = IIF(:offset = 0, 0, bad_lines), gone = 0 WHERE file_id = :file_id",
+            " bad_lines = IIF(:offset = 0, 0, bad_lines),"
+            " search_offset = IIF(:offset = 0, 0, search_offset), gone = 0"
+            " WHERE file_id = :file_id",
             row | {"new_lines": lines, "file_id": file_id},
         )
 

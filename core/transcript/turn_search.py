@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final
 
 import msgspec
@@ -17,11 +17,10 @@ from ..model.filter_language import (
     FilterWord,
     fold_text,
     invalid_word,
-    is_unknown_filter,
     parse_time,
     readable_filter,
     split_filter,
-    unknown_filter,
+    unknown_filter_error,
     values_beginning_with,
 )
 from .conversation import Entry, PartKind, Role
@@ -35,11 +34,15 @@ class TurnRole(StrEnum):
     AGENT = "agent"  # what a subagent was asked, and what it wrote
 
 
+ALL_ROLES: Final = tuple(TurnRole)
+
 SEARCHED_PARTS: Final = frozenset({PartKind.PROMPT, PartKind.TEXT})
 FILTER_KEYS: Final = ("project:", "since:", "role:", "session:")
 
 MAX_TERMS: Final = 32  # more are ignored: nobody types so many
-MAX_TERM_CHARS: Final = 40  # of an indexed word; longer ones are told apart by the text itself
+MAX_TERM_CHARS: Final = 7
+"""Of an indexed word. Longer ones that begin alike are told apart by the text itself: a few more
+turns are read, and the index takes a sixth less."""
 MAX_HITS: Final = 5_000  # of one text; more are not marked
 
 _IDEOGRAPH: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -63,7 +66,9 @@ def _has_other_spelling(line: bytes) -> bool:
     return b"\\u" in line and b"u" in _ESCAPE.findall(line)
 
 
-_BETWEEN_WORDS: Final = rb"(?:\\[nrtbf]|[^a-z0-9])*"  # in a line of JSON without such spellings
+# In a line of JSON without such spellings:
+_BETWEEN_WORDS: Final = rb"(?:\\[nrtbf]|[^a-z0-9])*"
+_NO_LETTER: Final = rb"(?![a-z0-9])"
 
 
 def searched_text(entry: Entry) -> str:
@@ -85,9 +90,14 @@ def turn_role(entry: Entry, *, is_agent_file: bool) -> TurnRole:
     return TurnRole.ANSWER if entry.role is Role.ASSISTANT else TurnRole.PROMPT
 
 
+def split_words(text: str) -> list[str]:
+    """Return a text's words in order, folded."""
+    return _TERM.findall(fold_text(text))
+
+
 def index_terms(text: str) -> set[str]:
     """Return a text's words for the index."""
-    return {term[:MAX_TERM_CHARS] for term in _TERM.findall(fold_text(text))}
+    return {word[:MAX_TERM_CHARS] for word in split_words(text)}
 
 
 class TurnTerm(msgspec.Struct, frozen=True, dict=True):
@@ -99,17 +109,30 @@ class TurnTerm(msgspec.Struct, frozen=True, dict=True):
     @property
     def fts_expression(self) -> str:
         *most, last = (f'"{word[:MAX_TERM_CHARS]}"' for word in self.words)
-        return " AND ".join([*most, f"{last}*" if self.is_prefix else last])
+        is_prefix = self.is_prefix and len(self.words[-1]) < MAX_TERM_CHARS
+        return " AND ".join([*most, f"{last}*" if is_prefix else last])
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Match it in a folded text."""
-        first, *others = map(re.escape, self.words)
+        first = re.escape(self.words[0])
         # The word itself comes first, so that the search for it is one for a literal.
         begin = first if _is_ideograph(self.words[0]) else f"{first}(?<!{_LETTER}{first})"
         end = f"{_LETTER}*" if self.is_prefix else f"(?!{_LETTER})"
         last = "" if _is_ideograph(self.words[-1]) else end
-        return re.compile(r"[\W_]*".join([begin, *others]) + last)
+        others = (
+            rf"[\W_]{'*' if _is_ideograph(before) or _is_ideograph(word) else '+'}{re.escape(word)}"
+            for before, word in pairwise(self.words)
+        )
+        return re.compile("".join([begin, *others, last]))
+
+    @property
+    def line_pattern(self) -> re.Pattern[bytes]:
+        """Match it, if it is ASCII, in a line of JSON in lower case without other spellings."""
+        first, *others = (re.escape(word.encode()) for word in self.words)
+        begin = rb"%b(?:(?<![a-z0-9]%b)|(?<=\\[nrtbf]%b))" % (first, first, first)
+        end = b"" if self.is_prefix else _NO_LETTER
+        return re.compile(_BETWEEN_WORDS.join([begin, *others]) + end)
 
 
 def _is_ideograph(word: str) -> bool:
@@ -121,16 +144,34 @@ class TurnQuery(msgspec.Struct, frozen=True, dict=True):
 
     terms: tuple[TurnTerm, ...] = ()
     excluded: tuple[TurnTerm, ...] = ()
-    roles: tuple[TurnRole, ...] = ()
+    roles: tuple[TurnRole, ...] = ALL_ROLES
     projects: tuple[str, ...] = ()  # parts of names, one of which must match
     sessions: tuple[str, ...] = ()  # beginnings of ids, one of which must match
+    other_projects: tuple[str, ...] = ()  # parts of names, none of which may match
+    other_sessions: tuple[str, ...] = ()  # beginnings of ids, none of which may match
     since: int | None = None  # milliseconds since 1970
     problems: tuple[str, ...] = ()  # invalid filters, a line each
 
     @property
     def is_empty(self) -> bool:
-        chosen = (self.terms, self.excluded, self.roles, self.projects, self.sessions)
-        return not any(chosen) and self.since is None
+        words = self.terms or self.excluded
+        is_any_turn = self.roles == ALL_ROLES and self.since is None
+        return not words and is_any_turn and not self.chooses_sessions
+
+    @property
+    def chooses_sessions(self) -> bool:
+        return any((self.projects, self.sessions, self.other_projects, self.other_sessions))
+
+    def allows_session(self, session_id: str, project: str) -> bool:
+        def is_project(parts: tuple[str, ...]) -> bool:
+            return any(part in project.casefold() for part in parts)
+
+        return (
+            (not self.projects or is_project(self.projects))
+            and (not self.sessions or session_id.startswith(self.sessions))
+            and not is_project(self.other_projects)
+            and not session_id.startswith(self.other_sessions)
+        )
 
     @property
     def fts_match(self) -> str:
@@ -142,15 +183,23 @@ class TurnQuery(msgspec.Struct, frozen=True, dict=True):
         if _has_other_spelling(line):
             return True
         folded = line.lower()
+        # A plain loop: it is run for each turn of the blocks that have the words.
+        for word in self._line_words:
+            if word not in folded:
+                return False
         return all(pattern.search(folded) for pattern in self._line_patterns)
 
     @cached_property
-    def _line_patterns(self) -> tuple[re.Pattern[bytes], ...]:
-        words = (term.words for term in self.terms if all(word.isascii() for word in term.words))
-        return tuple(
-            re.compile(_BETWEEN_WORDS.join(re.escape(word.encode()) for word in each))
-            for each in words
-        )
+    def _line_words(self) -> list[bytes]:
+        words = {word for term in self.terms for word in term.words if word.isascii()}
+        # Long words are rare.
+        return sorted((word.encode() for word in words), key=len, reverse=True)
+
+    @cached_property
+    def _line_patterns(self) -> list[re.Pattern[bytes]]:
+        return [
+            term.line_pattern for term in self.terms if all(word.isascii() for word in term.words)
+        ]
 
     def has_terms(self, text: str) -> bool:
         return self._has_terms(fold_text(text))
@@ -191,13 +240,15 @@ def parse_turn_query(typed: str, now_ms: int) -> TurnQuery:
     excluded: list[TurnTerm] = []
     problems: list[str] = []
     values: dict[str, list[str]] = {key: [] for key in FILTER_KEYS}
+    negated: dict[str, list[str]] = {key: [] for key in FILTER_KEYS}
     for place, word in enumerate(words):
         key = word.key.lower()
-        if key in values and not word.is_negated:
-            problems += _filter_problems(key, word.value, now_ms)
-            values[key] += [word.value.casefold()] if word.value else []
-        elif is_unknown_filter(word, FILTER_KEYS):
-            problems.append(unknown_filter(word.key, FILTER_KEYS))
+        if key in values:
+            problems += _filter_problems(word, now_ms)
+            of_key = negated[key] if word.is_negated else values[key]
+            of_key += [word.value.casefold()] if word.value else []
+        elif error := unknown_filter_error(word, FILTER_KEYS):
+            problems.append(error)
         else:
             is_typed = place == len(words) - 1 and not readable[-1].isspace()
             terms_of_word = _split_terms(word, is_prefix=is_typed and not word.is_negated)
@@ -206,9 +257,15 @@ def parse_turn_query(typed: str, now_ms: int) -> TurnQuery:
     return TurnQuery(
         terms=tuple(terms),
         excluded=tuple(excluded),
-        roles=_roles_beginning_with(values["role:"]),
+        roles=tuple(
+            role
+            for role in _roles_beginning_with(values["role:"]) or ALL_ROLES
+            if role not in _roles_beginning_with(negated["role:"])
+        ),
         projects=tuple(values["project:"]),
         sessions=tuple(values["session:"]),
+        other_projects=tuple(negated["project:"]),
+        other_sessions=tuple(negated["session:"]),
         since=max((time for time in times if time is not None), default=None),
         problems=tuple(problems),
     )
@@ -216,7 +273,7 @@ def parse_turn_query(typed: str, now_ms: int) -> TurnQuery:
 
 def _split_terms(word: FilterWord, *, is_prefix: bool) -> list[TurnTerm]:
     """Return the term of a word; none if it has only punctuation."""
-    found = tuple(_TERM.findall(fold_text(word.text)))
+    found = tuple(split_words(word.text))
     return [TurnTerm(found, is_prefix and not word.is_quoted)] if found else []
 
 
@@ -224,9 +281,12 @@ def _roles_beginning_with(prefixes: list[str]) -> tuple[TurnRole, ...]:
     return tuple(map(TurnRole, values_beginning_with(TurnRole, prefixes)))
 
 
-def _filter_problems(key: str, value: str, now_ms: int) -> Iterable[str]:
+def _filter_problems(word: FilterWord, now_ms: int) -> Iterable[str]:
+    key, value = word.key.lower(), word.value
     # Without a value it is still being typed.
-    if value and key == "since:" and parse_time(value, now_ms) is None:
+    if value and key == "since:" and word.is_negated:
+        yield invalid_word(f"-{key}{value}", (f"{key}{value}",))
+    elif value and key == "since:" and parse_time(value, now_ms) is None:
         yield invalid_word(f"{key}{value}", TIME_CHOICES)
     if value and key == "role:" and not _roles_beginning_with([value.casefold()]):
         yield invalid_word(f"{key}{value}", TurnRole)

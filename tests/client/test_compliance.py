@@ -152,16 +152,32 @@ def test_the_skills_text_alone_passes_a_grep_and_not_the_verdict(lab: Lab) -> No
     assert "[COMPRESSED]" in text
 
 
-def test_the_definition_of_a_project_is_found_where_the_skill_s_file_is_missing(lab: Lab) -> None:
+def define_in_project(lab: Lab) -> None:
     folder = lab.project / ".claude" / "agents"
     folder.mkdir(parents=True)
     head = "---\nname: worker\ndescription: works\nskills: [compress-output]\n---\nWork.\n"
     (folder / "worker.md").write_text(head, encoding="utf-8")
+
+
+def test_the_definition_of_a_project_is_found(lab: Lab) -> None:
+    lab.define_skill("compress-output", SKILL)
+    define_in_project(lab)
     enforcing(lab)
     delegate(lab, "worker", BAD, GOOD)
     agent, ruling = ruled(lab)
     assert ruling.verdict is ComplianceVerdict.FORCED
     assert len(feedback(lab, agent)) == 1
+
+
+def test_a_declared_skill_that_is_not_installed_asks_for_nothing(lab: Lab) -> None:
+    define_in_project(lab)
+    enforcing(lab)
+    delegate(lab, "worker", BAD, GOOD)
+    agent, ruling = ruled(lab)
+    assert ruling.verdict is ComplianceVerdict.NOT_REQUIRED
+    assert feedback(lab, agent) == []
+    # The client passed over it: the agent was never told of it.
+    assert "compress-output" not in "\n".join(map(json.dumps, lines_of(lab, agent)))
 
 
 def test_a_policy_that_says_off_lets_all_go(worker: Lab) -> None:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 AGENT = "a1"
 GOOD = "[COMPRESSED] agent_type: worker\nChanged files: a.ts\nResult: ok"
 BAD = "I built it, and this is how."
+CLNODE = RawValue("preset", "clnode", Where.USER_FILE, "x.toml")
 BLOCKED = "Stop hook feedback:\n[check]: say it again"
 
 
@@ -101,6 +102,12 @@ class Told:
         listed = ", ".join(skills)
         head = f"---\nname: {self.kind}\ndescription: works\nskills: [{listed}]\n---\nWork.\n"
         path.write_text(head, encoding="utf-8")
+        for skill in skills:
+            self.skill_file(skill).parent.mkdir(parents=True, exist_ok=True)
+            self.skill_file(skill).write_text("Begin with [COMPRESSED].", encoding="utf-8")
+
+    def skill_file(self, skill: str) -> Path:
+        return self.root / "skills" / skill / "SKILL.md"
 
     def scan(self) -> None:
         with closing(Writer(self.store)) as writer:
@@ -247,6 +254,23 @@ def test_a_definition_declares_what_no_transcript_shows(told: Told) -> None:
     assert told.ruling().verdict is ComplianceVerdict.NOT_REQUIRED
 
 
+def test_a_declared_skill_that_is_not_installed_asks_for_nothing(told: Told) -> None:
+    """The agent never saw it: it is measured, and no preset's table steps in."""
+    told.kind = "reviewer"
+    told.tell(say("m1", BAD))
+    told.define("compress-review")
+    told.skill_file("compress-review").unlink()
+    for policies in (DEFAULT_POLICIES, Policies(resolve_policy([CLNODE]))):
+        agent, failed = told.agents(policies)
+        assert agent.compliance is not None
+        assert agent.compliance.verdict is ComplianceVerdict.NOT_REQUIRED
+        assert agent.compliance.judgement.lines == len(BAD.splitlines())
+        assert failed == 0
+    told.tell(skill("compress-review"), say("m1", BAD))
+    assert told.ruling().expected.source == "preloaded"
+    assert told.ruling().verdict is ComplianceVerdict.NON_COMPLIANT
+
+
 def test_a_skill_that_the_agent_took_itself_asks_for_nothing(told: Told) -> None:
     told.tell(say("m1", "I look at the skill."), skill(), say("m2", BAD))
     assert told.ruling().verdict is ComplianceVerdict.NOT_REQUIRED
@@ -264,9 +288,7 @@ def test_the_preset_clnode_goes_by_names_where_nobody_defines_them(told: Told) -
     told.kind = "reviewer"
     told.tell(say("m1", BAD))
     mode = RawValue("compliance.mode", "last_message", Where.USER_FILE, "x.toml")
-    clnode = Policies(
-        resolve_policy([RawValue("preset", "clnode", Where.USER_FILE, "x.toml"), mode])
-    )
+    clnode = Policies(resolve_policy([CLNODE, mode]))
     agent, failed = told.agents(clnode)
     assert agent.compliance is not None
     assert (agent.compliance.expected.source, agent.compliance.failed, failed) == ("rule", True, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,7 @@ class Stop:
         self.agent = self.session.with_suffix("") / "subagents" / "agent-a1.jsonl"
         self.project.mkdir()
         self.store = root / "ctxtop.db"
+        self.install(self.config)
         self.tell(user("Build it"), skill(), say("m1", BAD))
 
     def tell(self, *lines: JsonLine | bytes) -> None:
@@ -63,6 +65,11 @@ class Stop:
         listed = "".join(f"\n  - {each}" for each in skills)
         head = f"---\nname: {name}\ndescription: works\nskills:{listed}\n---\nWork.\n"
         (place / f"{name}.md").write_text(head, encoding="utf-8")
+
+    def install(self, place: Path) -> None:
+        folder = place / "skills" / "compress-output"
+        folder.mkdir(parents=True)
+        (folder / "SKILL.md").write_text("Begin with [COMPRESSED].\n", encoding="utf-8")
 
     def given(self, **fields: object) -> dict[str, Any]:
         return {
@@ -187,6 +194,26 @@ def test_the_user_s_and_the_project_s_definitions(stop: Stop) -> None:
     stop.define(stop.project / ".claude" / "agents", "other")
     assert stop.asked() == ""
     stop.define(stop.project / ".claude" / "agents", "compress-output")
+    assert stop.asked()
+
+
+def test_a_declared_skill_that_is_not_installed_asks_for_nothing(stop: Stop) -> None:
+    stop.tell(user("Build it"), say("m1", BAD))
+    stop.define(stop.config / "agents", "compress-output")
+    shutil.rmtree(stop.config / "skills")
+    assert stop.asked() == ""
+    stop.install(stop.project / ".claude")
+    assert stop.asked()
+    shutil.rmtree(stop.project / ".claude")
+    kit = stop.config / "skills" / "kit"
+    stop.install(kit)
+    assert stop.asked() == ""
+    (kit / ".claude-plugin").mkdir()
+    (kit / ".claude-plugin" / "plugin.json").write_text('{"name": "kit"}', encoding="utf-8")
+    assert stop.asked()
+    stop.define(stop.config / "agents", "team:compress-output")
+    assert stop.asked() == ""
+    stop.define(stop.config / "agents", "kit:compress-output")
     assert stop.asked()
 
 

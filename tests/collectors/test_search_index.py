@@ -17,8 +17,8 @@ from ctxtop.core.store import search_index
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.search_queries import search_index_size, search_progress
 from ctxtop.core.store.search_index import TurnPlace, decode_places, encode_places
-from ctxtop.core.transcript.turn_search import TurnRole, parse_turn_query
-from hypothesis import given
+from ctxtop.core.transcript.turn_search import TurnRole, index_terms, parse_turn_query
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ..made_up_secrets import ALL_OF_THEM, TELLTALES, told_in
@@ -190,8 +190,9 @@ def test_no_secret_is_found_or_shown(collector: Collector, path: Path) -> None:
     db = collector.writer.connection
     db.execute("CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, search_fts, row)")
     terms = {row[0] for row in db.execute("SELECT term FROM temp.terms")}
-    assert "remember" in terms
-    assert not terms & {"s3cr3tpw", "iosfodnn7example", "dozjgnryp4j3", "wjalrxutnfemi"}
+    secrets = "s3cr3tpw iosfodnn7example dozjgnryp4j3 wjalrxutnfemi"
+    assert index_terms("remember") <= terms
+    assert not terms & index_terms(secrets)
 
 
 def test_a_fork_s_copied_history_is_found_once_in_the_original(
@@ -301,7 +302,7 @@ def test_two_at_once_index_nothing_twice(collector: Collector, path: Path, store
     job = SearchIndexJob(collector.folder.projects, collector.writer)
     (source,) = search_index.unindexed_transcripts(collector.writer, 9)
     job.run_all()
-    assert not search_index.save_blocks(collector.writer, source, [], source.read_to, 0)
+    assert not search_index.save_blocks(collector.writer, source, [], source.read_to)
     assert blocks(collector.writer) == 1
 
 
@@ -330,15 +331,7 @@ def test_its_size_and_time_are_known(collector: Collector, path: Path, writer: W
     assert size.seconds >= 0
 
 
-@given(
-    st.lists(
-        st.builds(
-            TurnPlace,
-            st.integers(0, 1 << 40),
-            st.integers(0, 1 << 33).map(lambda seconds: seconds * 1000),
-            st.sampled_from(TurnRole),
-        )
-    )
-)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.builds(TurnPlace, st.integers(0, 1 << 40), st.sampled_from(TurnRole))))
 def test_places_are_read_as_they_were_stored(places: list[TurnPlace]) -> None:
-    assert [*decode_places(encode_places(places))] == places
+    assert decode_places(encode_places(places)) == places

@@ -430,6 +430,9 @@ async def test_hostile_words_are_shown_as_they_are(stage: Stage) -> None:
     (stage.root / "agents").mkdir()
     head = "---\nname: reviewer\ndescription: r\nskills: [compress-review]\n---\n"
     (stage.root / "agents" / "reviewer.md").write_text(head)
+    skill = stage.root / "skills" / "compress-review" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("Begin with [COMPRESSED].\n")
     append(path, launch("t9", "reviewer", HOSTILE, 22_000), returned("t9", "a9", review))
     async with opened(stage, (200, 60)) as it:
         await it.until(lambda: len(it.rows("agents")) == 3)

@@ -11,10 +11,12 @@ from ctxtop.tui.screens.search.search_screen import EMPTY_TEXT, SearchScreen
 from ctxtop.tui.screens.session.conversation_pane import ConversationPane
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.widgets.controls import FilterBar, FilterInput
+from ctxtop.tui.widgets.conversation_view import ConversationView
 from ctxtop.tui.widgets.row_list import RowList
 
 from .comparing import compare
 from .support import Stage, opened
+from .writing import answer, append, prompt, session_file
 
 if TYPE_CHECKING:
     import pytest
@@ -39,6 +41,11 @@ async def open_search(it: Opened, stage: Stage) -> SearchScreen:
     screen = it.app.screen
     assert isinstance(screen, SearchScreen)
     return screen
+
+
+def rows_of(it: Opened) -> list[str]:
+    screen = it.app.screen
+    return rows(screen) if isinstance(screen, SearchScreen) else []
 
 
 def rows(screen: SearchScreen) -> list[str]:
@@ -98,6 +105,42 @@ async def test_a_hit_opens_the_page_of_its_session(demo: Stage) -> None:
         await compare(it, "search-200x60-ctxtop-dark")
         await it.press("enter")
         await it.until(lambda: isinstance(it.app.screen, SessionScreen))
+
+
+async def test_the_match_is_in_sight_and_highlighted_in_a_long_answer(stage: Stage) -> None:
+    path = session_file(stage.root, 1)
+    far = "\n\n".join(["a line before it"] * 90)
+    append(path, prompt("What is it?", 1))
+    append(path, answer(10_000, 2, content=[{"type": "text", "text": f"{far}\n\na Lantern"}]))
+    append(path, prompt("Thanks.", 3))
+    async with opened(stage, (80, 24)) as it:
+        await open_search(it, stage)
+        await it.press(*"lanter")
+        await it.until(lambda: rows_of(it))
+        await it.press("enter", "enter")
+        await it.until(lambda: it.app.screen.query(ConversationView))
+        await it.until(lambda: "a Lantern" in it.words)
+        view = it.app.screen.query_one(ConversationView)
+        row = view.row
+        assert row is not None
+        assert "a Lantern" in row.content.plain
+        drawn = view.render_line(view.cursor - view.top)
+        assert "Lantern" in [segment.text for segment in drawn], "a style of its own"
+
+
+async def test_turns_that_were_not_read_are_told(
+    demo: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctxtop.tui.screens.search.search_screen.FIRST_TURNS", 1)
+    monkeypatch.setattr("ctxtop.tui.screens.search.search_screen.MAX_TURNS", 2)
+    async with opened(demo) as it:
+        await open_search(it, demo)
+        await it.press(*"the")
+        await it.until(lambda: "only the newest turns searched: add words" in it.words)
+        monkeypatch.setattr("ctxtop.tui.screens.search.search_screen.MAX_TURNS", 50_000)
+        await it.press("space")
+        await it.until(lambda: "only the newest" not in it.words)
+        await it.until(lambda: len(rows_of(it)) > 3)
 
 
 async def test_an_unknown_filter_and_an_unfinished_index_are_told(demo: Stage) -> None:

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.model.filter_language import FilterWord, fields_filter, invalid_word, split_filter
+from ctxtop.core.model.filter_language import (
+    FilterWord,
+    fields_filter,
+    invalid_word,
+    split_filter,
+    unknown_filter_error,
+)
 
 FIELDS = {"title": "mend the decoder", "model": "opus 4.5", "broke": ""}
 
@@ -46,6 +52,31 @@ def test_a_phrase_may_be_unfinished_and_a_hyphen_may_be_inside() -> None:
 )
 def test_fields_meet_every_word(typed: str, is_met: bool) -> None:
     assert fields_filter(typed, ("broke", "late"))(FIELDS) is is_met
+
+
+@pytest.mark.parametrize(
+    ("typed", "is_filter"),
+    [
+        ("lvel:high", True),
+        ("Lvel:High", True),
+        ('lvel:"very high"', True),
+        ("colour:red", True),
+        ("lvel:", True),
+        ("level:high", False),
+        ("LEVEL:high", False),
+        ("colour:", False),
+        ("Error:", False),
+        ("http://x.org", False),
+        ("std::map", False),
+        ("port:80", False),
+        ("10:30", False),
+        ("c:\\x", False),
+        ('"lvel:high"', False),
+    ],
+)
+def test_a_colon_makes_a_filter_if_a_mistyped_key_is_likely(typed: str, is_filter: bool) -> None:
+    (word,) = split_filter(typed)
+    assert bool(unknown_filter_error(word, ("level:", "is:"))) is is_filter
 
 
 def test_an_error_names_the_word_and_what_to_type() -> None:

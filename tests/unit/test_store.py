@@ -41,13 +41,12 @@ from ctxtop.core.store.writer import OtherFolderError, Writer
 from ..dump import dump
 from ..stored import stored_summaries
 
-SCHEMA = (4, "8337d73f5f30bd29")
+SCHEMA = (5, "598b3d7cde26671a")
 """SCHEMA_VERSION and the hash of schema.sql without its comments: they change together."""
 
 VIRTUAL_TABLES = {"search_fts", "summary_fts"}
 TABLES = {
     "searched_block",
-    "searched_file",
     "addition",
     "answer_item",
     "automatic_run",

@@ -40,8 +40,9 @@ PROGRESS_AFTER_S: Final = 1.0
 def search(context: click.Context, *, words: tuple[str, ...], limit: int) -> int:
     """Search the prompts and answers of all sessions and agents. Newest first.
 
-    All WORDS must match: word, "a phrase", !not. The last word may be incomplete. Filters:
-    project:NAME, since:7d, role:prompt, role:answer, role:agent, session:ID.
+    All WORDS must match: words, '"a phrase"', '!not'; the inner quotes keep a phrase together. The
+    last word may be incomplete. Filters: project:NAME, since:7d, role:prompt, role:answer,
+    role:agent, session:ID, and '!role:agent' for all others.
     """
     typed = " ".join(words)
     query = parse_turn_query(typed, time.time_ns() // 1_000_000)
@@ -83,7 +84,7 @@ class _ProgressLine:
 
 
 def _project_names(snapshot: StoreSnapshot, query: TurnQuery) -> dict[str, str]:
-    if not (query.projects or query.sessions):
+    if not query.chooses_sessions:
         return {}
     return {each.session_id: each.project for each in snapshot.sessions()}
 
@@ -91,10 +92,8 @@ def _project_names(snapshot: StoreSnapshot, query: TurnQuery) -> dict[str, str]:
 def _report_incomplete(found: SearchResults, limit: int) -> None:
     if not found.progress.is_complete:
         print_error(f"only {found.progress} transcripts are indexed; omit --no-scan to index all")
-    if found.is_cut and len(found.hits) == limit:
+    if found.is_cut:
         print_error(f"the newest {limit:,}; --limit shows more")
-    elif found.is_cut:
-        print_error("too many matches to read them all: add words, since: or project:")
 
 
 def _hit_record(snapshot: StoreSnapshot, hit: SearchHit) -> Record:

@@ -69,14 +69,19 @@ class RefreshingQuery(Generic[Answer]):
         self._on_result: Final = on_result
         self._started_at: float | None = None
         self._is_stale = False
+        self._is_next = False  # a query that was asked for starts when the running one ends
         self._is_pausing = False
+
+    @property
+    def is_running(self) -> bool:
+        return self._started_at is not None
 
     def refresh_now(self) -> None:
         """Query at once, or as soon as the running query ends."""
         if self._started_at is not None:
-            self._is_stale = True
+            self._is_next = True
             return
-        self._is_stale = False
+        self._is_stale = self._is_next = False
         self._started_at = time.monotonic()
         self._page.look_up(self._make_query(), self._handle_result)
 
@@ -90,13 +95,15 @@ class RefreshingQuery(Generic[Answer]):
     def _handle_result(self, answer: Answer | Problem) -> None:
         took = time.monotonic() - (self._started_at or time.monotonic())
         self._started_at = None
+        if self._is_next:
+            self.refresh_now()
         self._on_result(answer)
         self._is_pausing = True
         self._page.set_timer(max(MIN_REFRESH_S, REFRESH_PAUSE_FACTOR * took), self._end_pause)
 
     def _end_pause(self) -> None:
         self._is_pausing = False
-        if self._is_stale:
+        if self._is_stale and self._started_at is None:
             self.refresh_now()
 
 

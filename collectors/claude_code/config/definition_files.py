@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -312,7 +313,10 @@ def read_skill_plugin(manifest: ConfigPath) -> list[PluginRecord]:
 
 
 def declared_skills(agent_type: str, project: Path, config: Path) -> tuple[str, ...] | None:
-    """Return the skills of an agent's definition, None without a usable one; raises OSError."""
+    """Return the installed skills that an agent's definition declares; raises OSError.
+
+    None if no usable definition is found.
+    """
     user = resolve_folder(config)
     folder = resolve_folder(project)
     root = folder.real if folder else project
@@ -322,31 +326,57 @@ def declared_skills(agent_type: str, project: Path, config: Path) -> tuple[str, 
         agents += _agents_in(claude, project / ".claude", ConfigScope.PROJECT, root, str(project))
     if user:
         agents += _agents_in(user, config, ConfigScope.USER, user.real)
-        if ":" in agent_type:
-            agents += _plugin_agents(agent_type.partition(":")[0], user)
+    if user and ":" in agent_type:
+        for plugin_id, place in _plugin_folders(user):
+            if plugin_id.partition("@")[0] == agent_type.partition(":")[0]:
+                agents += _agents_in(
+                    place, place.path, ConfigScope.PLUGIN, place.real, plugin_id=plugin_id
+                )
     plugins = frozenset(agent.plugin_id for agent in agents if agent.plugin_id)
     resolved = resolve_definitions(agents, str(project), plugins)
     agent = resolved.get((DefinitionKind.AGENT, agent_type))
-    return None if agent is None or agent.problem else agent.skills
+    if agent is None or agent.problem:
+        return None
+    return tuple(name for name in agent.skills if _is_installed(name, claude, root, user))
 
 
-def _plugin_agents(name: str, user: ConfigPath) -> Iterator[DefinitionRecord]:
+def _is_installed(
+    skill: str, claude: ConfigPath | None, root: Path, user: ConfigPath | None
+) -> bool:
+    """Whether a skill is in a project's folder, the user's, or a plugin."""
+    plugin, _, name = skill.rpartition(":")
+    if not plugin and (
+        _has_skill(claude, name, root) or (user and _has_skill(user, name, user.real))
+    ):
+        return True
+    return user is not None and any(
+        plugin in {"", plugin_id.partition("@")[0]} and _has_skill(place, name, place.real)
+        for plugin_id, place in _plugin_folders(user)
+    )
+
+
+def _has_skill(parent: ConfigPath | None, name: str, root: Path) -> bool:
+    if Path(name).name != name:
+        return False
+    found = find_child(find_child(parent, "skills", root), name, root)
+    return find_child(found, SKILL_FILE, root) is not None
+
+
+def _plugin_folders(user: ConfigPath) -> Iterator[tuple[str, ConfigPath]]:
+    """Yield the plugins below the user's folder, by their ids; raises OSError."""
     folder = find_child(user, "plugins", user.real)
-    for file_name in PLUGIN_LIST_FILES:
-        found = find_child(folder, file_name, user.real)
+    lists = (find_child(folder, name, user.real) for name in PLUGIN_LIST_FILES)
+    manifests = find_skill_plugins(find_child(user, "skills", user.real), user.real)
+    reads = [partial(read_plugin_list, found) for found in lists if found]
+    for read in (*reads, *(partial(read_skill_plugin, found) for found in manifests)):
         try:
-            plugins = read_plugin_list(found) if found else []
+            plugins = read()
         except InvalidJsonError:
             continue
         for plugin in plugins:
-            path = Path(plugin.install_path)
-            place = resolve_folder(path)
-            if place is None or plugin.plugin_id.partition("@")[0] != name:
-                continue
-            if place.real.is_relative_to(user.real):
-                yield from _agents_in(
-                    place, path, ConfigScope.PLUGIN, place.real, plugin_id=plugin.plugin_id
-                )
+            place = resolve_folder(Path(plugin.install_path))
+            if place and place.real.is_relative_to(user.real):
+                yield plugin.plugin_id, place
 
 
 def _agents_in(

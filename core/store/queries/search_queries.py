@@ -69,10 +69,8 @@ def find_blocks(
 
 
 def search_progress(db: Connection) -> SearchProgress:
-    sql = """SELECT COALESCE(SUM(COALESCE(s.offset, 0) >= f.offset), 0) AS indexed,
-            COUNT(*) AS total
-        FROM file f LEFT JOIN searched_file s USING (file_id)
-        WHERE f.gone = 0 AND f.kind IN (?, ?)"""
+    sql = """SELECT COALESCE(SUM(search_offset >= offset), 0), COUNT(*)
+        FROM file WHERE gone = 0 AND kind IN (?, ?)"""
     return fetch_records(SearchProgress, db, sql, INDEXED_KINDS)[0]
 
 
@@ -85,7 +83,7 @@ def search_index_size(db: Connection) -> SearchIndexSize:
 def _index_bytes(db: Connection) -> int:
     """Return the size of the index's pages, or of what they hold where SQLite has no `dbstat`."""
     pages = """SELECT COALESCE(SUM(pgsize), 0) FROM dbstat WHERE aggregate = TRUE
-        AND (name GLOB 'search_fts*' OR name IN ('searched_block', 'searched_file'))"""
+        AND (name GLOB 'search_fts*' OR name = 'searched_block')"""
     content = """SELECT (SELECT COALESCE(SUM(LENGTH(block)), 0) FROM search_fts_data)
         + (SELECT COALESCE(SUM(LENGTH(turns) + 16), 0) FROM searched_block)"""
     try:

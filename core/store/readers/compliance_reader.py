@@ -10,7 +10,12 @@ import msgspec
 from ...compliance.findings import FORMAT_OF_SKILL, OFF, find_expected_format, format_of_skills
 from ...compliance.judge import compliance_settings
 from ...compliance.run_verdict import AgentRun, MarkerLine, RunVerdict, judge_run
-from ...measure.effective_config import enabled_plugins, resolve_definitions, resolve_settings
+from ...measure.effective_config import (
+    enabled_plugins,
+    installed_skills,
+    resolve_definitions,
+    resolve_settings,
+)
 from ...model.agent import Agent, AgentStatus
 from ...policy.resolve import Policies
 from ..config_records import DefinitionKind
@@ -137,19 +142,21 @@ class _DeclaredSkills:
     """The skills that definitions declare, by folder and agent type."""
 
     def __init__(self, db: Connection) -> None:
-        definitions = config_queries.definitions(db)
-        self._agents = [each for each in definitions if each.kind is DefinitionKind.AGENT]
+        self._definitions = config_queries.definitions(db)
         self._plugins = config_queries.plugins(db)
         self._settings = config_queries.settings_files(db) if self._plugins else []
         self._by_folder: dict[str | None, Mapping[str, Sequence[str]]] = {}
 
     def skills(self, agent_type: str, cwd: str | None) -> Sequence[str] | None:
-        """Return what a type declares in a folder; None if no readable file defines it."""
+        """Return the installed skills that a type declares; None if no readable file defines it."""
         if cwd not in self._by_folder:
             enabled = enabled_plugins(self._plugins, resolve_settings(self._settings, cwd), cwd)
-            agents = resolve_definitions(self._agents, cwd, enabled)
-            readable = [(name, each) for (_, name), each in agents.items() if not each.problem]
-            self._by_folder[cwd] = {name: each.skills for name, each in readable}
+            visible = resolve_definitions(self._definitions, cwd, enabled)
+            self._by_folder[cwd] = {
+                name: installed_skills(each, visible)
+                for (kind, name), each in visible.items()
+                if kind is DefinitionKind.AGENT and not each.problem
+            }
         return self._by_folder[cwd].get(agent_type)
 
 

@@ -23,7 +23,7 @@ from ....core.model.filter_language import (
     FilterWord,
     invalid_word,
     split_filter,
-    unknown_key_error,
+    unknown_filter_error,
 )
 from ....core.model.session import Session, SessionStatus
 from ...text.formats import model_name
@@ -100,7 +100,7 @@ def _parse_word(word: FilterWord) -> SessionTest:
         return _VALUE_TESTS[key](value)
     if key in FLAG_TESTS:
         raise _wrong_value(key, value, (key,))
-    if error := unknown_key_error(word, FILTER_KEYS):
+    if error := unknown_filter_error(word, FILTER_KEYS):
         raise _FilterError(error)
     # A title may contain a colon.
     return _in_any_text(key + value)

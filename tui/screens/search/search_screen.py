@@ -1,6 +1,5 @@
 """The search page: finds prompts and answers as you type, and opens them."""
 
-import re
 import sqlite3
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -13,7 +12,12 @@ from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
 
-from ....collectors.claude_code.turn_finder import SearchHit, SearchResults, search_turns
+from ....collectors.claude_code.turn_finder import (
+    FIRST_TURNS,
+    SearchHit,
+    SearchResults,
+    search_turns,
+)
 from ....core.model.problem import Problem
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
@@ -32,6 +36,7 @@ from ..session.conversation_rows import ContextScale
 CRUMB: Final = "search"
 PLACEHOLDER: Final = 'words "a phrase" -not project: since:7d role:prompt session:'
 MAX_HITS: Final = 100  # nobody reads further: another word narrows the search
+MAX_TURNS: Final = 50_000  # to read after the first ones; a key pressed meanwhile waits so long
 INDEXING_REFRESH_S: Final = 1.0  # between two searches while transcripts are being indexed
 
 EMPTY_TEXT: Final = "Type words to search the prompts and answers of all sessions."
@@ -67,6 +72,7 @@ class SearchScreen(FilteredPage):
         self._problem = ""
         self._shown: SearchHit | None = None  # whose conversation is beside the list
         self._settling: Timer | None = None  # until the conversation of the marked hit is read
+        self._max_turns = FIRST_TURNS
         self._query: Final = RefreshingQuery(self, self._make_query, self._take_results)
 
     def compose_page(self) -> Iterable[Widget]:
@@ -95,6 +101,7 @@ class SearchScreen(FilteredPage):
 
     @on(FilterBar.Typed)
     def _search_typed(self) -> None:
+        self._max_turns = FIRST_TURNS
         self._query.refresh_now()
 
     def draw(self) -> None:
@@ -109,12 +116,15 @@ class SearchScreen(FilteredPage):
         projects = {each.session_id: each.project for each in self._sessions.values()}
         # Without words it only reports how complete the index is.
         limit = 0 if query.is_empty or query.problems else MAX_HITS
-        folder = self.app.places.folder.projects
-        return lambda db: search_turns(db, folder, query, projects, limit)
+        folder, max_turns = self.app.places.folder.projects, self._max_turns
+        return lambda db: search_turns(db, folder, query, projects, limit, max_turns)
 
     def _take_results(self, found: SearchResults | Problem) -> None:
         if isinstance(found, SearchResults):
             self._results, self._problem = found, ""
+            if found.is_partial and self._max_turns < MAX_TURNS:
+                self._max_turns = MAX_TURNS
+                self._query.refresh_now()
         else:
             self._problem = one_line(str(found))
         self._draw_results()
@@ -154,10 +164,18 @@ class SearchScreen(FilteredPage):
         self.query_one(FilterBar).show_error(one_line(" ".join(errors)))
         if found is None:
             return
-        more = "+" if found.is_cut and found.hits else ""
+        more = "+" if found.is_cut or found.is_partial else ""
         count = f" · {len(found.hits):,}{more}" if not found.query.is_empty else ""
+        self._list.set_titles(Content(f"Search{count}"), Content(self._progress_text(found)))
+
+    def _progress_text(self, found: SearchResults) -> str:
+        """Say why there may be more hits than are listed."""
         indexing = "" if found.progress.is_complete else f"indexing {found.progress}"
-        self._list.set_titles(Content(f"Search{count}"), Content(indexing))
+        searching = ""
+        if found.is_partial:
+            is_first = self._query.is_running
+            searching = "searching …" if is_first else "only the newest turns searched: add words"
+        return " · ".join(filter(None, (indexing, searching)))
 
     # The conversation beside the list, in a broad window.
 
@@ -177,8 +195,8 @@ class SearchScreen(FilteredPage):
         self._shown = hit
         session = self._sessions.get(hit.session_id)
         scale = ContextScale.of(session.context if session and not hit.agent_id else None)
-        place = ConversationPlace(hit.session_id, hit.agent_id, hit.offset)
-        show_conversation(self.query_one("#body"), place, scale, _found_words(hit))
+        place = ConversationPlace(hit.session_id, hit.agent_id, hit.offset, _found_words(hit))
+        show_conversation(self.query_one("#body"), place, scale)
 
     # Keys.
 
@@ -197,7 +215,8 @@ class SearchScreen(FilteredPage):
     def _open(self, opened: RowList.Opened) -> None:
         hit = self._hits.get(opened.key)
         if hit is not None:
-            self.post_message(OpenConversation(hit.session_id, hit.agent_id, hit.offset))
+            words = _found_words(hit)
+            self.post_message(OpenConversation(hit.session_id, hit.agent_id, hit.offset, words))
 
     def action_copy(self) -> None:
         hit = self._hits.get(self._list.key or "")
@@ -205,10 +224,9 @@ class SearchScreen(FilteredPage):
             self.app.copy(hit.excerpt.text, "the excerpt")
 
 
-def _found_words(hit: SearchHit) -> re.Pattern[str] | None:
-    text, places = hit.excerpt.text, hit.excerpt.matches
-    words = {re.escape(text[begin:end]) for begin, end in places}
-    return re.compile("|".join(sorted(words)), re.IGNORECASE) if words else None
+def _found_words(hit: SearchHit) -> tuple[str, ...]:
+    text = hit.excerpt.text
+    return tuple(sorted({text[begin:end] for begin, end in hit.excerpt.matches}))
 
 
 _TIME_CELLS: Final = 12

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -30,6 +29,7 @@ from ....core.transcript.sanitize import one_line
 from ...background_queries import WorkerThread, query_store
 from ...keymap import bind
 from ...text.formats import percent
+from ...text.text_lines import match_pattern
 from ...widgets.controls import FilterBar
 from ...widgets.conversation_view import ConversationView
 from .conversation_reading import (
@@ -78,17 +78,9 @@ class ConversationPane(Vertical):
 
     note: reactive[str] = reactive("")  # what is searched for, or why nothing is shown
 
-    def __init__(
-        self,
-        place: ConversationPlace,
-        scale: ContextScale,
-        title: str,
-        found: re.Pattern[str] | None = None,
-    ) -> None:
-        """`found` is marked until this conversation itself is searched."""
+    def __init__(self, place: ConversationPlace, scale: ContextScale, title: str) -> None:
         super().__init__(id="conversation-pane")
         self.border_title = title
-        self._found: Final = found
         self._place = place
         self._scale = scale
         self._layout: ConversationLayout | None = None
@@ -108,7 +100,6 @@ class ConversationPane(Vertical):
 
     def on_mount(self) -> None:
         self._worker = self._step_text.worker = WorkerThread("ctxtop conversation", self.app)
-        self.view.mark_hits(self._found)
         width = self.screen.size.width - FRAME_CELLS
         self._layout = ConversationLayout(max(1, width), self._scale)
         self.go_to(self._place)
@@ -149,6 +140,9 @@ class ConversationPane(Vertical):
         self._place = place
         if self._worker is None:
             return  # it is about to be mounted, and then goes to its place
+        if place.words:
+            self.end_search()
+            self.view.mark_hits(match_pattern(place.words))
         loaded = self._loaded if is_same else None
         if loaded and place.offset is not None and self._holds(loaded.window, place.offset):
             self._show_offset(place.offset)
@@ -296,7 +290,15 @@ class ConversationPane(Vertical):
         if offset is None:
             self.view.go_to_end()
         else:
-            self._go_to_row(self._row_at(offset))
+            self._go_to_row(self._row_with_words(offset) or self._row_at(offset))
+
+    def _row_with_words(self, offset: int) -> int | None:
+        """Find the first row of a line that has the words to go to."""
+        pattern = match_pattern(self._place.words)
+        if pattern is None or offset != self._place.offset:
+            return None
+        rows = ((n, row) for n, row in enumerate(self._rows) if row.step.offset == offset)
+        return next((n for n, row in rows if pattern.search(row.content.plain)), None)
 
     def _row_at(self, offset: int) -> int:
         """Find the row of the step that holds a line, or of the last step before it."""
@@ -531,17 +533,11 @@ class ConversationPane(Vertical):
         self.end_search()
 
 
-def show_conversation(
-    container: Widget,
-    place: ConversationPlace,
-    scale: ContextScale,
-    found: re.Pattern[str] | None = None,
-) -> None:
-    """Show a place in a container's pane, which is added if there is none; mark what was found."""
+def show_conversation(container: Widget, place: ConversationPlace, scale: ContextScale) -> None:
+    """Show a place in a container's pane, which is added if there is none."""
     pane = next(iter(container.query(ConversationPane)), None)
     if pane is None:
-        container.mount(ConversationPane(place, scale, "Conversation", found))
+        container.mount(ConversationPane(place, scale, "Conversation"))
     else:
         pane.set_scale(scale)
-        pane.view.mark_hits(found)
         pane.go_to(place)

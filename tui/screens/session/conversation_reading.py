@@ -27,6 +27,7 @@ class ConversationPlace:
     session_id: str
     agent_id: str | None = None
     offset: int | None = None
+    words: tuple[str, ...] = ()  # texts to go to in that line; they are highlighted
 
 
 @dataclass(frozen=True, slots=True)
