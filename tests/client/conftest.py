@@ -118,7 +118,7 @@ def lab(
 def new_lab(
     tmp_path_factory: pytest.TempPathFactory, namespace: Namespace, client: Path
 ) -> Iterator[Callable[[type[Lab]], Lab]]:
-    """Labs in which a module's tests share sessions; whatever the client sends has to be valid."""
+    """Labs in which a module's tests share sessions; whatever a turn sends has to be valid."""
     labs: list[Lab] = []
 
     def make(kind: type[Lab]) -> Lab:
@@ -127,8 +127,7 @@ def new_lab(
 
     yield make
     for each in labs:
-        with closing(each):
-            each.new_exchanges()
+        each.close()
     assert [refused for each in labs for refused in each.refused()] == []
 
 
