@@ -131,13 +131,13 @@ def test_what_cannot_be_resumed(closed: Session, claude: ClaudeFolder, tmp_path:
     (claude.sessions / "1.json").write_text(json.dumps(entry), encoding="utf-8")
     failure, why = refused(claude, closed)
     assert (failure, f"process {os.getpid()}" in why) == (ResumeFailure.LIVE, True)
-    with pytest.raises(NoTerminalError, match="in no tmux pane of yours: look at process"):
+    with pytest.raises(NoTerminalError, match="not in one of your tmux panes: look at process"):
         jump_to_session(claude, SESSION, {})
 
 
 def test_outside_of_tmux_there_is_no_window(ran: Path, tmp_path: Path) -> None:
     plan = ResumePlan(SESSION, str(tmp_path), None)
-    with pytest.raises(NotResumedError, match="does not run in tmux: run cd"):
+    with pytest.raises(NotResumedError, match="is not running in tmux: run cd"):
         resume_in_tmux(plan, ResumePlace.WINDOW, {})
     assert not ran.exists()
 

@@ -77,7 +77,7 @@ def test_a_lock_that_nobody_holds(db: sqlite3.Connection) -> None:
 def test_a_pause(db: sqlite3.Connection) -> None:
     waiting = mark_pending(record_refusal(None, FOUND, (), NOW, SETTINGS), NOW)
     update_recovery(db, FOUND.session_id, lambda _: replace(waiting, cool_until=NOW + 30_000))
-    assert "cools down for 30 s more" in check(db, "recovery locks").detail
+    assert "pauses for another 30 s" in check(db, "recovery locks").detail
     assert check(db, "recovery locks", at=NOW + 30_000).detail == "none"
 
 
