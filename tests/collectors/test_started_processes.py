@@ -191,9 +191,9 @@ def test_a_program_of_the_current_folder_is_not_run(
 ) -> None:
     monkeypatch.setenv("PATH", path)
     assert find_program("claude") is None
-    with pytest.raises(ClientRunError, match="no `claude`"):
+    with pytest.raises(ClientRunError, match="`claude` is not on the PATH"):
         prepare_run(str(hostile), None)
-    with pytest.raises(ProviderError, match="no `claude`"):
+    with pytest.raises(ProviderError, match="`claude` is not on the PATH"):
         ClaudeCli({"PATH": path}).generate(SummaryRequest("x"), 5)
     assert "not installed" in notifications.run_program(("notify-send", "x"))
     assert tmux_panes.find_pane(1) is None

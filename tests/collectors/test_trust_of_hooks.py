@@ -165,6 +165,9 @@ def test_no_untrusted_file_lets_agents_go_or_holds_them_up(
     definition.write_text(
         "---\nname: worker\ndescription: works\nskills: [compress-output]\n---\nWork.\n"
     )
+    skill = project / ".claude" / "skills" / "compress-output" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: compress-output\ndescription: short\n---\nBe short.\n")
     write(agent, [user("Build it"), assistant("m1", content=[text("Done, all is well.")])])
     given = {
         "agent_id": "a1",

@@ -48,7 +48,7 @@ def test_numbers_are_not_cut(width: int) -> None:
     assert shown[2].endswith("41 lines · ≈123 tokens")
     assert "1 h ago" in shown[2]
     assert shown[3].startswith("receipt 1a2b3c4d · 172 k → ≈83 k tokens · undone")
-    assert ("forty messages" in shown[3]) == (width > 70)
+    assert ("forty messages" in shown[3]) == (width > 80)
 
 
 def test_a_text_that_nobody_counted_is_counted_where_it_is_wrapped() -> None:

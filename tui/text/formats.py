@@ -282,11 +282,19 @@ def shorten(text: str, cells: int) -> str:
         return text
     found = _PATH.fullmatch(text)
     if found is None or len(found["before"]) >= cells // 2:
-        return shorten_end(text, cells)
+        return shorten_end(_shorten_paths(text, min(MAX_PATH_CELLS, cells // 2)), cells)
     return found["before"] + shorten_path(found["path"], cells - len(found["before"]))
 
 
 _PATH: Final = re.compile(r"(?P<before> *(?:[A-Za-z]+ )?)(?P<path>(?:[~.:\w@+-]*[/\\])+[^\s/\\]*)")
+
+
+MAX_PATH_CELLS: Final = 48  # of a path in a sentence that is too long
+_PATH_IN_TEXT: Final = re.compile(r"(?<![\w./~])/(?:[^\s/:;,'\"“”]+/)+[^\s/:;,'\"“”]+")
+
+
+def _shorten_paths(text: str, cells: int) -> str:
+    return _PATH_IN_TEXT.sub(lambda match: shorten_path(match[0], cells), text)
 
 
 def shorten_end(text: str, cells: int) -> str:
@@ -380,8 +388,6 @@ def _bucket_peaks(numbers: Sequence[float | None], cells: int) -> list[float | N
 
 
 MAX_TOAST_CELLS: Final = 240  # of a toast: four lines
-MAX_PATH_CELLS: Final = 48  # of a path in a toast; of a longer one its end is shown
-_PATH_IN_TEXT: Final = re.compile(r"(?<![\w./~])/(?:[^\s/:;,'\"“”]+/)+[^\s/:;,'\"“”]+")
 
 
 def toast_text(text: str) -> str:

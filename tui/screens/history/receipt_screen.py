@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -20,11 +19,11 @@ from ....core.compaction.receipts import ApplyMode, CompactionReceipt
 from ....core.compaction.undo import UndoResult
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
-from ...tables import Cell, Column, total_cells
+from ...tables import ANY_WIDTH, Cell, Column
 from ...text.formats import duration, fit_left, percent, plural, shorten, tokens
 from ...text.plan_report import FULL_TEXT_LINES, change_lines, format_bytes, preview_lines
 from ...text.plan_text import HARM_NAMES, OperationChange
-from ...text.text_lines import ScreenColumn, item_line
+from ...text.text_lines import ScreenColumn, grow_columns, item_line
 from ...widgets.row_list import Row, RowList, Rows
 from ...widgets.text_pane import Pager
 from ..page import BROAD_CELLS, MAX_TEXT_CELLS, Page, ReadingScreen, text_width
@@ -82,6 +81,7 @@ def applied_columns(
         Column(
             "what",
             lambda row: Cell(row[1].what),
+            grows_to=ANY_WIDTH,
             tooltip="what was removed or shortened",
             sort_key=lambda row: row[1].what,
         ),
@@ -95,8 +95,7 @@ def applied_columns(
         ),
     ]
     shown = [each for each in columns if not each.priority or width >= _LEVEL_FROM_CELLS]
-    rest = max(0, width - total_cells(shown, 1))
-    return [replace(each, cells=rest) if each.header == "what" else each for each in shown]
+    return grow_columns(shown, (), width)
 
 
 LABEL_CELLS: Final = 9
