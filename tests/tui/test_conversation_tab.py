@@ -242,7 +242,7 @@ async def test_a_place_is_opened_from_elsewhere(stage: Stage) -> None:
         it.app.screen.post_message(OpenConversation(path.stem, None, None))
         await it.until(lambda: _is_idle(it) and "answer 199" in current(it))
         it.app.screen.post_message(OpenConversation("unknown", None, None))
-        await it.until(lambda: any("not known" in toast for toast in it.toasts))
+        await it.until(lambda: any("session is unknown" in toast for toast in it.toasts))
 
 
 async def test_an_agents_conversation_is_shown_alone(stage: Stage) -> None:
