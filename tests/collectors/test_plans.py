@@ -93,5 +93,8 @@ def test_it_replaces_nothing(
     write(path, planned({"plan": WORDS}))
     collector.scan()
     (row,) = kept(store)
-    with closing(open_reader(store)) as db, pytest.raises(NotReadableError, match="does not replace"):
+    with (
+        closing(open_reader(store)) as db,
+        pytest.raises(NotReadableError, match="does not replace"),
+    ):
         read_replaced(db, claude.projects, row, ())
