@@ -36,7 +36,7 @@ MAX_NAMED_SESSIONS: Final = 3  # in such a notification
 class EventSeverity(IntEnum):
     NOTE = 0
     WARNING = 1
-    TROUBLE = 2
+    PROBLEM = 2
 
 
 class NotificationKind(StrEnum):
@@ -67,8 +67,8 @@ LEVEL_SEVERITIES: Final = {
     Level.NOTICE: EventSeverity.NOTE,
     Level.WARNING: EventSeverity.WARNING,
     Level.HIGH: EventSeverity.WARNING,
-    Level.EMERGENCY: EventSeverity.TROUBLE,
-    Level.OVERFLOW: EventSeverity.TROUBLE,
+    Level.EMERGENCY: EventSeverity.PROBLEM,
+    Level.OVERFLOW: EventSeverity.PROBLEM,
 }
 
 
@@ -197,7 +197,7 @@ def _session_notifications(before: Session | None, now: Session) -> Iterator[Not
         yield about(NotificationKind.WAITING, active_at, "waits for you", what)
     if now.too_long and (before is None or before.too_long is None):
         how = f"r recovers it, or `ctxtop recover {now.session_id[:8]}`"
-        title, severity = "the prompt is too long", EventSeverity.TROUBLE
+        title, severity = "the prompt is too long", EventSeverity.PROBLEM
         yield about(NotificationKind.TOO_LONG, active_at, title, how, severity)
     if before is None:
         return

@@ -35,7 +35,7 @@ MAX_REMEMBERED_EVENTS: Final = 2000  # that were sent; a busy machine has some h
 _SEVERITIES: Final[dict[EventSeverity, SeverityLevel]] = {
     EventSeverity.NOTE: "information",
     EventSeverity.WARNING: "warning",
-    EventSeverity.TROUBLE: "error",
+    EventSeverity.PROBLEM: "error",
 }
 
 
@@ -80,12 +80,12 @@ class Notifier:
     def log_problem(self, problem: Problem) -> None:
         """Log a problem; the fleet shows it until it is resolved."""
         self._problem_places.add(problem.where)
-        self._log(EventSeverity.TROUBLE, "trouble", problem.where, problem.what, problem.fix)
+        self._log(EventSeverity.PROBLEM, "problem", problem.where, problem.what, problem.fix)
 
     def log_resolved(self, place: str) -> None:
         if place in self._problem_places:
             self._problem_places.remove(place)
-            self._log(EventSeverity.NOTE, "trouble", place, "is over")
+            self._log(EventSeverity.NOTE, "problem", place, "resolved")
 
     def handle_notice(self, notice: Problem) -> None:
         """Notify about a notice; those of automatic actions are not logged here."""
@@ -106,7 +106,7 @@ class Notifier:
 
     def log_feed_stopped(self) -> None:
         text = "a background thread ended: the screen no longer updates"
-        self._log(EventSeverity.TROUBLE, "ctxtop", "feed", text)
+        self._log(EventSeverity.PROBLEM, "ctxtop", "feed", text)
 
     def log_end(self, title: str, text: str, *, failed: bool) -> None:
         """Log the end of an action, and notify by bell and desktop; the page has shown a toast."""

@@ -75,7 +75,7 @@ async def test_the_end_is_followed_by_whoever_stands_there(past: Stage) -> None:
         await it.press("k", "k")
         key = pane.key
         it.app.post_message(ProblemResolved(WRONG.where))
-        await it.until(lambda: rows(it)[-1].rstrip().endswith("is over"))
+        await it.until(lambda: rows(it)[-1].rstrip().endswith("resolved"))
         assert pane.key == key
         assert "G: to the end" in it.words
         await it.press("G")
@@ -99,7 +99,7 @@ async def test_it_is_filtered_by_words_and_by_level(past: Stage) -> None:
         assert all("▲" in row or "✗" in row for row in rows(it))
         assert "warnings only" in it.words
         await it.press("l")
-        assert "troubles only" in it.words
+        assert "problems only" in it.words
         await it.press("escape")
         assert len(rows(it)) == count
 
@@ -159,8 +159,8 @@ async def test_how_it_looks(past: Stage) -> None:
             NOW_MS - 9_000, EventSeverity.NOTE, "scan", "27 files", "read, 1.4 MB in 0.3 s"
         )
         it.app.event_log.add(
-            NOW_MS - 5_000, EventSeverity.TROUBLE, "trouble", WRONG.where, WRONG.what, WRONG.fix
+            NOW_MS - 5_000, EventSeverity.PROBLEM, "problem", WRONG.where, WRONG.what, WRONG.fix
         )
-        it.app.event_log.add(NOW_MS - 1_000, EventSeverity.NOTE, "trouble", WRONG.where, "is over")
+        it.app.event_log.add(NOW_MS - 1_000, EventSeverity.NOTE, "problem", WRONG.where, "resolved")
         await open_log(it)
         await compare_sizes(it, "log")

@@ -67,7 +67,7 @@ def test_a_compaction_names_what_it_freed() -> None:
 
 def test_a_prompt_that_is_too_long_is_a_trouble() -> None:
     (notice,) = found(IDLE, replace(IDLE, too_long=PromptTooLong(210_000, 200_000)))
-    assert notice.severity is EventSeverity.TROUBLE
+    assert notice.severity is EventSeverity.PROBLEM
     assert f"`ctxtop recover {IDLE.session_id[:8]}`" in notice.body
 
 

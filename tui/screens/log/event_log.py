@@ -68,7 +68,7 @@ def newest_events(events: Iterable[LogEvent], limit: int) -> list[LogEvent]:
 SEVERITY_SIGNS: Final = {
     EventSeverity.NOTE: ("·", "$quiet"),
     EventSeverity.WARNING: ("▲", "$level-warning"),
-    EventSeverity.TROUBLE: ("✗", "bold $level-emergency"),
+    EventSeverity.PROBLEM: ("✗", "bold $level-emergency"),
 }
 """A sign and a style: a severity is never shown by colour alone."""
 
@@ -76,7 +76,7 @@ SEVERITY_SIGNS: Final = {
 class LogLevel(CycleEnum):
     ALL = EventSeverity.NOTE
     WARNINGS = EventSeverity.WARNING
-    TROUBLES = EventSeverity.TROUBLE
+    PROBLEMS = EventSeverity.PROBLEM
 
     @property
     def label(self) -> str:
@@ -301,10 +301,10 @@ def _refusals(db: sqlite3.Connection) -> Iterator[LogEvent]:
 def _problems(db: sqlite3.Connection) -> Iterator[LogEvent]:
     for row in session_queries.problems(db)[:MAX_PER_KIND]:
         yield LogEvent(
-            key=f"trouble {row.where}",
+            key=f"problem {row.where}",
             at=row.at,
-            severity=EventSeverity.TROUBLE,
-            source="trouble",
+            severity=EventSeverity.PROBLEM,
+            source="problem",
             where=one_line(row.where),
             text=one_line(row.what),
             detail=one_line(row.fix),
@@ -332,7 +332,7 @@ def _own_log_problems(db: sqlite3.Connection, store: Path) -> Iterator[LogEvent]
             yield LogEvent(
                 key=f"fault {check.name}",
                 at=None,
-                severity=EventSeverity.TROUBLE,
+                severity=EventSeverity.PROBLEM,
                 source="own log",
                 where=check.name,
                 text=one_line(check.detail),

@@ -88,7 +88,7 @@ class LogScreen(FilteredPage):
             return self._frozen
         now = self.app.event_log.all
         # The store repeats the problems of this run.
-        repeated = {f"trouble {event.where}" for event in now if event.source == "trouble"}
+        repeated = {f"problem {event.where}" for event in now if event.source == "problem"}
         past = [event for event in self._past or () if event.key not in repeated]
         return event_log.newest_events([*past, *now], event_log.MAX_HISTORY)
 
