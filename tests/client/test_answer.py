@@ -374,7 +374,7 @@ def test_a_prompt_that_does_not_fit_its_pane_is_refused(lab: Lab) -> None:
     target = target_of(lab, screen)
     resize(screen, 60, 12)
     screen.until(lambda: "more lines" in screen.text(), "the cut prompt")
-    assert "cut off" in refusal(target)
+    assert "does not fit" in refusal(target)
     resize(screen, 60, 40)
     screen.until(lambda: "more lines" not in screen.text(), "the whole prompt")
     assert proved(target).call.text("command") == f"mkdir {words}"

@@ -237,7 +237,7 @@ def test_what_cannot_be_asked(lab: Lab) -> None:
     turn = lab.turn("Hi. [[say:ok&&&usage:20000]]")
     assert trigger(lab, "no-such-session").code == 2
     ended = trigger(lab, turn.session_id, "one\ntwo")
-    assert (ended.code, "line ends" in ended.err) == (2, True)
+    assert (ended.code, "line breaks" in ended.err) == (2, True)
 
 
 def test_a_session_without_a_conversation_has_nothing_to_compact(lab: Lab) -> None:
