@@ -193,6 +193,13 @@ def test_the_middle_goes_and_both_ends_stay() -> None:
         ("Read src/app/screens/rows.py", 16, "Read …/rows.py"),
         ("  Read src/app/screens/rows.py", 16, "  Read …/rows.py"),
         ("Read src/app/screens/rows.py", 8, "Read sr…"),
+        # Also within a sentence, but not twice.
+        (
+            "/home/dev/shop/src/app.py is read-only: change it",
+            40,
+            "…/src/app.py is read-only: change it",
+        ),
+        ("…/shop/src/app.py is read-only: change it", 26, "…/shop/src/app.py is read…"),
         # What only has a slash in it is prose.
         ("read and/or write it", 10, "read and/…"),
     ],

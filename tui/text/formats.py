@@ -282,7 +282,7 @@ def shorten(text: str, cells: int) -> str:
         return text
     found = _PATH.fullmatch(text)
     if found is None or len(found["before"]) >= cells // 2:
-        return shorten_end(_shorten_paths(text, min(MAX_PATH_CELLS, cells // 2)), cells)
+        return shorten_end(_shorten_paths(text, min(MAX_PATH_CELLS, cells // 3)), cells)
     return found["before"] + shorten_path(found["path"], cells - len(found["before"]))
 
 
@@ -290,7 +290,7 @@ _PATH: Final = re.compile(r"(?P<before> *(?:[A-Za-z]+ )?)(?P<path>(?:[~.:\w@+-]*
 
 
 MAX_PATH_CELLS: Final = 48  # of a path in a sentence that is too long
-_PATH_IN_TEXT: Final = re.compile(r"(?<![\w./~])/(?:[^\s/:;,'\"“”]+/)+[^\s/:;,'\"“”]+")
+_PATH_IN_TEXT: Final = re.compile(r"(?<![\w./~…])/(?:[^\s/:;,'\"“”]+/)+[^\s/:;,'\"“”]+")
 
 
 def _shorten_paths(text: str, cells: int) -> str:
