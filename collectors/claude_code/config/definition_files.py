@@ -1,8 +1,8 @@
 """Definitions of agents and skills: front matter, size, and the plugins they come from."""
 
 import re
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -326,8 +326,13 @@ def declared_skills(agent_type: str, project: Path, config: Path) -> tuple[str, 
         agents += _agents_in(claude, project / ".claude", ConfigScope.PROJECT, root, str(project))
     if user:
         agents += _agents_in(user, config, ConfigScope.USER, user.real)
-    if user and ":" in agent_type:
-        for plugin_id, place in _plugin_folders(user):
+
+    @cache  # most agents need none, and several skills need them once
+    def plugin_folders() -> list[tuple[str, ConfigPath]]:
+        return [*_plugin_folders(user)] if user else []
+
+    if ":" in agent_type:
+        for plugin_id, place in plugin_folders():
             if plugin_id.partition("@")[0] == agent_type.partition(":")[0]:
                 agents += _agents_in(
                     place, place.path, ConfigScope.PLUGIN, place.real, plugin_id=plugin_id
@@ -337,21 +342,22 @@ def declared_skills(agent_type: str, project: Path, config: Path) -> tuple[str, 
     agent = resolved.get((DefinitionKind.AGENT, agent_type))
     if agent is None or agent.problem:
         return None
-    return tuple(name for name in agent.skills if _is_installed(name, claude, root, user))
+    homes = [(claude, root), *([(user, user.real)] if user else [])]
+    return tuple(name for name in agent.skills if _is_installed(name, homes, plugin_folders))
 
 
 def _is_installed(
-    skill: str, claude: ConfigPath | None, root: Path, user: ConfigPath | None
+    skill: str,
+    homes: Iterable[tuple[ConfigPath | None, Path]],
+    plugin_folders: Callable[[], Iterable[tuple[str, ConfigPath]]],
 ) -> bool:
-    """Whether a skill is in a project's folder, the user's, or a plugin."""
+    """Whether a skill is in the project's or the user's folder, or in a plugin."""
     plugin, _, name = skill.rpartition(":")
-    if not plugin and (
-        _has_skill(claude, name, root) or (user and _has_skill(user, name, user.real))
-    ):
+    if not plugin and any(_has_skill(home, name, root) for home, root in homes):
         return True
-    return user is not None and any(
+    return any(
         plugin in {"", plugin_id.partition("@")[0]} and _has_skill(place, name, place.real)
-        for plugin_id, place in _plugin_folders(user)
+        for plugin_id, place in plugin_folders()
     )
 
 
