@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 # Limits in characters.
@@ -130,7 +130,6 @@ _INVISIBLE: Final = (
     "\U000e0000-\U000e0fff"
 )
 _INVISIBLE_OR_JOINER: Final = re.compile(f"[{_INVISIBLE}{_JOINERS}]")
-# Compiled when they are first needed, by `re` itself: that takes 3 ms, and most texts need neither.
 _REMOVED_INVISIBLE: Final = (
     "(\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{2,6}\U000e007f"
     f"|(?<=[{_EMOJI}#*0-9])[\ufe0e\ufe0f]"
@@ -151,8 +150,15 @@ def remove_invisible(text: str) -> str:
     if text.isascii() or not _INVISIBLE_OR_JOINER.search(text):
         return text
     # In this order: whether a joiner stays depends on its remaining neighbours.
-    text = re.sub(_REMOVED_INVISIBLE, lambda match: match[1] or "", text)
-    return re.sub(_LOOSE_JOINERS, lambda match: match[1] or "", text)
+    for pattern in _invisible_patterns():
+        text = pattern.sub(lambda match: match[1] or "", text)
+    return text
+
+
+@cache
+def _invisible_patterns() -> tuple[re.Pattern[str], ...]:
+    """Compile what takes 3 ms when it is first needed: most texts never need it."""
+    return re.compile(_REMOVED_INVISIBLE), re.compile(_LOOSE_JOINERS)
 
 
 def _strip(text: str) -> str:
