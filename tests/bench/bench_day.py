@@ -61,7 +61,7 @@ def main() -> None:
         it = Terminal([], environ(Path(top), root))
         held: list[float] = []
         try:
-            it.wait_for(f" {SESSIONS} sessions".encode())
+            it.wait_for(f"{SESSIONS} sessions".encode())
             for number in range(hours):
                 start = 100_000 + number * lines
                 hour(paths, start, lines)

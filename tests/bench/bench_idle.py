@@ -34,7 +34,7 @@ def main() -> None:
         paths = make(root, sessions)
         it = Terminal([], environ(Path(top), root))
         try:
-            it.wait_for(f" {sessions} sessions".encode())
+            it.wait_for(f"{sessions} sessions".encode())
             it.wait(SETTLE_S)
             before, frames = it.cpu_s, it.frames
             it.wait(seconds)
