@@ -32,7 +32,8 @@ class Column(msgspec.Struct, Generic[Item, Shown], frozen=True):
     name: str = ""  # for layouts that treat it specially
     tooltip: str = ""  # what the header stands for
     sort_key: Callable[[Item], Any] | None = None
-    """What a click on the header sorts by: None for an item without it, and no key, no sorting."""
+    """What a click on the header sorts by; it returns None for an item without a value. A column
+    without a key cannot be sorted."""
 
 
 TextColumn = Column[Item, Cell | str]  # a column of a printed table

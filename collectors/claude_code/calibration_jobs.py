@@ -29,8 +29,8 @@ SAVE_INTERVAL_S: Final = 2.0  # between two saves; each notifies the screen
 FILE_LIST_INTERVAL_S: Final = 10.0  # between two queries for files; each lists all files
 FILES_AT_ONCE: Final = 20  # listed at once; later ones may be up to date by their turn
 MAX_NEW_BYTES: Final = 64 * 1024 * 1024
-"""Read in one run of ctxtop of files that nothing was learnt from yet. Client 2.1.329 writes up to
-0.15 MB a step, so the samples of a model are in about 40 MB."""
+"""Read in one run of ctxtop from files that nothing was learned from yet. Client 2.1.329 writes up
+to 0.15 MB a step, so the samples of a model are in about 40 MB."""
 
 MAX_STEP_CHARS: Final = 400_000  # characters added by one step; counting them takes 0.05 s
 

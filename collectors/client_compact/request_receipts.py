@@ -29,7 +29,7 @@ def wait_for(poll: Callable[[], Polled | None], timeout_s: float) -> Polled | No
 
 
 MAX_READ_BYTES: Final = 32 * 1024 * 1024
-"""The most that is read at once: a compaction writes 150 kB, and a longer line is no boundary."""
+"""The most that is read at once: a compaction writes 150 kB; a longer line is not a boundary."""
 
 
 class NewBoundary(msgspec.Struct, frozen=True):

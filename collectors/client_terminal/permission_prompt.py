@@ -81,6 +81,7 @@ def read_permission_prompt(screen: PaneScreen) -> PermissionPrompt:
     dashed = [place for place in range(top, len(rows)) if _is_rule(rows[place], DASHED_RULE)]
     if len(dashed) not in {0, 2}:
         raise PromptRefusedError(NO_PROMPT)
+    # Without a body there are no dashed rules: the question follows the subject's one row.
     first, second = dashed or (top + 3, top + 2)
     if first < top + 2:
         raise PromptRefusedError(NO_PROMPT)

@@ -252,7 +252,7 @@ _KEY: Final = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 
 
 def _mcp(call: PendingCall, _cwd: str) -> Iterator[ExpectedPrompt]:
-    """Expect the tool's own name: one to which its server gave a title is not known here."""
+    """Expect the tool's own name: a title that its server gave it is not in the transcript."""
     name = _name_letters(f"{call.tool.removeprefix(_MCP)} Tool: (MCP)")
 
     def is_named(shown: str) -> bool:

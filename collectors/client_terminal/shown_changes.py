@@ -32,7 +32,7 @@ _Rows = Mapping[tuple[str, int], str]  # the text by sign and number
 
 
 def squeeze(text: str) -> str:
-    """Leave out blanks and the gutter's sign: where a row is wrapped, there are more or fewer."""
+    """Remove spaces and the gutter's sign, which a wrapped row has more or fewer of."""
     return "".join(text.replace("│", " ").split())
 
 
@@ -90,7 +90,7 @@ def _rest(lines: Sequence[str], sign: str, rows: _Rows) -> list[str]:
 
 
 def read_text(path: Path) -> str | None:
-    """Read a file as the client compares it; None if it cannot be read, or is no text."""
+    """Read a file as the client compares it; None if it cannot be read, or is not text."""
     try:
         with open_regular(path) as file:
             data = file.read(MAX_FILE_BYTES + 1)

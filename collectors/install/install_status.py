@@ -252,7 +252,7 @@ def read_install_status(
 
 
 def read_status(locations: Sequence[SettingsLocation], places: Places) -> InstallStatus:
-    """Read the status on this machine."""
+    """Read the status, with the managed settings of this machine."""
     managed = find_system_folders(os.environ, Path.home()).managed_folder
     return read_install_status(locations, places.config_dir, places.store, managed)
 

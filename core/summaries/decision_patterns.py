@@ -65,7 +65,7 @@ def quote_line(text: str, chars: int = QUOTE_CHARS) -> str:
 
 
 def _sentence_bounds(text: str, start: int, end: int) -> tuple[int, int]:
-    # What is longer is no sentence: the search ends there.
+    # Anything longer is not a sentence: the search ends there.
     begin = max(0, start - MAX_SENTENCE_CHARS - 1)
     for match in _SENTENCE_END.finditer(text, begin, start):
         begin = match.end()

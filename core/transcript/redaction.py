@@ -42,7 +42,7 @@ class SecretRule(msgspec.Struct, frozen=True, dict=True):
         return re.compile(self.regex, re.IGNORECASE if self.ignore_case else 0)
 
     def secret_span(self, match: re.Match[str]) -> tuple[int, int] | None:
-        """Return where the secret is in the text; None if the match is no secret."""
+        """Return where the secret is in the text; None if the match is not a secret."""
         groups = range(1, len(match.groups()) + 1)
         group = self.group or next((each for each in groups if match[each]), 0)
         secret = match[group]

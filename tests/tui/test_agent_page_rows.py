@@ -27,7 +27,7 @@ from ctxtop.tui.screens.agents.compliance_rows import (
     finding_line,
     lay_out_findings,
 )
-from ctxtop.tui.text.column_heads import header_line
+from ctxtop.tui.text.column_headers import header_line
 from ctxtop.tui.text.compliance_text import finding_markdown, findings_markdown
 from ctxtop.tui.text.formats import sparkline
 from ctxtop.tui.text.text_lines import item_line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ctxtop.tui.tables import Column
-from ctxtop.tui.text.column_heads import (
+from ctxtop.tui.text.column_headers import (
     ColumnOrder,
     column_at,
     header_line,

@@ -48,7 +48,7 @@ from ctxtop.tui.screens.history.receipt_screen import (
     applied_columns,
     check_lines,
 )
-from ctxtop.tui.text.column_heads import header_line
+from ctxtop.tui.text.column_headers import header_line
 from ctxtop.tui.text.plan_report import (
     break_even_text,
     change_lines,

@@ -18,17 +18,17 @@ from ctxtop.tui.screens.agents.agent_tree import (
 )
 from ctxtop.tui.screens.fleet.session_list import ProjectHeading, SessionOrder
 from ctxtop.tui.screens.fleet.session_table import (
+    COLUMN_ORDERS,
     PINNED_SIGN,
     SELECTED_SIGN,
     SessionLine,
-    column_order,
     lay_out_columns,
     measure_needs,
     project_line,
     session_line,
 )
 from ctxtop.tui.screens.fleet.table_layout import COLUMN_GAP, MAX_BAR_CELLS, MIN_TITLE_CELLS
-from ctxtop.tui.text.column_heads import column_at
+from ctxtop.tui.text.column_headers import column_at
 from ctxtop.tui.text.formats import percent
 from ctxtop.tui.text.gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
 from ctxtop.tui.text.summary_text import summary_beginning, summary_lines
@@ -205,7 +205,7 @@ def test_the_head_shows_what_it_sorts_by_and_a_click_finds_it() -> None:
 
     def clicked(x: int) -> SessionOrder | None:
         column = column_at(layout.columns, len(COLUMN_GAP), x)
-        return column_order(column.name) if column else None
+        return COLUMN_ORDERS.get(column.name) if column else None
 
     assert clicked(head.plain.index("cost")) is SessionOrder.COSTLIEST
     assert clicked(head.plain.index("context")) is SessionOrder.FULLEST

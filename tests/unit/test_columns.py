@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.tui.tables import ANY_WIDTH, Cell, Column, share_cells
-from ctxtop.tui.text.column_heads import header_line
+from ctxtop.tui.text.column_headers import header_line
 from ctxtop.tui.text.text_lines import grow_columns
 
 if TYPE_CHECKING:

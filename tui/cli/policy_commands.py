@@ -196,7 +196,6 @@ def _trust_folder(
 
 
 def _preview_lines(preview: TrustPreview) -> list[str]:
-
     changes = [
         paint(f"  {each.key} = {each.value_text}", "bad") + f"  {each.effect}"
         for each in preview.changes

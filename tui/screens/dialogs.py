@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 CANCEL_LABEL: Final = "Cancel"
 
 READING_S: Final = 0.25
-"""How long a dialog is on the screen, without a key, before a key can choose: nobody reads faster,
-and a key that is held or was typed ahead comes sooner."""
+"""How long a dialog must be on the screen without a key press before a key can choose: nobody reads
+faster, and keys that are held or were typed ahead come sooner."""
 
 
 def diff_content(head: Content, diff: Iterable[str]) -> Content:
@@ -136,7 +136,7 @@ class QuestionScreen(Dialog[Result]):
         self.dismiss(self.result_of(event.button.id or CANCEL_ID))
 
     def action_choose(self, choice_id: str) -> None:
-        """Choose by a key, unless it came before anybody can have read the dialog."""
+        """Choose by a key, unless nobody can have read the dialog yet."""
         if not self.takes_keys:
             self._begin_reading()
         elif any(each.id == choice_id for each in self.choices):

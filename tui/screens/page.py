@@ -216,7 +216,7 @@ class Page(Screen[None]):
         (worker or self.app.lookup_worker).submit(work, take_if_attached, replaces=replaces)
 
 
-BROAD_CELLS: Final = 160  # of a screen, from which on a list stands beside what it lists
+BROAD_CELLS: Final = 160  # of a screen, from which there is room for an item beside its list
 
 TEXT_MARGIN_CELLS: Final = 6  # beside the text: the page's padding and its scroll bar
 MAX_TEXT_CELLS: Final = 110  # of a line, as in the style sheet

@@ -126,10 +126,8 @@ class TerminalActions:
             from ...collectors.client_terminal.prompt_answer import PromptTarget, prove_prompt
             from ...collectors.policy_files import read_acting_policy
 
-            folder, policy = (
-                app.places.folder,
-                read_acting_policy(app.places.policy, session.project_root),
-            )
+            folder = app.places.folder
+            policy = read_acting_policy(app.places.policy, session.project_root)
             path = folder.projects / session.path
             target = PromptTarget(session.session_id, path, folder, policy)
             try:

@@ -1,4 +1,4 @@
-"""The heads of a table: which one is at a cell, the order that a click on it chooses, its sign."""
+"""A table's column headers: find the one at a cell, sort by it, and show the sort order."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ def first_order(column: Column[Any, Any]) -> ColumnOrder:
 
 
 def next_order(order: ColumnOrder | None, column: Column[Any, Any]) -> ColumnOrder | None:
-    """Return the order after a click: its first one, then reversed, then None, the page's own."""
+    """Return the order after a click: the first one, its reverse, then None for the default."""
     first = first_order(column)
     if order == first:
         return replace(first, ascending=not first.ascending)
@@ -38,7 +38,7 @@ def next_order(order: ColumnOrder | None, column: Column[Any, Any]) -> ColumnOrd
 def sort_items(
     items: Iterable[Item], columns: Iterable[Column[Item, Shown]], order: ColumnOrder | None
 ) -> list[Item]:
-    """Sort by a column; items for which it has nothing are last."""
+    """Sort by a column; items without a value come last."""
     column = next((each for each in columns if order and each.header == order.header), None)
     if column is None or column.sort_key is None or order is None:
         return list(items)
@@ -76,7 +76,7 @@ def _head(column: Column[Item, Shown], style: str, order: ColumnOrder | None) ->
 
 
 def sorted_header(column: Column[Item, Shown], sign: str) -> str:
-    """Write a header with the sign, for which a header without room is cut."""
+    """Write a header with the sort sign; the header is shortened if both do not fit."""
     room = column.cells - cell_len(column.header)
     if room > len(sign):
         return f"{column.header} {sign}"

@@ -1,11 +1,11 @@
-"""What follows the mouse while its button is held."""
+"""Dragging with the mouse, for sliders and timelines."""
 
 from textual import events
 from textual.widget import Widget
 
 
 class Draggable(Widget):
-    """A press of the button grabs what is at its place, and the mouse drags it from there."""
+    """Grabs what is under the mouse when its button is pressed; drags it until it is released."""
 
     def grab(self, x: int, y: int) -> bool:
         """Prepare to drag what is at a cell; return whether anything is."""

@@ -25,7 +25,7 @@ from textual.widgets import Static
 from ..keymap import bind
 from ..messages import CoalescingMessage, WidgetMessage
 from ..tables import Column, Item
-from ..text.column_heads import ColumnOrder, column_at, header_line, next_order, sort_items
+from ..text.column_headers import ColumnOrder, column_at, header_line, next_order, sort_items
 from .text_pane import movement_bindings
 
 _ROW_CLASS: Final = "rows--row"

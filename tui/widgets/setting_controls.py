@@ -138,7 +138,7 @@ class SettingControl(Widget, can_focus=True):
         self.set_draft(self.saved)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Save what was changed, and type a value where nothing was."""
+        """Save the draft; without a change, type a value instead."""
         if action in {"save", "type"}:
             return self.is_changed == (action == "save")
         return super().check_action(action, parameters)

@@ -11,7 +11,7 @@ from textual.content import Content
 from ....core.measure import agent_compliance
 from ....core.model.agent import Agent
 from ...tables import Column, escape_cell, escape_links, markdown_table
-from ...text.column_heads import ColumnOrder
+from ...text.column_headers import ColumnOrder
 from ...text.compliance_text import VERDICT_NAMES, finding_markdown, findings_markdown
 from ...text.formats import NOTHING, model_name, percent, tokens
 from ...text.markdown_text import TextForm

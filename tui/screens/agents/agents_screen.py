@@ -98,12 +98,12 @@ class AgentScreen(ReadingScreen):
         self._draw()
         body, agent = self.query_one("#body"), self._agent
         if self._shows_conversation(event.size.width) and not body.query(ConversationPane):
-            # Its end is its result, which the report shows.
+            # From its start: it ends with the result, which the report shows.
             place = ConversationPlace(agent.session_id, agent.agent_id, 0)
             show_conversation(body, place, ContextScale.of(agent.context))
 
     def _shows_conversation(self, screen_width: int) -> bool:
-        """Whether its conversation stands beside the report: there is one, and it fits."""
+        """Whether its conversation is shown beside the report: there is one, and there is room."""
         return screen_width >= BROAD_CELLS and self._agent.last_message is not None
 
     def _report_width(self, screen_width: int) -> int:
@@ -405,7 +405,7 @@ class AgentsScreen(Page, ZoomableScreen):
 
     @on(RowList.HeaderClicked, "#agents")
     def _sort_by_column(self, event: RowList.HeaderClicked) -> None:
-        """Sort by the clicked column; a second click restores the order of the starts."""
+        """Sort by the clicked column; a second click sorts by start again."""
         orders = {header: order for order, header in ORDER_HEADERS.items()}
         order = orders.get(event.column.header)
         if order is not None:

@@ -315,7 +315,7 @@ class FleetScreen(ZoomableScreen):
     @on(RowList.HeaderClicked, "#sessions")
     def _sort_by_column(self, event: RowList.HeaderClicked) -> None:
         """Sort by the clicked column; a second click restores the default order."""
-        order = session_table.column_order(event.column.name)
+        order = session_table.COLUMN_ORDERS.get(event.column.name)
         if order is not None:
             is_second = order is self.arrangement.order
             order = SessionOrder.ATTENTION if is_second else order

@@ -16,7 +16,7 @@ from ....core.model.attention import Attention, attention
 from ....core.model.session import Session, SessionStatus
 from ...tables import Cell, Column
 from ...text import formats, gauge, session_text
-from ...text.column_heads import SORTED_SIGNS
+from ...text.column_headers import SORTED_SIGNS
 from ...text.compliance_text import agent_count
 from ...text.formats import fit_left, percent
 from ...text.gauge import LEVEL_STYLES, PERCENT_CELLS
@@ -84,13 +84,8 @@ class SessionTableLayout(TableLayout["SessionLine"], frozen=True):
     def session_header(
         self, thresholds: Iterable[PlacedThreshold] = (), order: SessionOrder | None = None
     ) -> Content:
-        column = next((name for name, each in _ORDERS.items() if each is order), "")
+        column = next((name for name, each in COLUMN_ORDERS.items() if each is order), "")
         return self.header(thresholds, column, SORTED_SIGNS[order is SessionOrder.NAME])
-
-
-def column_order(name: str) -> SessionOrder | None:
-    """Return the order that a click on a column's header selects, None if there is none."""
-    return _ORDERS.get(name)
 
 
 def lay_out_columns(width: int, needs: Needs | None = None) -> SessionTableLayout:
@@ -390,7 +385,7 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
     ),
 )
 
-_ORDERS: Final = {
+COLUMN_ORDERS: Final = {
     "sign": SessionOrder.ATTENTION,
     "title": SessionOrder.NAME,
     "project": SessionOrder.NAME,

@@ -13,7 +13,7 @@ from textual.content import Content
 from ....core.measure.levels import PlacedThreshold
 from ...tables import Item, fitting_columns, total_cells
 from ...text import gauge
-from ...text.column_heads import header_line, sorted_header
+from ...text.column_headers import header_line, sorted_header
 from ...text.formats import fit_left
 from ...text.gauge import PERCENT_CELLS
 from ...text.text_lines import ScreenColumn

@@ -36,7 +36,7 @@ from ..session.conversation_rows import ContextScale
 CRUMB: Final = "search"
 PLACEHOLDER: Final = 'words "a phrase" -not project: since:7d role:prompt session:'
 MAX_HITS: Final = 100  # nobody reads further: another word narrows the search
-MAX_TURNS: Final = 50_000  # to read after the first ones; a key pressed meanwhile waits so long
+MAX_TURNS: Final = 50_000  # to read after the first results; a key pressed meanwhile waits for them
 INDEXING_REFRESH_S: Final = 1.0  # between two searches while transcripts are being indexed
 
 EMPTY_TEXT: Final = "Type words to search the prompts and answers of all sessions."
@@ -169,7 +169,7 @@ class SearchScreen(FilteredPage):
         self._list.set_titles(Content(f"Search{count}"), Content(self._progress_text(found)))
 
     def _progress_text(self, found: SearchResults) -> str:
-        """Say why there may be more hits than are listed."""
+        """Explain why there may be more hits than are listed."""
         indexing = "" if found.progress.is_complete else f"indexing {found.progress}"
         searching = ""
         if found.is_partial:

@@ -156,7 +156,7 @@ class CompactionItem:
     text: str
     line: int | None
     is_retained: bool | None  # none if that is not recorded
-    how: str = ""  # a file was used
+    how: str = ""  # how a file was used, such as "read 2×"; empty for other items
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,9 @@ if TYPE_CHECKING:
 READING: Final = "reading the transcript …"
 REWRITTEN: Final = "the transcript was rewritten and is being re-read"
 FRAME_CELLS: Final = 5  # of the pane beside a row: border, padding, scroll bar
-STEP_TEXT_FROM_CELLS: Final = 150  # of the pane, from which on a step's text stands beside it
+STEP_TEXT_FROM_CELLS: Final = (
+    150  # of the pane, from which there is room for a step's text beside it
+)
 CURSOR_SETTLE_S: Final = 0.12  # how long the cursor rests before a step's text is read
 SEARCH_PLACEHOLDER: Final = "words in this conversation, then Enter; n and N go to other matches"
 TEXT_ROW: Final = 1  # of a prompt or an answer: the row before it is empty

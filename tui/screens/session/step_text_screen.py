@@ -59,7 +59,7 @@ class StepTextPane(TextPane):
         self._step: tuple[ConversationFile, Step, re.Pattern[str] | None] | None = None
         self.text = ""
         self._passages: Sequence[Passage] = ()
-        self._at = -1  # the match that a person went to
+        self._at = -1  # the current match; -1 before n or N is pressed
 
     def show_step(
         self, source: ConversationFile, step: Step, pattern: re.Pattern[str] | None
@@ -77,7 +77,7 @@ class StepTextPane(TextPane):
         source, step, pattern = shown
 
         def work() -> tuple[str, WrappedText] | Problem:
-            # It is read once, however often it is wrapped for another width.
+            # Read once, even if it is wrapped again for another width.
             text = known or read_step_text(source, step)
             if isinstance(text, Problem):
                 return text

@@ -208,7 +208,13 @@ def policy_columns(
         return Cell(text, style if is_chosen(value) else "$foreground")
 
     columns: list[ScreenColumn[ResolvedValue]] = [
-        Column("", sign, cells=1, tooltip="● was set, ▲ is ignored", sort_key=is_not_chosen),
+        Column(
+            "",
+            sign,
+            cells=1,
+            tooltip="● was set, ▲ is ignored",
+            sort_key=lambda it: not is_chosen(it),
+        ),
         Column(
             "key",
             lambda it: styled(it, it.key.name, "bold"),
@@ -271,10 +277,6 @@ def _value_text(resolved: ResolvedValue) -> str:
 def is_chosen(value: ResolvedValue) -> bool:
     """Whether the value was set individually; the values of a preset were not."""
     return value.origin not in {PolicyOrigin.BUILT_IN, PolicyOrigin.PRESET}
-
-
-def is_not_chosen(value: ResolvedValue) -> bool:
-    return not is_chosen(value)
 
 
 def filter_values(policy: Policy, filter_text: str, *, chosen_only: bool) -> list[ResolvedValue]:
