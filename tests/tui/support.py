@@ -242,9 +242,11 @@ async def just_opened(
     async with app.run_test(size=size, notifications=True, message_hook=receive) as pilot:
         it = Opened(app, pilot, stage, messages, arrival)
         await it.until(lambda: app._fleet is not None and app._fleet.is_attached)
-        yield it
-        # As a person leaves it; run_test alone takes the screen away under a running app.
-        app.exit()
+        try:
+            yield it
+        finally:
+            # As a person leaves it; run_test alone takes the screen away under a running app.
+            app.exit()
 
 
 def _has_read_all(page: SessionScreen) -> bool:

@@ -52,6 +52,12 @@ def rows(screen: SearchScreen) -> list[str]:
     return [row.content.plain for row in screen.query_one(RowList).shown]
 
 
+def finds(screen: SearchScreen, word: str) -> bool:
+    """Whether the results are of the whole word: the first ones may be of its first letter."""
+    shown = rows(screen)
+    return bool(shown) and all(word in row.lower() for row in shown)
+
+
 def shows_hit(screen: SearchScreen) -> bool:
     """Whether the conversation beside the list is at the marked hit."""
     hit = screen._hits[screen.query_one(RowList).key or ""]
@@ -72,9 +78,7 @@ async def test_what_is_typed_is_found_and_opened(
         assert EMPTY_TEXT in it.words
         assert isinstance(it.app.focused, FilterInput)
         await it.press(*"wish")
-        await it.until(
-            lambda: rows(screen) and all("wish" in each.lower() for each in rows(screen))
-        )
+        await it.until(lambda: finds(screen, "wish"))
         styles = {str(span.style) for span in screen.query_one(RowList).shown[0].content.spans}
         assert any("$level-notice" in style for style in styles)
         await it.press("space")
@@ -97,7 +101,7 @@ async def test_a_hit_opens_the_page_of_its_session(demo: Stage) -> None:
     async with opened(demo) as it:
         screen = await open_search(it, demo)
         await it.press(*"wish")
-        await it.until(lambda: rows(screen))
+        await it.until(lambda: finds(screen, "wish"))
         assert "─ Conversation ─" not in it.words
         await it.resize((200, 60))
         await it.press("enter", "j")
@@ -114,10 +118,9 @@ async def test_the_match_is_in_sight_and_highlighted_in_a_long_answer(stage: Sta
     append(path, answer(10_000, 2, content=[{"type": "text", "text": f"{far}\n\na Lantern"}]))
     append(path, prompt("Thanks.", 3))
     async with opened(stage, (80, 24)) as it:
-        await open_search(it, stage)
+        screen = await open_search(it, stage)
         await it.press(*"lanter")
-        # The first results may be those of the first letter.
-        await it.until(lambda: any("Lantern" in row for row in rows_of(it)))
+        await it.until(lambda: finds(screen, "lantern"))
         await it.press("enter", "enter")
         await it.until(lambda: it.app.screen.query(ConversationView))
         await it.until(lambda: "a Lantern" in it.words)

@@ -14,12 +14,16 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.visual import Visual
-from textual.widget import Widget
 
 from ..keymap import bind, bind_hidden
 from ..messages import WidgetMessage
 from ..text.text_lines import HIT_STYLE, highlight_matches
-from .text_pane import CONTEXT_LINES_ABOVE, PAGER_PAGE_DOWN_KEYS, movement_bindings
+from .text_pane import (
+    CONTEXT_LINES_ABOVE,
+    PAGER_PAGE_DOWN_KEYS,
+    LinesWidget,
+    movement_bindings,
+)
 
 READ_AHEAD_ROWS: Final = 150  # rows beyond the screen from which more is asked for
 WHEEL_ROWS: Final = 3
@@ -44,7 +48,7 @@ class ViewRow(Protocol):
         ...
 
 
-class ConversationView(Widget, can_focus=True):
+class ConversationView(LinesWidget, can_focus=True):
     """Draws the rows in sight, and asks for more before an end of them comes into sight."""
 
     ALLOW_SELECT = False
@@ -286,7 +290,7 @@ class ConversationView(Widget, can_focus=True):
         last = round(self.rows[bottom].offset / self.file_size * lines)
         return first, max(first, last)
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         self._strips.clear()
         self._set_top(self.top)
         self._keep_cursor_in_sight()

@@ -26,7 +26,7 @@ from ..keymap import bind
 from ..messages import CoalescingMessage, WidgetMessage
 from ..tables import Column, Item
 from ..text.column_headers import ColumnOrder, column_at, header_line, next_order, sort_items
-from .text_pane import movement_bindings
+from .text_pane import LinesWidget, movement_bindings
 
 _ROW_CLASS: Final = "rows--row"
 _CURRENT_ROW_CLASS: Final = "rows--marked"
@@ -86,7 +86,7 @@ class LazyRow:
 AnyRow = Row | LazyRow
 
 
-class Rows(ScrollView, can_focus=True, inherit_bindings=False):
+class Rows(ScrollView, LinesWidget, can_focus=True, inherit_bindings=False):
     """The rows; besides the arrows it has keys of less and vi, and a click only marks."""
 
     ALLOW_SELECT = False
@@ -187,7 +187,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
             if event.chain > 1:
                 self.action_select()
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         """Post RoomChanged on every resize: of the terminal, by a zoom, or when a pane is shown.
 
         This includes a resize to the same width, because rows may have been drawn for another

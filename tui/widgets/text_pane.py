@@ -1,17 +1,19 @@
-"""Scrolling text: a pane that draws only visible lines, and pagers for other widgets."""
+"""Scrolling text: panes that draw only visible lines, and pagers for other widgets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
+from textual.widget import Widget
 
 from ..keymap import bind_hidden
 from ..messages import WidgetMessage
@@ -37,7 +39,27 @@ MAX_CACHED_STRIPS: Final = 2_000  # drawn lines that are cached: some screens of
 CONTEXT_LINES_ABOVE: Final = 3  # lines above a passage that the user goes to
 
 
-class TextPane(ScrollView, can_focus=True):
+class LinesWidget(Widget):
+    """A widget that draws its own lines: it receives a Resize for every size it is drawn in.
+
+    Textual (8.2.8) sends none if a scroll computes the positions of all widgets after one of them
+    was added and before the layout.
+    """
+
+    _known_size = Size()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._known_size = event.size
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        size = self.outer_size
+        if size != self._known_size:
+            self._known_size = size
+            self.post_message(events.Resize(size, self.virtual_size, self.container_size))
+        return super().render_lines(crop)
+
+
+class TextPane(ScrollView, LinesWidget, can_focus=True):
     """Lines of text, of which one passage can be marked."""
 
     DEFAULT_CSS = """
@@ -132,7 +154,7 @@ class TextPane(ScrollView, can_focus=True):
         (strip, *_) = Visual.to_strips(self, line, width, 1, style, pad=True)
         return strip.crop_extend(0, width, style.rich_style)
 
-    def on_resize(self) -> None:
+    def on_resize(self, event: events.Resize) -> None:
         if self.line_width != self._width:
             self._width = self.line_width
             self.post_message(self.Resized(self))
