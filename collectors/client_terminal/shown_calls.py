@@ -48,6 +48,9 @@ def _agent_files(transcript: Path) -> list[Path]:
 
 
 def _why_not(prompt: PermissionPrompt, calls: list[PendingCall]) -> str:
+    if not calls:
+        # On a busy machine 2.1.329 sometimes writes it only once the prompt is answered (seen).
+        return "Claude Code has not written the tool call to its transcript"
     unknown = sorted({call.tool for call in calls if _kind(call) not in _EXPECTED})
     if unknown and len(unknown) == len({call.tool for call in calls}):
         return f"ctxtop cannot verify a prompt for {', '.join(unknown)}"

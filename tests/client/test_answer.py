@@ -43,6 +43,8 @@ pytestmark = pytest.mark.usefixtures("terminal")
 
 MAKE = "Run. [[bash:mkdir -p build && touch build/made&&&usage:21000]] [[say:done]]"
 SOON_S = 15.0
+WRITTEN_S = 3.0  # a call is written within 0.1 s, or not before it is answered
+MAX_ASKS = 4
 YES_ROW = "❯ 1. Yes"
 
 
@@ -54,14 +56,39 @@ def open_asking(lab: Lab, prompt: str, *args: str) -> Screen:
     """Open a client that asks for every permission, and let it wait for one."""
     lab.write_settings({"permissions": {}})
     screen = lab.interactive(*args)
-    ask(screen, prompt)
+    ask(lab, screen, prompt)
     return screen
 
 
-def ask(screen: Screen, prompt: str) -> None:
-    screen.type(prompt)
-    screen.until_status("waiting")
-    screen.until(lambda: "❯ 1. " in screen.text(), "the dialog")
+def ask(lab: Lab, screen: Screen, prompt: str) -> None:
+    """Type a prompt and wait for a dialog whose call is in the transcript.
+
+    On a busy machine 2.1.329 sometimes writes a call only once its prompt is answered (seen in
+    3 of 50 runs): such a prompt is left, and asked for again.
+    """
+    for _ in range(MAX_ASKS):
+        screen.type(prompt)
+        screen.until_status("waiting")
+        screen.until(lambda: "❯ 1. " in screen.text(), "the dialog")
+        if not is_held_back(target_of(lab, screen)):
+            return
+        screen.press("Escape")
+        screen.until_status("idle")
+    pytest.fail(f"no call was written, {MAX_ASKS} times: {prompt}")
+
+
+def is_held_back(target: PromptTarget) -> bool:
+    """Whether the call is not written; if it is refused for another reason, a test looks at it."""
+    end = time.monotonic() + WRITTEN_S
+    while time.monotonic() < end:
+        try:
+            prove_prompt(target)
+        except PromptRefusedError as error:
+            why = str(error)
+            time.sleep(0.1)
+        else:
+            return False
+    return "has not written" in why
 
 
 def target_of(lab: Lab, screen: Screen) -> PromptTarget:
@@ -118,7 +145,7 @@ def test_yes_runs_the_command_once_and_never_forever(lab: Lab) -> None:
     assert (lab.project / "build" / "made").exists()
     assert lab.ctxtop().sessions[screen.session_id].waiting_for is None
     # It is asked again: nothing was allowed for longer than this.
-    ask(screen, MAKE.replace("made", "other"))
+    ask(lab, screen, MAKE.replace("made", "other"))
     assert dict(proved(target).call.request)["command"] == "mkdir -p build && touch build/other"
     assert not list(lab.project.glob(".claude/settings*"))
 
@@ -283,30 +310,35 @@ def prepare(lab: Lab) -> list[Case]:
 READ = "[[read:over.txt]] [[read:edit.txt]] [[read:n.ipynb]]"
 
 
+def open_to_read(lab: Lab, columns: int) -> Screen:
+    """Open a client that has read the files that are changed, and has the tools of a server."""
+    servers = str(lab.root / "mcp.json")
+    screen = lab.interactive("--mcp-config", servers, "--", f"{READ} [[say:ok]]")
+    resize(screen, columns, 60)
+    screen.until(lambda: bool(lab.hooks("Stop")), "the reads")
+    return screen
+
+
 def test_yes_runs_each_tool(lab: Lab) -> None:
     cases = prepare(lab)
-    prompt = " ".join(["Run.", READ, *(case.step for case in cases), "[[say:done]]"])
-    screen = lab.interactive("--mcp-config", str(lab.root / "mcp.json"), "--", prompt)
-    resize(screen, 200, 60)
-    screen.until_status("waiting")
-    target, shown = target_of(lab, screen), None
+    screen = open_to_read(lab, 200)
     for case in cases:
-        shown = proved(target, but=shown)
+        ask(lab, screen, f"Run. {case.step} [[say:done]]")
+        target = target_of(lab, screen)
+        shown = proved(target)
         assert (shown.call.tool, shown.call.input) == (case.tool, case.given)
         assert not case.has_run(lab), case
         answer_prompt(target, shown, Answer.YES)
         screen.until(partial(case.has_run, lab), case.tool)
-    screen.until_status("idle")
+        screen.until_status("idle")
     assert not list(lab.project.glob(".claude/settings*"))
 
 
 def test_no_runs_none_of_them(lab: Lab) -> None:
     cases = prepare(lab)
-    screen = lab.interactive("--mcp-config", str(lab.root / "mcp.json"), "--", f"{READ} [[say:ok]]")
-    resize(screen, 80, 60)
-    screen.until(lambda: bool(lab.hooks("Stop")), "the reads")
+    screen = open_to_read(lab, 80)
     for case in {case.tool: case for case in cases}.values():
-        ask(screen, f"Run. {case.step} [[say:done]]")
+        ask(lab, screen, f"Run. {case.step} [[say:done]]")
         target = target_of(lab, screen)
         shown = proved(target)
         assert (shown.call.tool, shown.call.input) == (case.tool, case.given)
@@ -324,13 +356,13 @@ def test_files_and_pages_are_shown_whole(lab: Lab) -> None:
     answer_prompt(target, proved(target), Answer.YES)
     screen.settle()
     assert (lab.project / "new.txt").exists()
-    ask(screen, f"Run. [[read:{path}]] [[edit:{path}|two|TWO]] [[say:done]]")
+    ask(lab, screen, f"Run. [[read:{path}]] [[edit:{path}|two|TWO]] [[say:done]]")
     shown = proved(target)
     assert (shown.call.tool, shown.call.text("new_string")) == ("Edit", "TWO")
     answer_prompt(target, shown, Answer.YES)
     screen.settle()
     assert path.read_text(encoding="utf-8") == "one\nTWO\nthree\n"
-    ask(screen, tool("WebFetch", url="http://127.0.0.1:1/x", prompt="what is it"))
+    ask(lab, screen, tool("WebFetch", url="http://127.0.0.1:1/x", prompt="what is it"))
     assert dict(proved(target).call.request)["url"] == "http://127.0.0.1:1/x"
     screen.press("Escape")
 

@@ -272,7 +272,7 @@ def test_an_agent_s_call_is_looked_for_in_its_own_transcript(
 ) -> None:
     call = bash("mkdir fromagent")
     session = transcript(call)
-    with pytest.raises(PromptRefusedError, match="does not match"):
+    with pytest.raises(PromptRefusedError, match="has not written the tool call"):
         find_shown_call(read("agent", folder), session, CWD)
     transcript(call, name="session/subagents/agent-a1.jsonl")
     found = find_shown_call(read("agent", folder), session, CWD)
