@@ -1,7 +1,5 @@
 """What a session is called: the telling part of a prompt, and the choice among several titles."""
 
-import time
-
 import pytest
 from ctxtop.core.model.session import session_project, session_title
 from ctxtop.core.store.queries.query_rows import SessionRow
@@ -14,6 +12,8 @@ from ctxtop.core.transcript.titles import (
     prompt_title,
     recorded_title,
 )
+
+from ..processor_time import thread_seconds
 
 COMMAND = "<command-name>/{0}</command-name>\n  <command-message>{0}</command-message>\n  {1}"
 LONG = "the parser drops the last row of every file " * 60
@@ -119,9 +119,7 @@ def test_a_long_sentence_is_kept_to_its_limit() -> None:
     "part", ["<command-name>", "# ", "[Image #", "```", "- a:\n", "https://x/", "e.g. "]
 )
 def test_hostile_prompts_take_no_long_time(part: str) -> None:
-    start = time.process_time()
-    prompt_title(part * 200_000)
-    assert time.process_time() - start < 1.0
+    assert thread_seconds(lambda: prompt_title(part * 200_000)) < 1.0
 
 
 def test_a_command_s_own_options_are_no_prompt() -> None:
