@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 import click
-from ctxtop.core.policy.schema import KEYS, PRESETS, PolicyKey
-from ctxtop.core.policy.value_types import InvalidValueError, format_value
+from ctxtop.core.policy.preset_steps import preset_steps
+from ctxtop.core.policy.schema import DEFAULT_PRESET, KEYS, PRESETS, PolicyKey
+from ctxtop.core.policy.value_types import InvalidValueError, PolicyValue, format_value
 from ctxtop.tui.cli.commands import ctxtop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 DOCS: Final = Path(__file__).parent.parent / "docs"
 
@@ -123,6 +124,13 @@ def area_of(key: PolicyKey) -> str:
     return key.name.split(".")[0] if "." in key.name else "general"
 
 
+def preset_section(name: str, values: Mapping[str, PolicyValue]) -> str:
+    steps = [(each.step, each.text, each.default_text) for each in preset_steps(name)]
+    keys = [(f"`{key}`", f"`{format_value(value)}`") for key, value in values.items()]
+    does = table(("step", name, DEFAULT_PRESET), *steps)
+    return f"### {name}\n\n{does}\n{table(('key', 'value'), *keys)}"
+
+
 def settings_reference() -> str:
     areas: dict[str, list[PolicyKey]] = {}
     for area, keys in groupby(KEYS.values(), area_of):
@@ -131,14 +139,7 @@ def settings_reference() -> str:
         f"## {area}\n\n{table(SETTING_COLUMNS, *map(setting_row, keys))}"
         for area, keys in areas.items()
     ]
-    presets = [
-        f"### {name}\n\n"
-        + table(
-            ("key", "value"), *((f"`{key}`", f"`{format_value(v)}`") for key, v in values.items())
-        )
-        for name, values in PRESETS.items()
-        if values
-    ]
+    presets = [preset_section(name, values) for name, values in PRESETS.items() if values]
     return "\n".join((SETTINGS_INTRO, *sections, "## Presets\n", *presets))
 
 

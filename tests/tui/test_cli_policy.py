@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -196,3 +197,17 @@ def test_a_commands_own_words_do_not_enter_the_log(
         ("emergency", 0.5, 0.65),
     ]
     assert "light" in run("warnings").out
+
+
+def test_explain_shows_the_default_only_where_a_preset_differs(run: Callable[..., Ended]) -> None:
+    ended = run("policy", "--explain", "claude-memory")
+    assert (ended.code, ended.err) == (0, "")
+    lines = {line[:10].rstrip(): n for n, line in enumerate(ended.out.splitlines())}
+    assert ended.out.splitlines()[lines["window"]].endswith(" 200,000 tokens")
+    after = [ended.out.splitlines()[lines[step] + 1] for step in ("window", "keeps")]
+    assert [line.startswith("  default") for line in after] == [True, False]
+    record = json.loads(run("policy", "--explain", "clnode", "--json").out)
+    assert record["preset"] == "clnode"
+    steps = {each["step"]: (each["text"], each["default"]) for each in record["steps"]}
+    assert steps["compacts"][0] == "never"
+    assert steps["compacts"][1].startswith("Claude Code's own /compact")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ import click
 from ...collectors.places import Places
 from ...collectors.policy_files import PolicyFiles, TrustPreview
 from ...core.policy.policy import KeyPermission, PolicyNotice, ProjectTrust, key_permission
-from ...core.policy.schema import parse_change
+from ...core.policy.schema import PRESETS, parse_change
 from ...core.policy.value_types import InvalidValueError, PolicyValue
 from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, TextColumn
@@ -32,24 +32,33 @@ from .command_options import (
 )
 from .command_store import read_policy
 from .json_records import policy_record, record_of, records_of
-from .printing import confirm, draw_table, paint, print_lines, print_result
+from .printing import confirm, draw_table, labelled_lines, paint, print_lines, print_result
 from .result_tables import policy_table
 
 if TYPE_CHECKING:
+    from ...core.policy.preset_steps import PresetStep
     from ..keymap import KeyRow
 
 
 @registry.group(invoke_without_command=True)
 @store_options
 @session_option
+@click.option(
+    "--explain",
+    metavar="PRESET",
+    type=click.Choice(list(PRESETS)),
+    help="Show what a preset does at each step, beside the default.",
+)
 @click.pass_context
-def settings(context: click.Context, *, session: str | None) -> int:
+def settings(context: click.Context, *, session: str | None, explain: str | None) -> int:
     """Show every setting and where its value comes from.
 
     Shows what applies in the current folder, or in a session's.
     """
     if context.invoked_subcommand is not None:
         return DONE
+    if explain is not None:
+        return _explain_preset(context, explain)
     resolved, notices = read_policy(options_of(context), session)
     keymap = policy_keymap(resolved)
     notices = (*notices, *(keymap.notices if keymap else ()))
@@ -58,6 +67,22 @@ def settings(context: click.Context, *, session: str | None) -> int:
 
 
 add_alias("policy", settings)
+
+
+def _explain_preset(context: click.Context, preset: str) -> int:
+    from ...core.policy.preset_steps import preset_steps
+
+    steps = preset_steps(preset)
+    record = {"preset": preset, "steps": records_of(steps, "step text default=default_text")}
+    return print_result(context, record, lambda: list(_step_lines(steps)))
+
+
+def _step_lines(steps: Iterable[PresetStep]) -> Iterator[str]:
+    for each in steps:
+        yield from labelled_lines(each.step, each.text)
+        if each.text != each.default_text:
+            yield from labelled_lines("  default", each.default_text)
+
 
 _project_option = click.option(
     "--project", is_flag=True, help="Change .ctxtop.toml in the current folder instead."

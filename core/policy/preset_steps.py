@@ -1,0 +1,204 @@
+"""What a preset does at each step, in words that are made from its values (2.2.1)."""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from ..measure.levels import Threshold, ThresholdBase, ThresholdOp
+from .policy import Policy, PolicyOrigin
+from .resolve import RawValue, resolve_policy
+from .schema import AUTO, DEFAULT_PRESET, NATIVE, OFF
+from .value_types import format_value
+
+
+class PresetStep(msgspec.Struct, frozen=True):
+    step: str  # one word
+    text: str
+    default_text: str  # of the preset `default`
+
+
+def preset_steps(preset: str) -> tuple[PresetStep, ...]:
+    """Explain a preset step by step, beside the default."""
+    policy, default = _policy_of(preset), _policy_of(DEFAULT_PRESET)
+    return tuple(
+        PresetStep(step, describe(policy), describe(default)) for step, describe in _STEPS.items()
+    )
+
+
+def _policy_of(preset: str) -> Policy:
+    return resolve_policy([RawValue("preset", preset, PolicyOrigin.COMMAND_LINE, "")])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
+
+
+_MODES: Final = {
+    "observe": "shows only",
+    "suggest": "shows, and advises the model",
+    "auto": "shows, advises the model, and acts by itself once you set mode = auto yourself",
+}
+
+
+def _mode(policy: Policy) -> str:
+    return _MODES[policy.text("mode")]
+
+
+_ESTIMATES: Final = {"chars4": "characters / 4", "tiktoken": "tiktoken"}
+_COMPONENT_WORDS: Final = {
+    "input": "input",
+    "cache_read": "cache read",
+    "cache_creation": "cache write",
+    "output": "output",
+}
+
+
+def _counting(policy: Policy) -> str:
+    source = policy.text("usage.source")
+    if source in _ESTIMATES:
+        overhead = policy.count("usage.per_message_overhead")
+        return f"{_ESTIMATES[source]}, + {overhead} tokens per message"
+    parts = " + ".join(_COMPONENT_WORDS[name] for name in policy.texts("usage.components"))
+    total = ", and the total of all answers" if source.endswith("cumulative") else ""
+    return f"the API's count of the last answer: {parts}{total}"
+
+
+_UNKNOWN_WINDOWS: Final = {
+    "display_only": "{} if that is unknown, for display only",
+    "use_default": "{} if that is unknown",
+    "none": "if that is unknown, nothing is measured by it",
+}
+
+
+def _window(policy: Policy) -> str:
+    default = f"{policy.count('limit.default'):,} tokens"
+    match policy.text("limit.source"):
+        case "fixed":
+            text = default
+        case "env_1m":
+            text = "1,000,000 tokens if the environment says so, otherwise 200,000"
+        case _:
+            text = f"the model's; {_UNKNOWN_WINDOWS[policy.text('limit.unknown')]}"
+            text = text.format(default)
+    usable = policy.number("limit.safety_factor") or 1
+    return f"{_percent(usable)} of {text}" if usable < 1 else text
+
+
+_ACTION_WORDS: Final = {
+    "reassure": "reassures the model",
+    "suggest": "advises it to save space",
+    "offer_compact": "offers to compact",
+    "compact": "compacts",
+    "inform": "tells you",
+    "warn": "warns you",
+    "alert": "alerts you",
+    "recover": "recovers",
+    "native": "Claude Code compacts",
+}
+
+
+def _thresholds(policy: Policy) -> str:
+    texts = [*map(_threshold_text, policy.thresholds)]
+    if tokens := policy.count("absolute.at_tokens"):
+        window = policy.count("absolute.from_window")
+        texts.append(f"at {tokens:,} tokens in a window of {window:,} or more")
+    return "; ".join(texts) or "never"
+
+
+def _threshold_text(threshold: Threshold) -> str:
+    word = "above" if threshold.op is ThresholdOp.ABOVE else "at"
+    what = _ACTION_WORDS[threshold.action]
+    if threshold.of is ThresholdBase.TRIGGER:
+        return f"{word} the auto-compact limit: {what}"
+    if threshold.at > 1:
+        return f"{word} {threshold.at:,.0f} tokens: {what}"
+    return f"{word} {_percent(threshold.at)}: {what}"
+
+
+def _rearm(policy: Policy) -> str:
+    ways = []
+    if policy.flag("rearm.on_compaction"):
+        ways.append("after a compaction")
+    if drop := policy.number("rearm.hysteresis"):
+        ways.append(f"after the context fell by {_percent(drop)}")
+    seconds = policy.integer("rearm.cooldown_s")
+    if seconds is not None:
+        ways.append(f"after {seconds} s" if seconds else "at each answer")
+    return ", ".join(ways) or "never"
+
+
+_STRATEGY_WORDS: Final = {
+    "native": "Claude Code's own /compact",
+    "ladder": "a plan by level, the mildest first",
+    "window": "removes all but the newest messages",
+    "summary": "replaces older messages with a summary",
+    "summary_buffer": "replaces older messages with a summary and keeps a buffer of the newest",
+    "head_tail": "keeps the first prompt and the newest messages",
+    "none": "never",
+}
+
+
+def _compaction(policy: Policy) -> str:
+    strategy = policy.text("compact.strategy")
+    words = _STRATEGY_WORDS[strategy]
+    if strategy == "none":
+        return words
+    messages, tokens = policy.count("compact.min_messages"), policy.count("compact.min_tokens")
+    return f"{words}; only sessions above {messages} messages and {tokens:,} tokens"
+
+
+def _recent(policy: Policy) -> str:
+    count = policy.value("compact.preserve_recent")
+    return "as Claude Code does" if count == NATIVE else f"the newest {count} messages"
+
+
+def _summary(policy: Policy) -> str:
+    size, template = policy.value("summary.max_tokens"), policy.text("summary.template")
+    length = (
+        "8\N{NO-BREAK SPACE}% of what it replaces" if size == AUTO else f"at most {size:,} tokens"
+    )
+    sections = template.replace("_", " ")
+    return f"model: {policy.text('summary.model')}; {length}; template: {sections}"
+
+
+def _recovery(policy: Policy) -> str:
+    who = "by itself" if policy.flag("recovery.auto") else "when you ask"
+    return f"{who}: {format_value(policy.value('recovery.order'))}"
+
+
+_COMPLIANCE_WORDS: Final = {
+    "last_message": "the last message of their results is checked",
+    "whole_transcript": "their whole transcripts are checked",
+    OFF: "their results are not checked",
+}
+
+
+def _compliance(policy: Policy) -> str:
+    return _COMPLIANCE_WORDS[policy.text("compliance.mode")]
+
+
+_SCOPES: Final = {"project": "of the project", "all": "of all projects"}
+
+
+def _injection(policy: Policy) -> str:
+    newest, same = policy.count("injection.fallback"), policy.count("injection.same_type")
+    where = _SCOPES[policy.text("injection.same_type_scope")]
+    return (
+        f"{same} results of agents of the same type {where}; {newest} newest ones if none matches"
+    )
+
+
+_STEPS: Final[dict[str, Callable[[Policy], str]]] = {
+    "acts": _mode,
+    "counts": _counting,
+    "window": _window,
+    "warns": _thresholds,
+    "again": _rearm,
+    "compacts": _compaction,
+    "keeps": _recent,
+    "summary": _summary,
+    "recovers": _recovery,
+    "agents": _compliance,
+    "injects": _injection,
+}
