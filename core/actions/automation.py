@@ -115,10 +115,16 @@ class Automation:
     def _begin_if_due(self, session: Session, policy: Policy, situation: AutomationInput) -> bool:
         from ..compaction.automation_rules import decide_compaction, decide_recovery
         from ..compaction.recovery.limit_errors import parse_recoverable_error
+        from ..store.queries import context_queries
 
         error = parse_recoverable_error(session.refusal)
         if error is None:
             decision = decide_compaction(policy, situation)
+            if decision.allowed:
+                # Only if nothing else refuses: counting reads all answers since a compaction.
+                found = context_queries.count_messages(self._writer.connection, session.session_id)
+                situation = msgspec.structs.replace(situation, messages=found)
+                decision = decide_compaction(policy, situation)
             self._notify_refusal(session, decision)
             reason, action = decision.why, self._runners.compact
         else:

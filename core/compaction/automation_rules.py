@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from ..measure.levels import PlacedThreshold
+from ..measure.levels import PlacedThreshold, ThresholdOp
 from ..measure.models import CACHE_WRITE_5M_FACTOR, cache_read_factor
 from ..measure.window import ClaimSource
 from ..model.context import Context
@@ -22,7 +22,7 @@ class AutomationDecision(msgspec.Struct, frozen=True):
     @property
     def is_reported(self) -> bool:
         """Whether to notify the user: other checks pass by themselves, or need nothing done."""
-        return not self.allowed and self.check in {"window", "breaker", "price"}
+        return not self.allowed and self.check in {"window", "breaker", "price", "messages"}
 
 
 class PastRun(msgspec.Struct, frozen=True):
@@ -44,6 +44,7 @@ class AutomationInput(msgspec.Struct, frozen=True):
     last_written_at: int | None  # when its transcript was written last
     runs: tuple[PastRun, ...] = ()  # its automatic runs, oldest first, the failed ones too
     is_run_active: bool = False  # one of them has not ended
+    messages: int | None = None  # that the model sees; None if nobody counted them
 
     @property
     def idle_ms(self) -> int:
@@ -77,6 +78,7 @@ def decide_compaction(policy: Policy, state: AutomationInput) -> AutomationDecis
     return _first_denial(
         (
             _check_fill(policy, state.context),
+            _check_messages(policy, state.messages),
             check_idle(state),
             _check_rearmed(policy, state),
             _check_pace(policy, state),
@@ -134,8 +136,7 @@ def automatic_target(policy: Policy, context: Context) -> int:
     """
     window = context.window
     target = round(DEFAULT_TARGET_SHARE * (policy.usable_tokens(window) or window.tokens))
-    thresholds = _compacting_thresholds(policy, context)
-    lowest = min((int(each.at * window.tokens) for each in thresholds), default=None)
+    lowest = min(_compacting_sizes(policy, context), default=None)
     return target if lowest is None or target < lowest else round(DEFAULT_TARGET_SHARE * lowest)
 
 
@@ -195,24 +196,50 @@ def _check_fill(policy: Policy, context: Context) -> AutomationDecision:
     least = policy.count("compact.min_tokens")
     if context.tokens < least:
         return _deny("small", f"{context.tokens:,} tokens are fewer than {least:,}")
-    thresholds = _compacting_thresholds(policy, context)
-    if not thresholds:
+    sizes = _compacting_sizes(policy, context)
+    if not sizes:
         return _deny("threshold", "no threshold triggers it")
-    if not any(each.is_reached(context.ratio) for each in thresholds):
-        lowest = min(each.at for each in thresholds)
-        return _deny("threshold", f"{context.ratio:.0%} of its window is below {lowest:.0%}")
-    window = context.window
-    if window.source is ClaimSource.ASSUMED or policy.effective_window(window) is None:
+    window, limit = context.window, policy.effective_window(context.window)
+    of = limit or window.tokens
+    share = f"{context.tokens / of:.0%} of {_limit_text(window.tokens, of)}"
+    if context.tokens < min(sizes):
+        return _deny("threshold", f"{share} is below {min(sizes) / of:.0%}")
+    if window.source is ClaimSource.ASSUMED or limit is None:
         return _deny("window", "its window is unknown")
-    return _allow("threshold", f"{context.ratio:.0%} of its window is in use")
+    return _allow("threshold", f"{share} is in use")
+
+
+def _limit_text(window_tokens: int, limit: int) -> str:
+    return "its window" if limit == window_tokens else f"the limit of {limit:,} tokens"
 
 
 COMPACTING_ACTIONS: Final = frozenset({"offer_compact", "compact"})  # of a policy's thresholds
+_ROUNDING: Final = 1e-6  # tokens: a share of another limit than the window is not exact
 
 
-def _compacting_thresholds(policy: Policy, context: Context) -> list[PlacedThreshold]:
+def _compacting_sizes(policy: Policy, context: Context) -> list[int]:
+    """Return the sizes in tokens from which a context is compacted: `int(limit * share)` (001-25).
+
+    The limit is the policy's, as for the target of a compaction, and need not be the window.
+    """
     names = {each.name for each in policy.thresholds if each.action in COMPACTING_ACTIONS}
-    return [each for each in context.thresholds if each.name in names]
+    placed = [each for each in context.thresholds if each.name in names]
+    return [_first_size(each, context.window.tokens) for each in placed]
+
+
+def _first_size(threshold: PlacedThreshold, window_tokens: int) -> int:
+    size = int(threshold.at * window_tokens + _ROUNDING)
+    return size + 1 if threshold.op is ThresholdOp.ABOVE else size
+
+
+def _check_messages(policy: Policy, messages: int | None) -> AutomationDecision:
+    """Refuse a session of so few messages that hardly any could leave (001-24)."""
+    most = policy.count("compact.min_messages")
+    if messages is None or messages > most:
+        return _allow("messages", "it has enough messages")
+    what = "message" if messages == 1 else "messages"
+    why = f"{messages} {what}: at most {most} are never compacted (compact.min_messages)"
+    return _deny("messages", why)
 
 
 # A context is compacted again after it fell below a share of the policy's limit or has grown.

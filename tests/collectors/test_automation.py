@@ -52,6 +52,7 @@ from ..transcripts import (
     JsonLine,
     append,
     assistant,
+    boundary,
     refusal,
     text,
     user,
@@ -122,10 +123,12 @@ def path(claude: ClaudeFolder) -> Path:
 
 @pytest.fixture
 def session(path: Path, project: Path) -> Callable[..., None]:
-    """Makes a session that is this full and that nobody has open."""
+    """Makes a session of eight messages that is this full and that nobody has open."""
 
     def make(tokens: int = 175_000, **fields: Any) -> None:  # noqa: ANN401
-        write(path, [user(cwd=str(project)), assistant(context=tokens, cwd=str(project), **fields)])
+        before = [assistant(f"m{number}", cwd=str(project), **fields) for number in "abc"]
+        last = assistant(context=tokens, cwd=str(project), **fields)
+        write(path, [line for each in (*before, last) for line in (user(cwd=str(project)), each)])
 
     return make
 
@@ -262,7 +265,9 @@ def test_nothing_by_the_word_of_a_folder_that_the_session_walked_into(
     evil = root / "vendor" / "evil"
     evil.mkdir(parents=True)
     write_trusted(evil, 'mode = "auto"\nthreshold = ["0.3:high:compact"]\n')
-    write(path, [user(cwd=str(root)), assistant(context=175_000, cwd=str(evil))])
+    before = [assistant(f"m{number}", cwd=str(root)) for number in "abc"]
+    last = assistant(context=175_000, cwd=str(evil))
+    write(path, [line for each in (*before, last) for line in (user(cwd=str(root)), each)])
     files = PolicyFiles(PolicySources(trust_file=trust_file_path()))
     Collector(claude, writer, recorder, files).scan()
     looked(
@@ -296,6 +301,58 @@ def test_the_person_s_own_file_turns_it_on_for_all_projects(
         3,
     )
     assert worker.asked == [SESSION]
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "asks_again", "settings", "is_compacted"),
+    [
+        (3, False, "", False),  # six messages
+        (3, True, "", True),  # seven: the last prompt has no answer
+        (3, False, "compact.min_messages = 5\n", True),
+        (4, False, "compact.min_messages = 8\n", False),
+    ],
+)
+def test_a_session_of_few_messages_is_never_compacted(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
+    told: list[str],
+    exchanges: int,
+    settings: str,
+    *,
+    asks_again: bool,
+    is_compacted: bool,
+) -> None:
+    """001-24: at most preserve_recent + 2 messages, which is 6."""
+    (project / ".ctxtop.toml").write_text(f'mode = "auto"\n{settings}')
+    lines = [user(cwd=str(project))]
+    for number in range(exchanges):
+        lines += [answer(project, f"m{number}", 175_000, 10), user("go on", cwd=str(project))]
+    write(path, lines if asks_again else lines[:-1])
+    looked(started(worker), clock, 3)
+    assert worker.asked == ([SESSION] if is_compacted else [])
+    if not is_compacted:
+        (notice,) = told
+        assert f"{2 * exchanges} messages: at most {2 * exchanges} are never compacted" in notice
+        assert "compact.min_messages" in notice
+
+
+def test_what_a_compaction_left_is_counted(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
+) -> None:
+    """Messages before the last boundary are no longer in the context."""
+    exchanges = [(user(cwd=str(project)), answer(project, f"m{n}", 175_000, 10)) for n in range(9)]
+    lines = [line for pair in exchanges for line in pair]
+    lines.insert(12, boundary())
+    write(path, lines)
+    looked(started(worker), clock, 3)
+    assert worker.asked == []
 
 
 @pytest.mark.parametrize("how", [{"tokens": 120_000}, {"model": "some-model-that-nobody-knows"}])

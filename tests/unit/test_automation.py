@@ -133,6 +133,8 @@ def test_the_person_and_a_trusted_project_turn_it_on(origin: PolicyOrigin) -> No
         ({"context": context(175_000, ClaimSource.ASSUMED)}, "window"),
         ({"context": context(49_999)}, "small"),
         ({"context": context(169_999)}, "threshold"),
+        ({"messages": 0}, "messages"),
+        ({"messages": 6}, "messages"),
         ({"runs": (PastRun(NOW - 59_999),)}, "cooldown"),
         ({"runs": tuple(PastRun(NOW - each * MINUTE) for each in (6, 4, 2))}, "breaker"),
         ({"runs": (PastRun(NOW - 9 * MINUTE, tokens_left=130_000),)}, "armed"),
@@ -151,6 +153,7 @@ def test_a_session_that_stands_open_and_idle_may_be_asked() -> None:
 
 
 def test_each_gate_opens_at_its_number() -> None:
+    assert decide_compaction(OPTED_IN, replace(READY, messages=7)).allowed
     assert decide_compaction(OPTED_IN, replace(READY, context=context(170_000))).allowed
     assert decide_compaction(OPTED_IN, replace(READY, last_written_at=NOW - IDLE_MS)).allowed
     assert decide_compaction(OPTED_IN, replace(READY, last_written_at=NOW - STALE_MS + 1)).allowed
@@ -210,7 +213,46 @@ def test_the_price_of_the_client_s_own() -> None:
     assert client_break_even(8_000) is None
 
 
+NOT_AGENT = {"preset": "not-agent"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "tokens", "is_due"),
+    [
+        (100_000, 74_999, False),
+        (100_000, 75_000, True),
+        (100_000, 76_000, True),
+        (100_000, 83_500, True),
+        (99_999, 74_998, False),
+        (99_999, 74_999, True),  # int(74,999.25): 001-25
+    ],
+)
+@pytest.mark.parametrize("window", [200_000, 1_000_000])
+def test_the_threshold_is_a_whole_number_of_the_policy_s_limit(
+    limit: int, tokens: int, window: int, *, is_due: bool
+) -> None:
+    """001-25: int(max * ratio), and `>=`; the target is of the same limit, and below."""
+    wanted = policy(**NOT_AGENT, limit__default=limit)
+    size = Window(window, ClaimSource.TABLE)
+    full = Context(tokens, ContextState.MEASURED, size, thresholds=wanted.place_thresholds(size))
+    verdict = decide_compaction(wanted, replace(READY, context=full))
+    assert verdict.allowed == is_due
+    assert f"of the limit of {limit:,} tokens" in verdict.why
+    assert automatic_target(wanted, full) < 0.75 * limit
+
+
+def test_a_threshold_that_must_be_exceeded_is_not_reached_at_its_number() -> None:
+    """001-41 and 001-42 are strict."""
+    wanted = policy(threshold=[{"at": 0.5, "level": "high", "action": "compact", "op": ">"}])
+    window = Window(200_000, ClaimSource.TABLE)
+    lines = wanted.place_thresholds(window)
+    for tokens, is_due in ((100_000, False), (100_001, True)):
+        full = Context(tokens, ContextState.MEASURED, window, thresholds=lines)
+        assert decide_compaction(wanted, replace(READY, context=full)).allowed == is_due
+
+
 def test_what_a_person_hears_of() -> None:
+    assert decide_compaction(OPTED_IN, replace(READY, messages=6)).is_reported
     unknown = context(175_000, ClaimSource.ASSUMED)
     assert decide_compaction(OPTED_IN, replace(READY, context=unknown)).is_reported
     assert not decide_compaction(OPTED_IN, replace(READY, is_open=True)).is_reported

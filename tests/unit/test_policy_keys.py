@@ -103,6 +103,10 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "absolute.at_tokens": (300_000, levels),
     "absolute.from_window": (2_000_000, levels),
     "compact.strategy": ("none", check_automation_enabled),
+    "compact.min_messages": (
+        30,
+        lambda policy: decide_compaction(policy, replace(READY, messages=20)),
+    ),
     "compact.min_tokens": (180_000, compaction),
     "compact.cooldown_s": (600, compaction),
     "compact.preserve_recent": (3, read_summary_settings),
@@ -191,7 +195,6 @@ NOT_YET_WIRED: Final = frozenset(
         "usage.components",
         "usage.estimator",
         "usage.per_message_overhead",
-        "compact.min_messages",
         "compact.pair_safe",
         "compact.max_attempts",
         "compact.target_reduction",
