@@ -292,8 +292,18 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "tokens",
     ),
     ("absolute.from_window", _WINDOW, 500_000, "size from which a window is very large", "tokens"),
-    ("compact.strategy", _STRATEGY, "native", "how contexts are compacted"),
-    ("compact.by", choice("plan", "client"), "plan", "who compacts in mode auto"),
+    (
+        "compact.strategy",
+        _STRATEGY,
+        NATIVE,
+        "how contexts are compacted; if nobody sets it, mode auto plans by levels, as with ladder",
+    ),
+    (
+        "compact.by",
+        choice("plan", "client"),
+        "plan",
+        "who compacts in mode auto: ctxtop, or Claude Code; if set, it overrides native",
+    ),
     ("compact.min_messages", _COUNT, 6, "smaller sessions are never compacted", "messages"),
     ("compact.min_tokens", _TOKENS, 50_000, "smaller contexts are never compacted", "tokens"),
     (

@@ -512,6 +512,15 @@ def worked(project: Path) -> list[JsonLine]:
     return chain(*lines)
 
 
+def prompted(project: Path) -> list[JsonLine]:
+    """The same with a prompt every six turns: there is something to cut."""
+    lines = worked(project)
+    for number in range(9):
+        place = 1 + 13 * number + 12
+        lines.insert(place, user(f"now look at part {number}", cwd=str(project)))
+    return chain(*lines)
+
+
 def old(path: Path) -> None:
     os.utime(path, (START_MS / 1000, START_MS / 1000))
 
@@ -691,6 +700,76 @@ def test_the_client_does_it_where_the_policy_says_so(
     assert "by Claude Code: 175000 to 24000 tokens" in told[0]
 
 
+@pytest.mark.parametrize(
+    ("settings", "strategy", "words"),
+    [
+        # Four, and the call of a result among them (R001-01).
+        ('preset = "not-agent"', "summarise", " tokens, 5 messages kept"),
+        ('compact.strategy = "summary_buffer"', "summarise", "messages kept"),
+        ('compact.strategy = "window"', "cut", "the last 5 turns are kept"),
+        ('compact.strategy = "head_tail"', "cut", "the last 5 turns are kept"),
+        ('compact.strategy = "window"\ncompact.preserve_recent = 3', "cut", "the last 2 turns"),
+        ('compact.strategy = "ladder"', "duplicate-results", ""),
+        ('compact.strategy = "native"\ncompact.by = "plan"', "duplicate-results", ""),
+    ],
+)
+def test_a_policy_s_strategy_is_what_is_applied(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    claude: ClaudeFolder,
+    writer: Writer,
+    told: list[str],
+    settings: str,
+    strategy: str,
+    words: str,
+) -> None:
+    """001-10, 001-18, 003-08; whatever it is, it has a receipt and can be undone."""
+    (project / ".ctxtop.toml").write_text(f'mode = "auto"\n{settings}\n')
+    before = write(path, prompted(project)).read_bytes()
+    old(path)
+    looked(started(), clock, 30)
+    (receipt,) = ReceiptStore(state_folder(writer.path)).all()
+    assert strategy in {each.strategy for each in receipt.plan.operations}
+    assert words in receipt.plan.operations[0].what
+    assert ("older " in told[0]) == (strategy in {"summarise", "cut"})
+    target = compaction_target(claude, writer.path, SESSION, path, None)
+    undo(receipt.receipt_id, None, target)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        'compact.strategy = "native"',
+        'compact.by = "client"',
+        'compact.by = "client"\ncompact.strategy = "summary"',
+    ],
+)
+def test_the_client_compacts_where_a_person_says_native_or_client(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: str,
+) -> None:
+    ways: list[Via] = []
+
+    def ask(subject: ClientCompactTarget, via: Via, _text: str) -> ClientCompactResult:
+        ways.append(via)
+        return ClientCompactResult(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
+
+    monkeypatch.setattr(ask_module, "ask_to_compact", ask)
+    (project / ".ctxtop.toml").write_text(f'mode = "auto"\n{settings}\n')
+    before = write(path, worked(project)).read_bytes()
+    old(path)
+    looked(started(), clock, 30)
+    assert ways == [Via.CLI]
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize("tokens", [75_000, 80_000, 83_500])
 def test_the_target_is_of_the_window_that_the_threshold_is_for(
     session: Callable[..., None],
@@ -708,7 +787,8 @@ def test_the_target_is_of_the_window_that_the_threshold_is_for(
         raise OSError(28, "No space left on device", "/a/copy")
 
     monkeypatch.setattr(automatic_actions, "plan_compaction", plan)
-    (project / ".ctxtop.toml").write_text('mode = "auto"\npreset = "not-agent"\n')
+    said = 'mode = "auto"\npreset = "not-agent"\ncompact.strategy = "ladder"\n'
+    (project / ".ctxtop.toml").write_text(said)
     session(tokens=tokens)
     looked(started(), clock)
     assert targets == [33_500]

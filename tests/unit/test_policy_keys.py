@@ -22,6 +22,7 @@ from ctxtop.core.compaction.automation_rules import (
     decide_compaction,
     decide_recovery,
 )
+from ctxtop.core.compaction.policy_strategy import automatic_strategy
 from ctxtop.core.compaction.receipts import BackupRetention, backup_retention
 from ctxtop.core.compaction.recovery.recovery_run import (
     RecoveryRetry,
@@ -102,7 +103,8 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "rearm.cooldown_s": (60, rearm),
     "absolute.at_tokens": (300_000, levels),
     "absolute.from_window": (2_000_000, levels),
-    "compact.strategy": ("none", check_automation_enabled),
+    "compact.strategy": ("summary", automatic_strategy),
+    "compact.by": ("client", automatic_strategy),
     "compact.min_messages": (
         30,
         lambda policy: decide_compaction(policy, replace(READY, messages=20)),
@@ -183,7 +185,6 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
 OF_THE_DASHBOARD: Final = {"ui.theme": "nord", "ui.welcome": "false", "ui.ascii": "true"}
 
 READ_WHERE_THEY_ACT: Final = {
-    "compact.by": "core/actions/automatic_actions.py",
     "steering.budget": "collectors/plugin/answers/steer.py",
     "steering.again": "collectors/plugin/answers/remember.py",
 }
