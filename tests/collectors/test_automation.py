@@ -808,6 +808,45 @@ def test_a_disabled_module_makes_no_fork(
     assert worker.asked == [SESSION]
 
 
+@pytest.mark.parametrize("more", ["", 'compact.by = "client"', 'preset = "omo-2.6"'])
+def test_a_project_without_recovery_never_gets_a_fork(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    writer: Writer,
+    told: list[str],
+    more: str,
+) -> None:
+    """Also not by another way of automation: nothing at all is done to a session in a refusal."""
+    text = f'mode = "auto"\nrecovery.auto = true\ndisabled_modules = ["auto-recovery"]\n{more}\n'
+    (project / ".ctxtop.toml").write_text(text)
+    before = write(path, too_long(project)).read_bytes()
+    old(path)
+    looked(started(), clock, 5)
+    assert [*path.parent.glob("*.jsonl")] == [path]
+    assert path.read_bytes() == before
+    assert ReceiptStore(state_folder(writer.path)).all() == []
+    assert (kept(writer), told) == ([], [])
+
+
+@pytest.mark.parametrize("mode", ["observe", "suggest"])
+def test_only_the_mode_auto_acts(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    writer: Writer,
+    told: list[str],
+    mode: str,
+) -> None:
+    (project / ".ctxtop.toml").write_text(f'mode = "{mode}"\nrecovery.auto = true\n')
+    write(path, worked(project))
+    old(path)
+    looked(started(), clock, 5)
+    assert (kept(writer), told) == ([], [])
+
+
 @pytest.mark.parametrize("has_plugin", [True, False])
 def test_where_it_stands_open_and_idle_its_client_is_asked(
     path: Path,

@@ -85,6 +85,11 @@ def test_each_setting_says_what_it_does(key: str, draft: Any, text: str) -> None
     assert text in effect_text(effects_of(), key, draft)
 
 
+def test_a_disabled_recovery_is_not_promised() -> None:
+    effects = effects_of(("mode", "auto"), ("disabled_modules", ["auto-recovery"]))
+    assert "disabled_modules has auto-recovery" in effect_text(effects, "recovery.auto", True)
+
+
 def test_every_model_may_have_a_price() -> None:
     found = effect_text(effects_of(("price", {"claude-new": "1/2"})), "price", {})
     assert found == "every model that answered has a price"

@@ -210,6 +210,8 @@ def _recovery_text(context: EffectContext, policy: Policy) -> str:
     now = f"{plural(count, 'session')} too long now"
     if not policy.flag("recovery.auto"):
         return f"{now}: r repairs one"
+    if not policy.recovers:
+        return f"{now}: nothing happens, because disabled_modules has auto-recovery"
     if policy.text("mode") != "auto":
         return f"{now}: nothing happens until mode is auto"
     return f"{now}: each is repaired in a fork"
