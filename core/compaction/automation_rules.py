@@ -13,6 +13,8 @@ from ..model.session import SessionStatus
 from ..policy.policy import Policy, PolicyOrigin
 from .plan import DEFAULT_TARGET_SHARE
 
+_REPORTED_CHECKS: Final = frozenset({"window", "breaker", "price", "messages", "attempts"})
+
 
 class AutomationDecision(msgspec.Struct, frozen=True):
     allowed: bool
@@ -22,7 +24,7 @@ class AutomationDecision(msgspec.Struct, frozen=True):
     @property
     def is_reported(self) -> bool:
         """Whether to notify the user: other checks pass by themselves, or need nothing done."""
-        return not self.allowed and self.check in {"window", "breaker", "price", "messages"}
+        return not self.allowed and self.check in _REPORTED_CHECKS
 
 
 class PastRun(msgspec.Struct, frozen=True):
@@ -32,6 +34,7 @@ class PastRun(msgspec.Struct, frozen=True):
     tokens_left: int | None = None  # None if it failed
     min_tokens_since: int | None = None  # that an answer since then has seen; None for no answer
     newest_tokens_since: int | None = None  # that the newest answer since then has seen
+    failed_at_tokens: int | None = None  # size when it was tried in vain; None if it was not
 
 
 class AutomationInput(msgspec.Struct, frozen=True):
@@ -81,6 +84,7 @@ def decide_compaction(policy: Policy, state: AutomationInput) -> AutomationDecis
             _check_messages(policy, state.messages),
             check_idle(state),
             _check_rearmed(policy, state),
+            _check_attempts(policy, state),
             _check_pace(policy, state),
         )
     )
@@ -131,13 +135,17 @@ def decide_recovery(
 def automatic_target(policy: Policy, context: Context) -> int:
     """Return the target of an automatic compaction, in tokens.
 
-    It is a share of the window that the thresholds are for, and below the one that was reached:
-    else there would be sessions that are over a threshold and never compacted.
+    It is a share of the window that the thresholds are for, moved into `compact.target_reduction`
+    (001-12), and below the threshold that was reached: else there would be sessions that are over
+    a threshold and never compacted.
     """
     window = context.window
-    target = round(DEFAULT_TARGET_SHARE * (policy.usable_tokens(window) or window.tokens))
-    lowest = min(_compacting_sizes(policy, context), default=None)
-    return target if lowest is None or target < lowest else round(DEFAULT_TARGET_SHARE * lowest)
+    usual = round(DEFAULT_TARGET_SHARE * (policy.usable_tokens(window) or window.tokens))
+    lowest = min(_compacting_sizes(policy, context), default=0)
+    least, most = policy.ratios("compact.target_reduction")
+    size = max(context.tokens or 0, lowest)  # nothing smaller is compacted
+    target = max(round(size * (1 - most)), min(usual, round(size * (1 - least))))
+    return target if not lowest or target < lowest else round(DEFAULT_TARGET_SHARE * lowest)
 
 
 CACHE_LIFETIME_MS: Final = 3_600_000  # of a prompt cache: later a change loses nothing
@@ -261,6 +269,42 @@ def _check_rearmed(policy: Policy, state: AutomationInput) -> AutomationDecision
         growth = last.newest_tokens_since / last.tokens_left - 1
         return _allow("armed", f"it grew by {growth:.0%} since the last run")
     return _deny("armed", f"it grew by less than {REARM_GROWTH_FACTOR - 1:.0%} since the last run")
+
+
+POSTPONED_CHECKS: Final = frozenset(
+    ("price", "live", "changed", "open", "idle", "open-call", "agent", "held", "late-write")
+)
+"""Checks of a run that was put off, not tried in vain: they pass with time."""
+
+RETRY_GROWTH_FACTOR: Final = 1.05
+"""Growth after which a session in which attempts failed is tried again: 8,500 of 170,000 tokens,
+a few turns. The 15 % of REARM_GROWTH_FACTOR would be beyond most windows."""
+
+
+def _check_attempts(policy: Policy, state: AutomationInput) -> AutomationDecision:
+    """Give up on a session after `compact.max_attempts`, until it has grown (T-10)."""
+    most = policy.count("compact.max_attempts")
+    failed = 0
+    for run in reversed(state.runs):
+        if run.tokens_left is not None:
+            break
+        failed += _failed_at_this_size(policy, run, state.context)
+    if failed < most:
+        return _allow("attempts", f"{failed} of {most} attempts failed")
+    growth = f"{RETRY_GROWTH_FACTOR - 1:.0%}"
+    what = "attempt" if failed == 1 else "attempts"
+    return _deny("attempts", f"{failed} {what} failed: not tried again until it grew by {growth}")
+
+
+def _failed_at_this_size(policy: Policy, run: PastRun, context: Context) -> bool:
+    """Whether an attempt failed, and the context has neither grown nor been emptied since."""
+    if run.failed_at_tokens is None or context.tokens is None:
+        return False
+    limit = policy.effective_window(context.window) or context.window.tokens
+    least = run.min_tokens_since
+    if least is not None and least < REARM_BELOW_SHARE * limit:
+        return False
+    return context.tokens < RETRY_GROWTH_FACTOR * run.failed_at_tokens
 
 
 MAX_RUNS_PER_HOUR: Final = 6

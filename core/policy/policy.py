@@ -241,6 +241,9 @@ class Policy(msgspec.Struct, frozen=True):
     def texts(self, name: str) -> tuple[str, ...]:
         return tuple(str(each) for each in _checked_type(name, self.value(name), tuple))
 
+    def ratios(self, name: str) -> tuple[float, ...]:
+        return tuple(float(each) for each in _checked_type(name, self.value(name), tuple))
+
     def tokens_by_model(self, name: str) -> Mapping[str, int]:
         return _checked_type(name, self.value(name), Mapping)
 

@@ -310,7 +310,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "plan",
         "who compacts in mode auto: ctxtop, or Claude Code; if set, it overrides native",
     ),
-    ("compact.min_messages", _COUNT, 6, "smaller sessions are never compacted", "messages"),
+    ("compact.min_messages", _COUNT, 6, "automation needs more than this", "messages"),
     ("compact.min_tokens", _TOKENS, 50_000, "smaller contexts are never compacted", "tokens"),
     (
         "compact.preserve_recent",
@@ -322,8 +322,14 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("compact.pair_safe", boolean, True, "keep each tool call with its result"),
     ("compact.cooldown_s", _SECONDS, 60, "pause between two attempts", "s"),
     ("compact.timeout_s", _SECONDS, 60, "an attempt fails after this time", "s"),
-    ("compact.max_attempts", _COUNT, 2, "attempts before giving up"),
-    ("compact.target_reduction", ratio_range, (0.5, 0.7), "reduction to aim for", "ratio"),
+    ("compact.max_attempts", _COUNT, 2, "failed attempts before a session is left until it grows"),
+    (
+        "compact.target_reduction",
+        ratio_range,
+        (0.5, 0.7),
+        "reduction that automation aims for",
+        "ratio",
+    ),
     ("compact.levels", _LEVELS, "three", "three: light, medium and aggressive; two: no medium"),
     (
         "compact.midpoint",

@@ -427,7 +427,9 @@ def test_a_failed_run_cools_down_too_and_three_open_the_breaker(
     clock: Clock,
     writer: Writer,
     told: list[str],
+    project: Path,
 ) -> None:
+    (project / ".ctxtop.toml").write_text('mode = "auto"\ncompact.max_attempts = 9\n')
     session()
     notice = Problem("session 11111111", "not changed automatically: the disk is full", "make room")
     worker.done = ActionResult("file: the disk is full", notice, check="file")
@@ -439,6 +441,42 @@ def test_a_failed_run_cools_down_too_and_three_open_the_breaker(
         "not changed automatically: the disk is full",
         "not compacted automatically: 3 runs in 5 minutes: paused for 29 more minutes",
     ]
+
+
+def test_it_gives_up_after_two_attempts_until_the_session_has_grown(
+    session: Callable[..., None],
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
+    collector: Collector,
+    path: Path,
+    project: Path,
+    told: list[str],
+) -> None:
+    """T-10: compact.max_attempts."""
+    session(tokens=171_000)
+    worker.done = ActionResult("file: the disk is full", TOLD, check="file")
+    automation = started(worker)
+    looked(automation, clock, 60)
+    assert len(worker.asked) == 2
+    assert "2 attempts failed: not tried again until it grew by 5%" in told[-1]
+    for number, (tokens, asked) in enumerate(((179_000, 2), (180_000, 4)), 1):
+        at = 3600 * number
+        append(path, [answer(project, f"m{number}", tokens, at)])
+        collector.scan()
+        clock.now = START_MS + at * 1000 + 600_000
+        looked(automation, clock, 60)
+        assert len(worker.asked) == asked
+
+
+def test_what_is_put_off_is_no_attempt(
+    session: Callable[..., None], started: Callable[..., Automation], worker: Worker, clock: Clock
+) -> None:
+    """Nor does the price count: the prompt cache goes cold by itself."""
+    session()
+    worker.done = ActionResult("price: not yet", TOLD, check="price")
+    looked(started(worker), clock, 13)
+    assert len(worker.asked) == 3
 
 
 def test_what_was_refused_waits_until_somebody_goes_on(

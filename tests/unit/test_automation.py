@@ -308,6 +308,61 @@ def test_the_usual_target_is_half_of_what_the_client_leaves_room_for() -> None:
     assert automatic_target(OPTED_IN, context()) == 83_500
 
 
+@pytest.mark.parametrize(
+    ("reduction", "tokens", "target"),
+    [
+        ((0.5, 0.7), 175_000, 83_500),  # half of the usable window: 52 % less
+        ((0.6, 0.7), 175_000, 70_000),
+        ((0.1, 0.3), 175_000, 122_500),
+        ((0.0, 0.1), 190_000, 85_000),  # 171,000 would be above the threshold of 170,000
+        ((0.0, 1.0), 175_000, 83_500),
+    ],
+)
+def test_the_target_is_inside_the_range_of_reduction(
+    reduction: tuple[float, float], tokens: int, target: int
+) -> None:
+    """001-12."""
+    wanted = policy(compact__target_reduction=list(reduction))
+    assert automatic_target(wanted, context(tokens)) == target
+
+
+def failed(minutes: int, tokens: int | None, least: int | None = None) -> PastRun:
+    return PastRun(NOW - minutes * MINUTE, None, least, least, failed_at_tokens=tokens)
+
+
+TWICE = (failed(20, 170_000), failed(10, 174_000))
+
+
+@pytest.mark.parametrize(
+    ("runs", "most", "is_tried"),
+    [
+        (TWICE, 2, False),
+        (TWICE, 3, True),
+        (TWICE[:1], 2, True),
+        (TWICE[:1], 1, False),
+        ((), 0, False),
+        # Put off, and not tried in vain.
+        ((TWICE[0], failed(10, None)), 2, True),
+        # 175,000 is 5 % more than it was.
+        ((failed(20, 166_600), TWICE[1]), 2, True),
+        # Emptied since then, by Claude Code or a person.
+        ((failed(20, 174_000, 20_000), failed(10, 174_000, 20_000)), 2, True),
+        # One that succeeded after them.
+        ((*TWICE, PastRun(NOW - 5 * MINUTE, 80_000, 81_000, 175_000)), 2, True),
+    ],
+)
+def test_it_gives_up_until_the_session_has_grown(
+    runs: tuple[PastRun, ...], most: int, *, is_tried: bool
+) -> None:
+    """T-10: max attempts."""
+    wanted = policy(compact__max_attempts=most)
+    verdict = decide_compaction(wanted, replace(READY, runs=runs))
+    assert verdict.allowed == is_tried
+    if not is_tried:
+        assert verdict.check == "attempts"
+        assert verdict.is_reported
+
+
 @given(
     st.sampled_from(sorted(PRESETS)),
     st.integers(40_000, 2_000_000),

@@ -18,6 +18,7 @@ from ctxtop.collectors.places import PolicySources
 from ctxtop.core.actions.session_recovery import resume_prompt
 from ctxtop.core.compaction.automation_rules import (
     PastRun,
+    automatic_target,
     check_automation_enabled,
     decide_compaction,
     decide_recovery,
@@ -55,6 +56,7 @@ Observe = Callable[[Policy], object]
 LARGE: Final = Window(1_000_000, ClaimSource.TABLE)
 ASSUMED: Final = Window(200_000, ClaimSource.ASSUMED)
 GREW: Final = PastRun(NOW - 70_000, 90_000, 91_000, 180_000)
+FAILED_ONCE: Final = replace(READY, runs=(PastRun(NOW - 70_000, failed_at_tokens=175_000),))
 RAN_BEFORE: Final = replace(READY, runs=(GREW,))
 
 
@@ -111,6 +113,11 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     ),
     "compact.min_tokens": (180_000, compaction),
     "compact.cooldown_s": (600, compaction),
+    "compact.max_attempts": (1, lambda policy: decide_compaction(policy, FAILED_ONCE)),
+    "compact.target_reduction": (
+        [0.6, 0.7],
+        lambda policy: automatic_target(policy, READY.context),
+    ),
     "compact.preserve_recent": (3, read_summary_settings),
     "compact.timeout_s": (5, read_summary_settings),
     "compact.levels": ("two", levels),
@@ -197,8 +204,6 @@ NOT_YET_WIRED: Final = frozenset(
         "usage.estimator",
         "usage.per_message_overhead",
         "compact.pair_safe",
-        "compact.max_attempts",
-        "compact.target_reduction",
         "importance.user_explicit",
         "importance.decision",
         "importance.tool_result",
