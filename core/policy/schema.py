@@ -195,6 +195,7 @@ PRESETS: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
         **_OTHER_SYSTEM,
         "mode": OBSERVE,
         "threshold": (_AT_THE_TRIGGER,),
+        "compact.strategy": NATIVE,  # chosen, not only the default: automation asks Claude Code
         "compact.preserve_recent": NATIVE,
         "summary.model": "session",
         "summary.template": "native",
@@ -234,12 +235,7 @@ _MILLISECONDS: Final = integer(0, 86_400_000)
 _Row = tuple[str, Parser, PolicyValue, str] | tuple[str, Parser, PolicyValue, str, str]
 _ROWS: Final[tuple[_Row, ...]] = (
     ("preset", choice(*PRESETS), DEFAULT_PRESET, "the preset to start from"),
-    (
-        "mode",
-        choice(OBSERVE, "suggest", "auto"),
-        "suggest",
-        "what ctxtop may do on its own: only show; tell the model at thresholds; change sessions",
-    ),
+    ("mode", choice(OBSERVE, "suggest", "auto"), "suggest", "what ctxtop may do on its own"),
     ("disabled_modules", _MODULES, (), "modules that are turned off"),
     ("usage.source", _USAGE_SOURCE, "api_last", "how the context is measured"),
     (
@@ -298,19 +294,9 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "tokens",
     ),
     ("absolute.from_window", _WINDOW, 500_000, "size from which a window is very large", "tokens"),
-    (
-        "compact.strategy",
-        _STRATEGY,
-        NATIVE,
-        "how contexts are compacted; if nobody sets it, mode auto plans by levels, as with ladder",
-    ),
-    (
-        "compact.by",
-        choice("plan", "client"),
-        "plan",
-        "who compacts in mode auto: ctxtop, or Claude Code; if set, it overrides native",
-    ),
-    ("compact.min_messages", _COUNT, 6, "automation needs more than this", "messages"),
+    ("compact.strategy", _STRATEGY, NATIVE, "how contexts are compacted"),
+    ("compact.by", choice("plan", "client"), "plan", "who compacts in mode auto"),
+    ("compact.min_messages", _COUNT, 6, "smaller sessions are never compacted", "messages"),
     ("compact.min_tokens", _TOKENS, 50_000, "smaller contexts are never compacted", "tokens"),
     (
         "compact.preserve_recent",
@@ -322,14 +308,8 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("compact.pair_safe", boolean, True, "keep each tool call with its result"),
     ("compact.cooldown_s", _SECONDS, 60, "pause between two attempts", "s"),
     ("compact.timeout_s", _SECONDS, 60, "an attempt fails after this time", "s"),
-    ("compact.max_attempts", _COUNT, 2, "failed attempts before a session is left until it grows"),
-    (
-        "compact.target_reduction",
-        ratio_range,
-        (0.5, 0.7),
-        "reduction that automation aims for",
-        "ratio",
-    ),
+    ("compact.max_attempts", _COUNT, 2, "attempts before giving up"),
+    ("compact.target_reduction", ratio_range, (0.5, 0.7), "reduction to aim for", "ratio"),
     ("compact.levels", _LEVELS, "three", "three: light, medium and aggressive; two: no medium"),
     (
         "compact.midpoint",

@@ -23,6 +23,7 @@ from ctxtop.core.compaction.automation_rules import (
     decide_compaction,
     decide_recovery,
 )
+from ctxtop.core.compaction.policy_strategy import automatic_strategy
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState
 from ctxtop.core.model.session import LIVE_STATUSES, SessionStatus
@@ -213,9 +214,6 @@ def test_the_price_of_the_client_s_own() -> None:
     assert client_break_even(8_000) is None
 
 
-NOT_AGENT = {"preset": "not-agent"}
-
-
 @pytest.mark.parametrize(
     ("limit", "tokens", "is_due"),
     [
@@ -232,7 +230,7 @@ def test_the_threshold_is_a_whole_number_of_the_policy_s_limit(
     limit: int, tokens: int, window: int, *, is_due: bool
 ) -> None:
     """001-25: int(max * ratio), and `>=`; the target is of the same limit, and below."""
-    wanted = policy(**NOT_AGENT, limit__default=limit)
+    wanted = policy(preset="not-agent", limit__default=limit)
     size = Window(window, ClaimSource.TABLE)
     full = Context(tokens, ContextState.MEASURED, size, thresholds=wanted.place_thresholds(size))
     verdict = decide_compaction(wanted, replace(READY, context=full))
@@ -306,6 +304,26 @@ def test_no_policy_lifts_the_limit_of_runs_an_hour() -> None:
 
 def test_the_usual_target_is_half_of_what_the_client_leaves_room_for() -> None:
     assert automatic_target(OPTED_IN, context()) == 83_500
+
+
+@pytest.mark.parametrize(
+    ("values", "strategy"),
+    [
+        ({}, "ladder"),  # nobody's choice: as it was before there was one
+        ({"compact__strategy": "native"}, "native"),
+        ({"preset": "native"}, "native"),
+        ({"preset": "omo-latest"}, "ladder"),
+        ({"preset": "not-agent"}, "summary"),
+        ({"preset": "hybrid-buffer"}, "summary_buffer"),
+        ({"preset": "claude-memory"}, "ladder"),
+        ({"preset": "not-agent", "compact__by": "client"}, "native"),
+        ({"preset": "not-agent", "compact__by": "plan"}, "summary"),
+        ({"preset": "native", "compact__by": "plan"}, "ladder"),
+    ],
+)
+def test_who_compacts_and_how(values: dict[str, Any], strategy: str) -> None:
+    """Requirements 2.2 and 2.2.1; `compact.by`, if it is set, comes first."""
+    assert automatic_strategy(policy(**values)) == strategy
 
 
 @pytest.mark.parametrize(
