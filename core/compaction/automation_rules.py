@@ -12,6 +12,7 @@ from ..model.context import Context
 from ..model.session import SessionStatus
 from ..policy.policy import Policy, PolicyOrigin
 from .plan import DEFAULT_TARGET_SHARE
+from .policy_strategy import NONE
 
 _REPORTED_CHECKS: Final = frozenset({"window", "breaker", "price", "messages", "attempts"})
 
@@ -68,7 +69,7 @@ def check_automation_enabled(policy: Policy) -> AutomationDecision:
         return _deny("mode", f"mode = auto must be set explicitly, not in the {mode.origin}")
     if not policy.suggests:
         return _deny("module", "the module `preemptive` is disabled")
-    if policy.text("compact.strategy") == "none":
+    if policy.text("compact.strategy") == NONE:
         return _deny("strategy", "compact.strategy is none")
     return _allow("mode", f"{mode.where} sets mode = auto")
 

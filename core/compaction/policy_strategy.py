@@ -10,6 +10,7 @@ from ..policy.schema import NATIVE
 from ..summaries.summary_building import read_summary_settings
 from .plan import CUT, SUMMARISE, PlanOptions
 
+NONE: Final = "none"  # automation compacts nothing, whoever would do it
 LADDER: Final = "ladder"  # a plan by levels: least harm first, and no more than reaches the target
 
 _WHOLE_STRATEGIES: Final[Mapping[str, str]] = {
@@ -32,7 +33,7 @@ def automatic_strategy(policy: Policy) -> str:
     `native` stands for nobody's choice: there ctxtop plans by levels, whose changes can be undone.
     """
     chosen, by = policy.values["compact.strategy"], policy.values["compact.by"]
-    if by.value == "client":
+    if by.value == "client" and chosen.value != NONE:
         return NATIVE
     if chosen.value != NATIVE:
         return policy.text("compact.strategy")

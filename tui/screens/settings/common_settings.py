@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ....core.actions import setting_effects
 from ....core.actions.setting_effects import LevelEffect
-from ....core.compaction.policy_strategy import LADDER, automatic_strategy
+from ....core.compaction.policy_strategy import LADDER, NONE, automatic_strategy
 from ....core.compaction.receipts import (
     MIB,
     BackupStore,
@@ -191,7 +191,7 @@ def automation_text(context: EffectContext, policy: Policy) -> str:
 
 
 _STRATEGY_EFFECTS: Final = {
-    "none": "automation compacts nothing",
+    NONE: "automation compacts nothing",
     NATIVE: "automation asks Claude Code to /compact",
     LADDER: "automation applies ctxtop's plan, with a backup and undo",
     "summary": "automation replaces older messages by a summary, with a backup and undo",
