@@ -51,6 +51,7 @@ def _search_page(_app: NavigationApp) -> Page:
 
 
 def _compact_page(app: NavigationApp) -> Page | None:
+    from ..core.compaction.policy_strategy import whole_options
     from .screens.compact.compact_screen import CompactScreen
 
     session, fleet = app.current_session, app.fleet
@@ -59,7 +60,10 @@ def _compact_page(app: NavigationApp) -> Page | None:
     if session and not session.path:
         app.toast("this session has no messages yet: there is nothing to compact")
         return None
-    return CompactScreen(session) if session else None
+    if session is None:
+        return None
+    policy = app.feed.policies.acting.for_project(session.project_root)
+    return CompactScreen(session, whole_options(policy))
 
 
 def _recover_page(app: NavigationApp) -> Page | None:

@@ -4,16 +4,19 @@ import shlex
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from typing import Final
 
 import msgspec
 
-from ..compaction import automation_rules
+from ..compaction import automation_rules, policy_strategy
 from ..compaction import plan as plans
 from ..compaction.automation_rules import AutomationDecision, AutomationInput
 from ..compaction.plan import CompactionPlan, CompactionRefusedError, PlanOptions, Refusal
+from ..compaction.policy_strategy import automatic_strategy
 from ..compaction.recovery.recovery_run import AttemptRefusedError
 from ..model.problem import Problem
 from ..model.session import Session
+from ..policy.schema import NATIVE
 from ..store.database import StoreError, open_reader
 from . import session_access
 from .session_access import NotCompactedError, NotPlannedError, SessionAccess, Via
@@ -49,7 +52,7 @@ def compact_automatically(act: AutomaticAction) -> ActionResult:
 
     While the session is open only its own client may change it, whatever the policy says.
     """
-    by_client = act.situation.is_open or act.access.policy.text("compact.by") == "client"
+    by_client = act.situation.is_open or automatic_strategy(act.access.policy) == NATIVE
     return _run_guarded(act, _compact_with_client if by_client else _compact_with_plan)
 
 
@@ -104,7 +107,7 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
     if plan.refused:
         result = _refused(act, plan.refused[0])
         # What is too little now stays too little until the session has grown.
-        is_final = plan.refused[0].check in {"futile", "nothing", "target"}
+        is_final = plan.refused[0].check in {"futile", "nothing", "target", "too_few"}
         tokens = act.session.context.tokens if is_final else None
         return msgspec.structs.replace(result, left_tokens=tokens)
     price = automation_rules.check_break_even(plan.break_even_requests, act.situation)
@@ -116,11 +119,13 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
             return _refused(act, receipt.refusals[0])
         return _file_failed(act, "; ".join(receipt.why))
     freed, tokens = plan.tokens_saved, act.session.context.tokens
+    done = _DONE_BY_STRATEGY.get(plan.operations[0].strategy, "")
+    sizes = f"≈ {plan.before_tokens:,} to {plan.after_tokens:,} tokens"
     return ActionResult(
-        outcome=f"compacted: ≈ {plan.before_tokens:,} to {plan.after_tokens:,} tokens",
+        outcome=f"compacted: {sizes}{done}",
         notice=Problem(
             f"compacted {act.name} automatically",
-            f"≈ {round(freed / 1000)}k tokens",
+            f"≈ {round(freed / 1000)}k tokens{done}",
             f"undo: ctxtop undo {receipt.receipt_id}",
         ),
         left_tokens=max(0, (tokens or plan.before_tokens) - freed),
@@ -128,16 +133,26 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
     )
 
 
+_DONE_BY_STRATEGY: Final = {
+    plans.SUMMARISE: ", older messages replaced by a summary",
+    plans.CUT: ", older turns removed",
+}
+
+
 def _plan(act: AutomaticAction) -> CompactionPlan:
+    options = policy_strategy.whole_options(act.access.policy) or _ladder_options(act)
+    with closing(open_reader(act.access.store)) as db:
+        in_place = msgspec.structs.replace(options, in_place=True)
+        return plan_compaction(PlanContext(act.access, db), in_place)
+
+
+def _ladder_options(act: AutomaticAction) -> PlanOptions:
     context = act.session.context
     tokens = automation_rules.automatic_target(act.access.policy, context)
-    options = PlanOptions(
+    return PlanOptions(
         level=plans.DEFAULT_MAX_SEVERITY.value,
         target=tokens / plans.effective_window(context.window.tokens),
-        in_place=True,
     )
-    with closing(open_reader(act.access.store)) as db:
-        return plan_compaction(PlanContext(act.access, db), options)
 
 
 def _compact_with_client(act: AutomaticAction) -> ActionResult:

@@ -20,7 +20,7 @@ from ..store.automation_records import AutomaticRunRecord
 Notify = Callable[[Problem], None]
 
 if TYPE_CHECKING:
-    from ..compaction.automation_rules import AutomationDecision, AutomationInput
+    from ..compaction.automation_rules import AutomationDecision, AutomationInput, PastRun
     from ..model.session import Session
     from ..policy.policy import Policy
     from ..policy.resolve import Policies
@@ -115,10 +115,16 @@ class Automation:
     def _begin_if_due(self, session: Session, policy: Policy, situation: AutomationInput) -> bool:
         from ..compaction.automation_rules import decide_compaction, decide_recovery
         from ..compaction.recovery.limit_errors import parse_recoverable_error
+        from ..store.queries import context_queries
 
         error = parse_recoverable_error(session.refusal)
         if error is None:
             decision = decide_compaction(policy, situation)
+            if decision.allowed:
+                # Only if nothing else refuses: counting reads all answers since a compaction.
+                found = context_queries.count_messages(self._writer.connection, session.session_id)
+                situation = msgspec.structs.replace(situation, messages=found)
+                decision = decide_compaction(policy, situation)
             self._notify_refusal(session, decision)
             reason, action = decision.why, self._runners.compact
         else:
@@ -131,15 +137,7 @@ class Automation:
     def _situation(
         self, session: Session, own: list[AutomaticRunRecord], now_ms: int
     ) -> AutomationInput:
-        from ..compaction.automation_rules import AutomationInput, PastRun
-
-        def past_run(run: AutomaticRunRecord) -> PastRun:
-            if run.left_tokens is None:
-                return PastRun(run.at)
-            least, newest = automation_records.context_range_since(
-                self._writer.connection, run.session_id, run.at
-            )
-            return PastRun(run.at, run.left_tokens, least, newest)
+        from ..compaction.automation_rules import AutomationInput
 
         return AutomationInput(
             context=session.context,
@@ -147,13 +145,25 @@ class Automation:
             is_open=session.live,
             now_ms=now_ms,
             last_written_at=session.last_activity_at,
-            runs=tuple(map(past_run, own)),
+            runs=tuple(map(self._past_run, own)),
             is_run_active=any(
                 run.outcome is None
                 and now_ms - run.at < automation_records.AUTOMATIC_RUN_TIMEOUT_MS
                 for run in own
             ),
         )
+
+    def _past_run(self, run: AutomaticRunRecord) -> PastRun:
+        from ..compaction.automation_rules import POSTPONED_CHECKS, PastRun
+
+        db, session_id = self._writer.connection, run.session_id
+        least, newest = automation_records.context_range_since(db, session_id, run.at)
+        past = PastRun(run.at, run.left_tokens, least, newest)
+        was_tried = run.failed_check is not None and run.failed_check not in POSTPONED_CHECKS
+        if not was_tried:
+            return past
+        failed_at = automation_records.context_before(db, session_id, run.at)
+        return msgspec.structs.replace(past, failed_at_tokens=failed_at)
 
     def _begin(
         self,

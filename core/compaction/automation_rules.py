@@ -5,13 +5,16 @@ from typing import Final
 
 import msgspec
 
-from ..measure.levels import PlacedThreshold
+from ..measure.levels import PlacedThreshold, ThresholdOp
 from ..measure.models import CACHE_WRITE_5M_FACTOR, cache_read_factor
 from ..measure.window import ClaimSource
 from ..model.context import Context
 from ..model.session import SessionStatus
 from ..policy.policy import Policy, PolicyOrigin
 from .plan import DEFAULT_TARGET_SHARE
+from .policy_strategy import NONE
+
+_REPORTED_CHECKS: Final = frozenset({"window", "breaker", "price", "messages", "attempts"})
 
 
 class AutomationDecision(msgspec.Struct, frozen=True):
@@ -22,7 +25,7 @@ class AutomationDecision(msgspec.Struct, frozen=True):
     @property
     def is_reported(self) -> bool:
         """Whether to notify the user: other checks pass by themselves, or need nothing done."""
-        return not self.allowed and self.check in {"window", "breaker", "price"}
+        return not self.allowed and self.check in _REPORTED_CHECKS
 
 
 class PastRun(msgspec.Struct, frozen=True):
@@ -32,6 +35,7 @@ class PastRun(msgspec.Struct, frozen=True):
     tokens_left: int | None = None  # None if it failed
     min_tokens_since: int | None = None  # that an answer since then has seen; None for no answer
     newest_tokens_since: int | None = None  # that the newest answer since then has seen
+    failed_at_tokens: int | None = None  # size when it was tried in vain; None if it was not
 
 
 class AutomationInput(msgspec.Struct, frozen=True):
@@ -44,6 +48,7 @@ class AutomationInput(msgspec.Struct, frozen=True):
     last_written_at: int | None  # when its transcript was written last
     runs: tuple[PastRun, ...] = ()  # its automatic runs, oldest first, the failed ones too
     is_run_active: bool = False  # one of them has not ended
+    messages: int | None = None  # that the model sees; None if nobody counted them
 
     @property
     def idle_ms(self) -> int:
@@ -64,7 +69,7 @@ def check_automation_enabled(policy: Policy) -> AutomationDecision:
         return _deny("mode", f"mode = auto must be set explicitly, not in the {mode.origin}")
     if not policy.suggests:
         return _deny("module", "the module `preemptive` is disabled")
-    if policy.text("compact.strategy") == "none":
+    if policy.text("compact.strategy") == NONE:
         return _deny("strategy", "compact.strategy is none")
     return _allow("mode", f"{mode.where} sets mode = auto")
 
@@ -77,8 +82,10 @@ def decide_compaction(policy: Policy, state: AutomationInput) -> AutomationDecis
     return _first_denial(
         (
             _check_fill(policy, state.context),
+            _check_messages(policy, state.messages),
             check_idle(state),
             _check_rearmed(policy, state),
+            _check_attempts(policy, state),
             _check_pace(policy, state),
         )
     )
@@ -129,14 +136,17 @@ def decide_recovery(
 def automatic_target(policy: Policy, context: Context) -> int:
     """Return the target of an automatic compaction, in tokens.
 
-    It is a share of the window that the thresholds are for, and below the one that was reached:
-    else there would be sessions that are over a threshold and never compacted.
+    It is a share of the window that the thresholds are for, moved into `compact.target_reduction`
+    (001-12), and below the threshold that was reached: else there would be sessions that are over
+    a threshold and never compacted.
     """
     window = context.window
-    target = round(DEFAULT_TARGET_SHARE * (policy.usable_tokens(window) or window.tokens))
-    thresholds = _compacting_thresholds(policy, context)
-    lowest = min((int(each.at * window.tokens) for each in thresholds), default=None)
-    return target if lowest is None or target < lowest else round(DEFAULT_TARGET_SHARE * lowest)
+    usual = round(DEFAULT_TARGET_SHARE * (policy.usable_tokens(window) or window.tokens))
+    lowest = min(_compacting_sizes(policy, context), default=0)
+    least, most = policy.ratios("compact.target_reduction")
+    size = max(context.tokens or 0, lowest)  # nothing smaller is compacted
+    target = max(round(size * (1 - most)), min(usual, round(size * (1 - least))))
+    return target if not lowest or target < lowest else round(DEFAULT_TARGET_SHARE * lowest)
 
 
 CACHE_LIFETIME_MS: Final = 3_600_000  # of a prompt cache: later a change loses nothing
@@ -195,24 +205,50 @@ def _check_fill(policy: Policy, context: Context) -> AutomationDecision:
     least = policy.count("compact.min_tokens")
     if context.tokens < least:
         return _deny("small", f"{context.tokens:,} tokens are fewer than {least:,}")
-    thresholds = _compacting_thresholds(policy, context)
-    if not thresholds:
+    sizes = _compacting_sizes(policy, context)
+    if not sizes:
         return _deny("threshold", "no threshold triggers it")
-    if not any(each.is_reached(context.ratio) for each in thresholds):
-        lowest = min(each.at for each in thresholds)
-        return _deny("threshold", f"{context.ratio:.0%} of its window is below {lowest:.0%}")
-    window = context.window
-    if window.source is ClaimSource.ASSUMED or policy.effective_window(window) is None:
+    window, limit = context.window, policy.effective_window(context.window)
+    of = limit or window.tokens
+    share = f"{context.tokens / of:.0%} of {_limit_text(window.tokens, of)}"
+    if context.tokens < min(sizes):
+        return _deny("threshold", f"{share} is below {min(sizes) / of:.0%}")
+    if window.source is ClaimSource.ASSUMED or limit is None:
         return _deny("window", "its window is unknown")
-    return _allow("threshold", f"{context.ratio:.0%} of its window is in use")
+    return _allow("threshold", f"{share} is in use")
+
+
+def _limit_text(window_tokens: int, limit: int) -> str:
+    return "its window" if limit == window_tokens else f"the limit of {limit:,} tokens"
 
 
 COMPACTING_ACTIONS: Final = frozenset({"offer_compact", "compact"})  # of a policy's thresholds
+_ROUNDING: Final = 1e-6  # tokens: a share of another limit than the window is not exact
 
 
-def _compacting_thresholds(policy: Policy, context: Context) -> list[PlacedThreshold]:
+def _compacting_sizes(policy: Policy, context: Context) -> list[int]:
+    """Return the sizes in tokens from which a context is compacted: `int(limit * share)` (001-25).
+
+    The limit is the policy's, as for the target of a compaction, and need not be the window.
+    """
     names = {each.name for each in policy.thresholds if each.action in COMPACTING_ACTIONS}
-    return [each for each in context.thresholds if each.name in names]
+    placed = [each for each in context.thresholds if each.name in names]
+    return [_first_size(each, context.window.tokens) for each in placed]
+
+
+def _first_size(threshold: PlacedThreshold, window_tokens: int) -> int:
+    size = int(threshold.at * window_tokens + _ROUNDING)
+    return size + 1 if threshold.op is ThresholdOp.ABOVE else size
+
+
+def _check_messages(policy: Policy, messages: int | None) -> AutomationDecision:
+    """Refuse a session of so few messages that hardly any could leave (001-24)."""
+    most = policy.count("compact.min_messages")
+    if messages is None or messages > most:
+        return _allow("messages", "it has enough messages")
+    what = "message" if messages == 1 else "messages"
+    why = f"{messages} {what}: at most {most} are never compacted (compact.min_messages)"
+    return _deny("messages", why)
 
 
 # A context is compacted again after it fell below a share of the policy's limit or has grown.
@@ -234,6 +270,42 @@ def _check_rearmed(policy: Policy, state: AutomationInput) -> AutomationDecision
         growth = last.newest_tokens_since / last.tokens_left - 1
         return _allow("armed", f"it grew by {growth:.0%} since the last run")
     return _deny("armed", f"it grew by less than {REARM_GROWTH_FACTOR - 1:.0%} since the last run")
+
+
+POSTPONED_CHECKS: Final = frozenset(
+    ("price", "live", "changed", "open", "idle", "open-call", "agent", "held", "late-write")
+)
+"""Checks of a run that was put off, not tried in vain: they pass with time."""
+
+RETRY_GROWTH_FACTOR: Final = 1.05
+"""Growth after which a session in which attempts failed is tried again: 8,500 of 170,000 tokens,
+a few turns. The 15 % of REARM_GROWTH_FACTOR would be beyond most windows."""
+
+
+def _check_attempts(policy: Policy, state: AutomationInput) -> AutomationDecision:
+    """Give up on a session after `compact.max_attempts`, until it has grown (T-10)."""
+    most = policy.count("compact.max_attempts")
+    failed = 0
+    for run in reversed(state.runs):
+        if run.tokens_left is not None:
+            break
+        failed += _failed_at_this_size(policy, run, state.context)
+    if failed < most:
+        return _allow("attempts", f"{failed} of {most} attempts failed")
+    growth = f"{RETRY_GROWTH_FACTOR - 1:.0%}"
+    what = "attempt" if failed == 1 else "attempts"
+    return _deny("attempts", f"{failed} {what} failed: not tried again until it grew by {growth}")
+
+
+def _failed_at_this_size(policy: Policy, run: PastRun, context: Context) -> bool:
+    """Whether an attempt failed, and the context has neither grown nor been emptied since."""
+    if run.failed_at_tokens is None or context.tokens is None:
+        return False
+    limit = policy.effective_window(context.window) or context.window.tokens
+    least = run.min_tokens_since
+    if least is not None and least < REARM_BELOW_SHARE * limit:
+        return False
+    return context.tokens < RETRY_GROWTH_FACTOR * run.failed_at_tokens
 
 
 MAX_RUNS_PER_HOUR: Final = 6

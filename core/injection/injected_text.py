@@ -106,7 +106,8 @@ _TOLERANCE: Final = 1e-9
 
 
 def prompt_thresholds(policy: Policy) -> list[Threshold]:
-    if not policy.warns:
+    """Return the thresholds at which the model is told something; none in mode observe (T-10)."""
+    if policy.only_observes or not policy.warns:
         return []
     actions = DEFAULT_PROMPTS if policy.suggests else DEFAULT_PROMPTS.keys() - {SUGGEST_ACTION}
     return [threshold for threshold in policy.thresholds if threshold.action in actions]

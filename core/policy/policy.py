@@ -20,7 +20,14 @@ from ..measure.levels import (
 )
 from ..measure.models import LARGE_WINDOW, SMALL_WINDOW
 from ..measure.window import ClaimSource, Window
-from .schema import KEYS, MONITOR_MODULE, PREEMPTIVE_MODULE, RECOVERY_MODULE, PolicyKey
+from .schema import (
+    KEYS,
+    MONITOR_MODULE,
+    OBSERVE,
+    PREEMPTIVE_MODULE,
+    RECOVERY_MODULE,
+    PolicyKey,
+)
 from .value_types import PolicyValue
 
 
@@ -234,6 +241,9 @@ class Policy(msgspec.Struct, frozen=True):
     def texts(self, name: str) -> tuple[str, ...]:
         return tuple(str(each) for each in _checked_type(name, self.value(name), tuple))
 
+    def ratios(self, name: str) -> tuple[float, ...]:
+        return tuple(float(each) for each in _checked_type(name, self.value(name), tuple))
+
     def tokens_by_model(self, name: str) -> Mapping[str, int]:
         return _checked_type(name, self.value(name), Mapping)
 
@@ -301,6 +311,11 @@ class Policy(msgspec.Struct, frozen=True):
     def warns(self) -> bool:
         """Whether levels are logged and notified, not only shown."""
         return MONITOR_MODULE not in self.texts("disabled_modules")
+
+    @property
+    def only_observes(self) -> bool:
+        """Whether nothing is suggested to the model, and no session changed unasked (T-10)."""
+        return self.value("mode") == OBSERVE
 
     @property
     def suggests(self) -> bool:

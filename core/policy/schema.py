@@ -55,6 +55,7 @@ letter. Nothing is forced (002-34). A policy may replace them, also in another l
 
 OFF: Final = "off"  # the word for a number that does not apply
 NATIVE: Final = "native"  # the word for what the client itself decides
+OBSERVE: Final = "observe"  # the mode in which ctxtop only shows
 AUTO: Final = "auto"  # the word for what follows from the size of what is at hand
 LAST_CHOSEN: Final = "kept"  # the word for what a person chose last in the dashboard
 KEY_BINDING_PREFIX: Final = "keys."  # of policy keys that rebind a command of the dashboard
@@ -86,7 +87,7 @@ _OTHER_SYSTEM: Final[Mapping[str, PolicyValue]] = {**_NO_ABSOLUTE_NOTICE, "compl
 
 _CLNODE: Final[Mapping[str, PolicyValue]] = {
     **_NO_ABSOLUTE_NOTICE,
-    "mode": "observe",
+    "mode": OBSERVE,
     "usage.source": "api_last+cumulative",
     "threshold": (),
     "compact.strategy": "none",
@@ -186,14 +187,15 @@ PRESETS: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
     },
     "claude-memory": {
         **_OTHER_SYSTEM,
-        "mode": "observe",
+        "mode": OBSERVE,
         "limit.source": "fixed",
         "threshold": (_AT_THE_TRIGGER,),
     },
     "native": {
         **_OTHER_SYSTEM,
-        "mode": "observe",
+        "mode": OBSERVE,
         "threshold": (_AT_THE_TRIGGER,),
+        "compact.strategy": NATIVE,  # chosen, not only the default: automation asks Claude Code
         "compact.preserve_recent": NATIVE,
         "summary.model": "session",
         "summary.template": "native",
@@ -233,7 +235,7 @@ _MILLISECONDS: Final = integer(0, 86_400_000)
 _Row = tuple[str, Parser, PolicyValue, str] | tuple[str, Parser, PolicyValue, str, str]
 _ROWS: Final[tuple[_Row, ...]] = (
     ("preset", choice(*PRESETS), DEFAULT_PRESET, "the preset to start from"),
-    ("mode", choice("observe", "suggest", "auto"), "suggest", "what ctxtop may do on its own"),
+    ("mode", choice(OBSERVE, "suggest", "auto"), "suggest", "what ctxtop may do on its own"),
     ("disabled_modules", _MODULES, (), "modules that are turned off"),
     ("usage.source", _USAGE_SOURCE, "api_last", "how the context is measured"),
     (
@@ -292,7 +294,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "tokens",
     ),
     ("absolute.from_window", _WINDOW, 500_000, "size from which a window is very large", "tokens"),
-    ("compact.strategy", _STRATEGY, "native", "how contexts are compacted"),
+    ("compact.strategy", _STRATEGY, NATIVE, "how contexts are compacted"),
     ("compact.by", choice("plan", "client"), "plan", "who compacts in mode auto"),
     ("compact.min_messages", _COUNT, 6, "smaller sessions are never compacted", "messages"),
     ("compact.min_tokens", _TOKENS, 50_000, "smaller contexts are never compacted", "tokens"),

@@ -88,6 +88,12 @@ class AutomaticRunRecord(msgspec.Struct, frozen=True):
     """Size of the context afterwards; None if it failed or was not about a context."""
     receipt: str | None = None  # of what was written; None if nothing was
 
+    @property
+    def failed_check(self) -> str | None:
+        """The check that it failed at, with which its outcome begins; None if it did not fail."""
+        is_done = self.receipt is not None or self.left_tokens is not None
+        return None if is_done or self.outcome is None else self.outcome.partition(":")[0]
+
 
 def read_automatic_runs(db: Connection, since_ms: int) -> list[AutomaticRunRecord]:
     """List the automatic runs that began since then, oldest first."""
@@ -162,6 +168,17 @@ DELETE FROM recovery_run
 WHERE json_extract(run, '$.state') NOT IN ({", ".join(f"'{each}'" for each in LOCKED_STATES)})
     AND (changed_at < ? OR {_OF_GONE_SESSION})
 """
+
+
+def context_before(db: Connection, session_id: str, at_ms: int) -> int | None:
+    """Return the context of a session's newest answer until then, in tokens; None if unknown."""
+    row = db.execute(
+        "SELECT r.context_tokens FROM response r JOIN file f USING (file_id)"
+        " WHERE f.session_id = ? AND f.kind = 'session' AND NOT r.sidechain AND r.at <= ?"
+        " ORDER BY r.offset DESC LIMIT 1",
+        [session_id, at_ms],
+    ).fetchone()
+    return row[0] if row else None
 
 
 def context_range_since(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .namespace import Ended
 
 FILLED = "Hi. [[bash:seq 1 9&&&usage:20000]] [[say:ok&&&usage:175000/12]]"
+AUTOMATIC = 'mode = "auto"\ncompact.by = "client"\ncompact.min_messages = 2\n'
 
 # What the dashboard does with a session that rests, ten minutes later.
 _AUTOMATION = """
@@ -144,7 +145,7 @@ def test_nothing_is_started_where_the_client_trusts_nobody(lab: Lab) -> None:
     turn = lab.turn(FILLED)
     mark.unlink()
     rest(lab, turn.session_id)
-    (lab.project / ".ctxtop.toml").write_text('mode = "auto"\ncompact.by = "client"\n')
+    (lab.project / ".ctxtop.toml").write_text(AUTOMATIC)
     trust(lab)
     lab.new_exchanges()
     ended = trigger(lab, turn.session_id)
@@ -165,7 +166,7 @@ def test_a_session_that_walked_into_a_clone_is_resumed_where_it_began(
 ) -> None:
     mark = plant(lab, evil)
     for folder in (lab.project, evil):
-        (folder / ".ctxtop.toml").write_text('mode = "auto"\ncompact.by = "client"\n')
+        (folder / ".ctxtop.toml").write_text(AUTOMATIC)
     trust(lab)
     turn = lab.turn(f"Go. [[bash:cd {evil}&&&usage:20000]] [[say:ok&&&usage:175000/12]]")
     assert lab.transcript(turn.session_id)[-1].get("cwd", str(evil)) == str(evil)

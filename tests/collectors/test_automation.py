@@ -52,6 +52,7 @@ from ..transcripts import (
     JsonLine,
     append,
     assistant,
+    boundary,
     refusal,
     text,
     user,
@@ -122,10 +123,12 @@ def path(claude: ClaudeFolder) -> Path:
 
 @pytest.fixture
 def session(path: Path, project: Path) -> Callable[..., None]:
-    """Makes a session that is this full and that nobody has open."""
+    """Makes a session of eight messages that is this full and that nobody has open."""
 
     def make(tokens: int = 175_000, **fields: Any) -> None:  # noqa: ANN401
-        write(path, [user(cwd=str(project)), assistant(context=tokens, cwd=str(project), **fields)])
+        before = [assistant(f"m{number}", cwd=str(project), **fields) for number in "abc"]
+        last = assistant(context=tokens, cwd=str(project), **fields)
+        write(path, [line for each in (*before, last) for line in (user(cwd=str(project)), each)])
 
     return make
 
@@ -262,7 +265,9 @@ def test_nothing_by_the_word_of_a_folder_that_the_session_walked_into(
     evil = root / "vendor" / "evil"
     evil.mkdir(parents=True)
     write_trusted(evil, 'mode = "auto"\nthreshold = ["0.3:high:compact"]\n')
-    write(path, [user(cwd=str(root)), assistant(context=175_000, cwd=str(evil))])
+    before = [assistant(f"m{number}", cwd=str(root)) for number in "abc"]
+    last = assistant(context=175_000, cwd=str(evil))
+    write(path, [line for each in (*before, last) for line in (user(cwd=str(root)), each)])
     files = PolicyFiles(PolicySources(trust_file=trust_file_path()))
     Collector(claude, writer, recorder, files).scan()
     looked(
@@ -296,6 +301,58 @@ def test_the_person_s_own_file_turns_it_on_for_all_projects(
         3,
     )
     assert worker.asked == [SESSION]
+
+
+@pytest.mark.parametrize(
+    ("exchanges", "asks_again", "settings", "is_compacted"),
+    [
+        (3, False, "", False),  # six messages
+        (3, True, "", True),  # seven: the last prompt has no answer
+        (3, False, "compact.min_messages = 5\n", True),
+        (4, False, "compact.min_messages = 8\n", False),
+    ],
+)
+def test_a_session_of_few_messages_is_never_compacted(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
+    told: list[str],
+    exchanges: int,
+    settings: str,
+    *,
+    asks_again: bool,
+    is_compacted: bool,
+) -> None:
+    """001-24: at most preserve_recent + 2 messages, which is 6."""
+    (project / ".ctxtop.toml").write_text(f'mode = "auto"\n{settings}')
+    lines = [user(cwd=str(project))]
+    for number in range(exchanges):
+        lines += [answer(project, f"m{number}", 175_000, 10), user("go on", cwd=str(project))]
+    write(path, lines if asks_again else lines[:-1])
+    looked(started(worker), clock, 3)
+    assert worker.asked == ([SESSION] if is_compacted else [])
+    if not is_compacted:
+        (notice,) = told
+        assert f"{2 * exchanges} messages: at most {2 * exchanges} are never compacted" in notice
+        assert "compact.min_messages" in notice
+
+
+def test_what_a_compaction_left_is_counted(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
+) -> None:
+    """Messages before the last boundary are no longer in the context."""
+    exchanges = [(user(cwd=str(project)), answer(project, f"m{n}", 175_000, 10)) for n in range(9)]
+    lines = [line for pair in exchanges for line in pair]
+    lines.insert(12, boundary())
+    write(path, lines)
+    looked(started(worker), clock, 3)
+    assert worker.asked == []
 
 
 @pytest.mark.parametrize("how", [{"tokens": 120_000}, {"model": "some-model-that-nobody-knows"}])
@@ -370,7 +427,9 @@ def test_a_failed_run_cools_down_too_and_three_open_the_breaker(
     clock: Clock,
     writer: Writer,
     told: list[str],
+    project: Path,
 ) -> None:
+    (project / ".ctxtop.toml").write_text('mode = "auto"\ncompact.max_attempts = 9\n')
     session()
     notice = Problem("session 11111111", "not changed automatically: the disk is full", "make room")
     worker.done = ActionResult("file: the disk is full", notice, check="file")
@@ -382,6 +441,42 @@ def test_a_failed_run_cools_down_too_and_three_open_the_breaker(
         "not changed automatically: the disk is full",
         "not compacted automatically: 3 runs in 5 minutes: paused for 29 more minutes",
     ]
+
+
+def test_it_gives_up_after_two_attempts_until_the_session_has_grown(
+    session: Callable[..., None],
+    started: Callable[..., Automation],
+    worker: Worker,
+    clock: Clock,
+    collector: Collector,
+    path: Path,
+    project: Path,
+    told: list[str],
+) -> None:
+    """T-10: compact.max_attempts."""
+    session(tokens=171_000)
+    worker.done = ActionResult("file: the disk is full", TOLD, check="file")
+    automation = started(worker)
+    looked(automation, clock, 60)
+    assert len(worker.asked) == 2
+    assert "2 attempts failed: not tried again until it grew by 5%" in told[-1]
+    for number, (tokens, asked) in enumerate(((179_000, 2), (180_000, 4)), 1):
+        at = 3600 * number
+        append(path, [answer(project, f"m{number}", tokens, at)])
+        collector.scan()
+        clock.now = START_MS + at * 1000 + 600_000
+        looked(automation, clock, 60)
+        assert len(worker.asked) == asked
+
+
+def test_what_is_put_off_is_no_attempt(
+    session: Callable[..., None], started: Callable[..., Automation], worker: Worker, clock: Clock
+) -> None:
+    """Nor does the price count: the prompt cache goes cold by itself."""
+    session()
+    worker.done = ActionResult("price: not yet", TOLD, check="price")
+    looked(started(worker), clock, 13)
+    assert len(worker.asked) == 3
 
 
 def test_what_was_refused_waits_until_somebody_goes_on(
@@ -452,6 +547,15 @@ def worked(project: Path) -> list[JsonLine]:
     for number in range(60):
         lines += turn(f"t{number}", words)
     lines.append(assistant("end", context=175_000, content=[text("done")], cwd=str(project)))
+    return chain(*lines)
+
+
+def prompted(project: Path) -> list[JsonLine]:
+    """The same with a prompt every six turns: there is something to cut."""
+    lines = worked(project)
+    for number in range(9):
+        place = 1 + 13 * number + 12
+        lines.insert(place, user(f"now look at part {number}", cwd=str(project)))
     return chain(*lines)
 
 
@@ -634,6 +738,76 @@ def test_the_client_does_it_where_the_policy_says_so(
     assert "by Claude Code: 175000 to 24000 tokens" in told[0]
 
 
+@pytest.mark.parametrize(
+    ("settings", "strategy", "words"),
+    [
+        # Four, and the call of a result among them (R001-01).
+        ('preset = "not-agent"', "summarise", " tokens, 5 messages kept"),
+        ('compact.strategy = "summary_buffer"', "summarise", "messages kept"),
+        ('compact.strategy = "window"', "cut", "the last 5 turns are kept"),
+        ('compact.strategy = "head_tail"', "cut", "the last 5 turns are kept"),
+        ('compact.strategy = "window"\ncompact.preserve_recent = 3', "cut", "the last 2 turns"),
+        ('compact.strategy = "ladder"', "duplicate-results", ""),
+        ('compact.strategy = "native"\ncompact.by = "plan"', "duplicate-results", ""),
+    ],
+)
+def test_a_policy_s_strategy_is_what_is_applied(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    claude: ClaudeFolder,
+    writer: Writer,
+    told: list[str],
+    settings: str,
+    strategy: str,
+    words: str,
+) -> None:
+    """001-10, 001-18, 003-08; whatever it is, it has a receipt and can be undone."""
+    (project / ".ctxtop.toml").write_text(f'mode = "auto"\n{settings}\n')
+    before = write(path, prompted(project)).read_bytes()
+    old(path)
+    looked(started(), clock, 30)
+    (receipt,) = ReceiptStore(state_folder(writer.path)).all()
+    assert strategy in {each.strategy for each in receipt.plan.operations}
+    assert words in receipt.plan.operations[0].what
+    assert ("older " in told[0]) == (strategy in {"summarise", "cut"})
+    target = compaction_target(claude, writer.path, SESSION, path, None)
+    undo(receipt.receipt_id, None, target)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        'compact.strategy = "native"',
+        'compact.by = "client"',
+        'compact.by = "client"\ncompact.strategy = "summary"',
+    ],
+)
+def test_the_client_compacts_where_a_person_says_native_or_client(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: str,
+) -> None:
+    ways: list[Via] = []
+
+    def ask(subject: ClientCompactTarget, via: Via, _text: str) -> ClientCompactResult:
+        ways.append(via)
+        return ClientCompactResult(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
+
+    monkeypatch.setattr(ask_module, "ask_to_compact", ask)
+    (project / ".ctxtop.toml").write_text(f'mode = "auto"\n{settings}\n')
+    before = write(path, worked(project)).read_bytes()
+    old(path)
+    looked(started(), clock, 30)
+    assert ways == [Via.CLI]
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize("tokens", [75_000, 80_000, 83_500])
 def test_the_target_is_of_the_window_that_the_threshold_is_for(
     session: Callable[..., None],
@@ -651,7 +825,8 @@ def test_the_target_is_of_the_window_that_the_threshold_is_for(
         raise OSError(28, "No space left on device", "/a/copy")
 
     monkeypatch.setattr(automatic_actions, "plan_compaction", plan)
-    (project / ".ctxtop.toml").write_text('mode = "auto"\npreset = "not-agent"\n')
+    said = 'mode = "auto"\npreset = "not-agent"\ncompact.strategy = "ladder"\n'
+    (project / ".ctxtop.toml").write_text(said)
     session(tokens=tokens)
     looked(started(), clock)
     assert targets == [33_500]
@@ -669,6 +844,45 @@ def test_a_disabled_module_makes_no_fork(
     (project / ".ctxtop.toml").write_text('mode = "auto"\nrecovery.auto = true\n')
     looked(started(worker), clock, 3)
     assert worker.asked == [SESSION]
+
+
+@pytest.mark.parametrize("more", ["", 'compact.by = "client"', 'preset = "omo-2.6"'])
+def test_a_project_without_recovery_never_gets_a_fork(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    writer: Writer,
+    told: list[str],
+    more: str,
+) -> None:
+    """Also not by another way of automation: nothing at all is done to a session in a refusal."""
+    text = f'mode = "auto"\nrecovery.auto = true\ndisabled_modules = ["auto-recovery"]\n{more}\n'
+    (project / ".ctxtop.toml").write_text(text)
+    before = write(path, too_long(project)).read_bytes()
+    old(path)
+    looked(started(), clock, 5)
+    assert [*path.parent.glob("*.jsonl")] == [path]
+    assert path.read_bytes() == before
+    assert ReceiptStore(state_folder(writer.path)).all() == []
+    assert (kept(writer), told) == ([], [])
+
+
+@pytest.mark.parametrize("mode", ["observe", "suggest"])
+def test_only_the_mode_auto_acts(
+    path: Path,
+    project: Path,
+    started: Callable[..., Automation],
+    clock: Clock,
+    writer: Writer,
+    told: list[str],
+    mode: str,
+) -> None:
+    (project / ".ctxtop.toml").write_text(f'mode = "{mode}"\nrecovery.auto = true\n')
+    write(path, worked(project))
+    old(path)
+    looked(started(), clock, 5)
+    assert (kept(writer), told) == ([], [])
 
 
 @pytest.mark.parametrize("has_plugin", [True, False])

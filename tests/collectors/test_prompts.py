@@ -203,6 +203,18 @@ def test_a_policy_that_is_silent(
     assert said(store, transcript) == told
 
 
+@pytest.mark.parametrize(
+    ("mode", "told"), [("observe", None), ("suggest", "suggest"), ("auto", "suggest")]
+)
+def test_who_only_observes_tells_the_model_nothing(
+    store: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch, mode: str, told: str | None
+) -> None:
+    """T-10 and requirements 2.2."""
+    monkeypatch.setenv("CTXTOP_POLICY_MODE", mode)
+    fill(transcript, 900_000)
+    assert said(store, transcript) == told
+
+
 def test_of_many_at_once_one_says_it(store: Path, transcript: Path) -> None:
     fill(transcript, 850_000)
     found: list[str | None] = []

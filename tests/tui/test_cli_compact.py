@@ -166,6 +166,36 @@ def test_the_tail_that_is_asked_for_stays(run: Callable[..., Ended]) -> None:
     assert run("--level", "3", "--keep", "100").code == 2
 
 
+@pytest.mark.parametrize(
+    ("words", "strategies"),
+    [
+        (["--set", "compact.strategy=summary"], {"summarise"}),
+        (["--set", "preset=not-agent"], {"summarise"}),
+        (["--set", "preset=not-agent", "--keep", "3"], {"summarise"}),
+        # A person's own choice comes first, and neither of these values names another plan.
+        (["--set", "preset=not-agent", "--level", "3"], {"old-results"}),
+        (["--set", "compact.strategy=native", "--level", "3"], {"old-results"}),
+        (["--set", "compact.strategy=ladder", "--level", "3"], {"old-results"}),
+    ],
+)
+def test_a_policy_s_strategy_is_the_default(
+    run: Callable[..., Ended], words: list[str], strategies: set[str]
+) -> None:
+    ended = run(*words, "--json")
+    assert strategies <= {each["strategy"] for each in ended.json["operations"]}
+    assert ("summarise" in strategies) == (len(ended.json["operations"]) == 1)
+
+
+def test_a_cut_by_policy_keeps_turns_and_not_the_number_of_a_plan_by_levels(
+    run: Callable[..., Ended],
+) -> None:
+    """Its one turn cannot be cut; with --keep the plan is one by levels."""
+    cut = run("--set", "compact.strategy=head_tail", "--json")
+    assert [each["check"] for each in cut.json["refused"]] == ["too_few"]
+    by_level = run("--set", "compact.strategy=head_tail", "--keep", "2", "--json")
+    assert "too_few" not in {each["check"] for each in by_level.json["refused"]}
+
+
 def test_a_fork_is_made_where_it_was_asked_for(run: Callable[..., Ended], transcript: Path) -> None:
     before = transcript.read_bytes()
     ended = run("--level", "3", "--apply", "--json")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors import session_target
+from ctxtop.collectors.places import PolicySources
 from ctxtop.core.actions import session_compaction
 from ctxtop.core.actions.session_access import ActionFailure, SessionAccess
 from ctxtop.core.compaction.plan import Severity
@@ -18,6 +19,7 @@ from ctxtop.tui.screens.dialogs import ConfirmScreen
 from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.widgets.controls import Choice, Slider
 from ctxtop.tui.widgets.row_list import Rows
+from msgspec.structs import replace
 from textual.widgets import Button, Input
 
 from .compacting import (
@@ -243,6 +245,28 @@ async def test_each_strategy_has_its_own_sliders(demo: Stage) -> None:
         await planned(it)
         back = it.app.screen.query_one("#back", Slider)
         assert "“" in str(back.render())
+
+
+@pytest.mark.parametrize(
+    ("said", "strategy", "slider", "value"),
+    [
+        ("summary", "summarise", "keep", 3),
+        ("head_tail", "cut", "turns", 2),
+        ("native", "by level", "keep", 10),
+        ("ladder", "by level", "keep", 10),
+    ],
+)
+async def test_the_page_begins_with_the_policy_s_strategy(
+    demo: Stage, said: str, strategy: str, slider: str, value: int
+) -> None:
+    words = (("compact.strategy", said), ("compact.preserve_recent", "3"))
+    demo.places = replace(demo.places, policy=PolicySources(command_line=words))
+    async with compacting(demo) as it:
+        assert it.app.screen.query_one(Choice).value == strategy
+        await it.until(lambda: is_planned(it, strategy))
+        shown = it.app.screen.query_one(f"#{slider}", Slider)
+        assert shown.display
+        assert shown.value == value
 
 
 async def test_a_strategy_is_chosen_by_a_click(demo: Stage) -> None:

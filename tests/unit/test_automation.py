@@ -23,6 +23,7 @@ from ctxtop.core.compaction.automation_rules import (
     decide_compaction,
     decide_recovery,
 )
+from ctxtop.core.compaction.policy_strategy import automatic_strategy
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState
 from ctxtop.core.model.session import LIVE_STATUSES, SessionStatus
@@ -133,6 +134,8 @@ def test_the_person_and_a_trusted_project_turn_it_on(origin: PolicyOrigin) -> No
         ({"context": context(175_000, ClaimSource.ASSUMED)}, "window"),
         ({"context": context(49_999)}, "small"),
         ({"context": context(169_999)}, "threshold"),
+        ({"messages": 0}, "messages"),
+        ({"messages": 6}, "messages"),
         ({"runs": (PastRun(NOW - 59_999),)}, "cooldown"),
         ({"runs": tuple(PastRun(NOW - each * MINUTE) for each in (6, 4, 2))}, "breaker"),
         ({"runs": (PastRun(NOW - 9 * MINUTE, tokens_left=130_000),)}, "armed"),
@@ -151,6 +154,7 @@ def test_a_session_that_stands_open_and_idle_may_be_asked() -> None:
 
 
 def test_each_gate_opens_at_its_number() -> None:
+    assert decide_compaction(OPTED_IN, replace(READY, messages=7)).allowed
     assert decide_compaction(OPTED_IN, replace(READY, context=context(170_000))).allowed
     assert decide_compaction(OPTED_IN, replace(READY, last_written_at=NOW - IDLE_MS)).allowed
     assert decide_compaction(OPTED_IN, replace(READY, last_written_at=NOW - STALE_MS + 1)).allowed
@@ -210,7 +214,43 @@ def test_the_price_of_the_client_s_own() -> None:
     assert client_break_even(8_000) is None
 
 
+@pytest.mark.parametrize(
+    ("limit", "tokens", "is_due"),
+    [
+        (100_000, 74_999, False),
+        (100_000, 75_000, True),
+        (100_000, 76_000, True),
+        (100_000, 83_500, True),
+        (99_999, 74_998, False),
+        (99_999, 74_999, True),  # int(74,999.25): 001-25
+    ],
+)
+@pytest.mark.parametrize("window", [200_000, 1_000_000])
+def test_the_threshold_is_a_whole_number_of_the_policy_s_limit(
+    limit: int, tokens: int, window: int, *, is_due: bool
+) -> None:
+    """001-25: int(max * ratio), and `>=`; the target is of the same limit, and below."""
+    wanted = policy(preset="not-agent", limit__default=limit)
+    size = Window(window, ClaimSource.TABLE)
+    full = Context(tokens, ContextState.MEASURED, size, thresholds=wanted.place_thresholds(size))
+    verdict = decide_compaction(wanted, replace(READY, context=full))
+    assert verdict.allowed == is_due
+    assert f"of the limit of {limit:,} tokens" in verdict.why
+    assert automatic_target(wanted, full) < 0.75 * limit
+
+
+def test_a_threshold_that_must_be_exceeded_is_not_reached_at_its_number() -> None:
+    """001-41 and 001-42 are strict."""
+    wanted = policy(threshold=[{"at": 0.5, "level": "high", "action": "compact", "op": ">"}])
+    window = Window(200_000, ClaimSource.TABLE)
+    lines = wanted.place_thresholds(window)
+    for tokens, is_due in ((100_000, False), (100_001, True)):
+        full = Context(tokens, ContextState.MEASURED, window, thresholds=lines)
+        assert decide_compaction(wanted, replace(READY, context=full)).allowed == is_due
+
+
 def test_what_a_person_hears_of() -> None:
+    assert decide_compaction(OPTED_IN, replace(READY, messages=6)).is_reported
     unknown = context(175_000, ClaimSource.ASSUMED)
     assert decide_compaction(OPTED_IN, replace(READY, context=unknown)).is_reported
     assert not decide_compaction(OPTED_IN, replace(READY, is_open=True)).is_reported
@@ -264,6 +304,82 @@ def test_no_policy_lifts_the_limit_of_runs_an_hour() -> None:
 
 def test_the_usual_target_is_half_of_what_the_client_leaves_room_for() -> None:
     assert automatic_target(OPTED_IN, context()) == 83_500
+
+
+@pytest.mark.parametrize(
+    ("values", "strategy"),
+    [
+        ({}, "ladder"),  # nobody's choice: as it was before there was one
+        ({"compact__strategy": "native"}, "native"),
+        ({"preset": "native"}, "native"),
+        ({"preset": "omo-latest"}, "ladder"),
+        ({"preset": "not-agent"}, "summary"),
+        ({"preset": "hybrid-buffer"}, "summary_buffer"),
+        ({"preset": "claude-memory"}, "ladder"),
+        ({"preset": "not-agent", "compact__by": "client"}, "native"),
+        ({"preset": "not-agent", "compact__by": "plan"}, "summary"),
+        ({"preset": "native", "compact__by": "plan"}, "ladder"),
+        ({"compact__strategy": "none", "compact__by": "client"}, "none"),
+    ],
+)
+def test_who_compacts_and_how(values: dict[str, Any], strategy: str) -> None:
+    """Requirements 2.2 and 2.2.1; `compact.by`, if it is set, comes first."""
+    assert automatic_strategy(policy(**values)) == strategy
+
+
+@pytest.mark.parametrize(
+    ("reduction", "tokens", "target"),
+    [
+        ((0.5, 0.7), 175_000, 83_500),  # half of the usable window: 52 % less
+        ((0.6, 0.7), 175_000, 70_000),
+        ((0.1, 0.3), 175_000, 122_500),
+        ((0.0, 0.1), 190_000, 85_000),  # 171,000 would be above the threshold of 170,000
+        ((0.0, 1.0), 175_000, 83_500),
+    ],
+)
+def test_the_target_is_inside_the_range_of_reduction(
+    reduction: tuple[float, float], tokens: int, target: int
+) -> None:
+    """001-12."""
+    wanted = policy(compact__target_reduction=list(reduction))
+    assert automatic_target(wanted, context(tokens)) == target
+
+
+def failed(minutes: int, tokens: int | None, least: int | None = None) -> PastRun:
+    return PastRun(NOW - minutes * MINUTE, None, least, least, failed_at_tokens=tokens)
+
+
+TWICE = (failed(20, 170_000), failed(10, 174_000))
+
+
+@pytest.mark.parametrize(
+    ("runs", "most", "is_tried"),
+    [
+        (TWICE, 2, False),
+        (TWICE, 3, True),
+        (TWICE[:1], 2, True),
+        (TWICE[:1], 1, False),
+        ((), 0, False),
+        # Put off, and not tried in vain.
+        ((TWICE[0], failed(10, None)), 2, True),
+        # 175,000 is 5 % more than it was.
+        ((failed(20, 166_600), TWICE[1]), 2, True),
+        # Emptied since then, by Claude Code or a person.
+        ((failed(20, 174_000, 20_000), failed(10, 174_000, 20_000)), 2, True),
+        # One that succeeded after them.
+        ((*TWICE, PastRun(NOW - 5 * MINUTE, 80_000, 81_000, 175_000)), 2, True),
+    ],
+)
+def test_it_gives_up_until_the_session_has_grown(
+    runs: tuple[PastRun, ...], most: int, *, is_tried: bool
+) -> None:
+    """T-10: max attempts."""
+    wanted = policy(compact__max_attempts=most)
+    verdict = decide_compaction(wanted, replace(READY, runs=runs))
+    assert verdict.allowed == is_tried
+    if not is_tried:
+        assert verdict.check == "attempts"
+        assert verdict.is_reported
 
 
 @given(

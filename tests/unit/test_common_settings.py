@@ -69,6 +69,11 @@ def test_levels_that_cannot_be_moved_are_typed() -> None:
         ("mode", "auto", "0 due now"),
         ("compact.by", "client", "/compact"),
         ("compact.by", "plan", "with a backup and undo"),
+        ("compact.strategy", "native", "/compact"),
+        ("compact.strategy", "ladder", "ctxtop's plan"),
+        ("compact.strategy", "summary", "by a summary"),
+        ("compact.strategy", "head_tail", "removes older turns"),
+        ("compact.strategy", "none", "compacts nothing"),
         ("recovery.auto", False, "0 sessions too long now: r repairs one"),
         ("recovery.auto", True, "until mode is auto"),
         ("price", {}, "without a price: claude-new-9"),
@@ -78,6 +83,11 @@ def test_levels_that_cannot_be_moved_are_typed() -> None:
 )
 def test_each_setting_says_what_it_does(key: str, draft: Any, text: str) -> None:  # noqa: ANN401
     assert text in effect_text(effects_of(), key, draft)
+
+
+def test_a_disabled_recovery_is_not_promised() -> None:
+    effects = effects_of(("mode", "auto"), ("disabled_modules", ["auto-recovery"]))
+    assert "disabled_modules has auto-recovery" in effect_text(effects, "recovery.auto", True)
 
 
 def test_every_model_may_have_a_price() -> None:

@@ -18,10 +18,12 @@ from ctxtop.collectors.places import PolicySources
 from ctxtop.core.actions.session_recovery import resume_prompt
 from ctxtop.core.compaction.automation_rules import (
     PastRun,
+    automatic_target,
     check_automation_enabled,
     decide_compaction,
     decide_recovery,
 )
+from ctxtop.core.compaction.policy_strategy import automatic_strategy
 from ctxtop.core.compaction.receipts import BackupRetention, backup_retention
 from ctxtop.core.compaction.recovery.recovery_run import (
     RecoveryRetry,
@@ -54,6 +56,7 @@ Observe = Callable[[Policy], object]
 LARGE: Final = Window(1_000_000, ClaimSource.TABLE)
 ASSUMED: Final = Window(200_000, ClaimSource.ASSUMED)
 GREW: Final = PastRun(NOW - 70_000, 90_000, 91_000, 180_000)
+FAILED_ONCE: Final = replace(READY, runs=(PastRun(NOW - 70_000, failed_at_tokens=175_000),))
 RAN_BEFORE: Final = replace(READY, runs=(GREW,))
 
 
@@ -102,9 +105,19 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "rearm.cooldown_s": (60, rearm),
     "absolute.at_tokens": (300_000, levels),
     "absolute.from_window": (2_000_000, levels),
-    "compact.strategy": ("none", check_automation_enabled),
+    "compact.strategy": ("summary", automatic_strategy),
+    "compact.by": ("client", automatic_strategy),
+    "compact.min_messages": (
+        30,
+        lambda policy: decide_compaction(policy, replace(READY, messages=20)),
+    ),
     "compact.min_tokens": (180_000, compaction),
     "compact.cooldown_s": (600, compaction),
+    "compact.max_attempts": (1, lambda policy: decide_compaction(policy, FAILED_ONCE)),
+    "compact.target_reduction": (
+        [0.6, 0.7],
+        lambda policy: automatic_target(policy, READY.context),
+    ),
     "compact.preserve_recent": (3, read_summary_settings),
     "compact.timeout_s": (5, read_summary_settings),
     "compact.levels": ("two", levels),
@@ -179,7 +192,6 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
 OF_THE_DASHBOARD: Final = {"ui.theme": "nord", "ui.welcome": "false", "ui.ascii": "true"}
 
 READ_WHERE_THEY_ACT: Final = {
-    "compact.by": "core/actions/automatic_actions.py",
     "steering.budget": "collectors/plugin/answers/steer.py",
     "steering.again": "collectors/plugin/answers/remember.py",
 }
@@ -191,10 +203,7 @@ NOT_YET_WIRED: Final = frozenset(
         "usage.components",
         "usage.estimator",
         "usage.per_message_overhead",
-        "compact.min_messages",
         "compact.pair_safe",
-        "compact.max_attempts",
-        "compact.target_reduction",
         "importance.user_explicit",
         "importance.decision",
         "importance.tool_result",

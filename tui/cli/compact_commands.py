@@ -15,6 +15,7 @@ from ...core.actions import session_access, session_compaction
 from ...core.compaction import plan as plans
 from ...core.compaction.compaction_target import CompactionTarget
 from ...core.compaction.plan import CompactionPlan, PlanOptions, Refusal, RefusalKind
+from ...core.compaction.policy_strategy import with_policy_strategy
 from ...core.compaction.receipts import ApplyMode, CompactionReceipt, ReceiptStore
 from ...core.compaction.transcript_planning import STRATEGIES
 from ...core.compaction.transcript_view import large_transcript_note
@@ -197,7 +198,8 @@ def compact(
     """Plan a compaction; writes nothing without --apply.
 
     SESSION is an id or its start. The least harmful changes come first, and no more than needed.
-    Levels 7 (summary) and 8 (removes turns) need --strategy summarise, cut, revert or rollover.
+    Levels 7 (summary) and 8 (removes turns) need --strategy summarise, cut, revert or rollover;
+    without options, a policy's compact.strategy chooses summarise or cut.
     """
     from .compaction_output import preview_lines
 
@@ -213,7 +215,8 @@ def compact(
             access = open_target(snapshot, session)
             holder = access.target.find_holder(access.target.session_id)
             plan = session_compaction.plan_compaction(
-                session_compaction.PlanContext(access, snapshot.db, print_error), options
+                session_compaction.PlanContext(access, snapshot.db, print_error),
+                with_policy_strategy(options, access.policy),
             )
     except (RefusedError, session_access.NotPlannedError) as error:
         print_error(str(error))

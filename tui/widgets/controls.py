@@ -135,10 +135,17 @@ class Choice(Widget, can_focus=True):
     class Changed(WidgetMessage["Choice"]):
         value: str
 
-    def __init__(self, values: Sequence[str], *, id: str, name: str) -> None:  # noqa: A002
+    def __init__(
+        self,
+        values: Sequence[str],
+        chosen: int = 0,
+        *,
+        id: str,  # noqa: A002
+        name: str,
+    ) -> None:
         super().__init__(id=id, name=name)
         self._values: Final = tuple(values)
-        self.set_reactive(Choice.value, self._values[0])
+        self.set_reactive(Choice.value, self._values[chosen])
 
     def render(self) -> Content:
         chosen = "bold $accent" if self.has_focus else "bold $level-calm"

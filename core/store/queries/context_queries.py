@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ..transcript_records import RequestPartRecord
+from ..transcript_records import RequestPartRecord, TurnState
 from .agent_queries import RUNNING_STATUSES
 from .query_rows import LISTED, FillRow, RecordT, RequestRow, columns, fetch_records
 
@@ -66,6 +66,25 @@ def answers(
     sql += "SELECT * FROM answer ORDER BY offset"
     values = {"session_id": session_id, "agent_id": agent_id, "since": since}
     return fetch_records(TimelineAnswerRow, db, sql, values)
+
+
+def count_messages(db: Connection, session_id: str) -> int:
+    """Count the messages of a session that the model sees now, as the API counts them.
+
+    An answer and the user's message before it are two; a prompt or result without an answer is one
+    more. What a compaction kept is counted by lines, and answers before a /rewind are included: it
+    is never too few.
+    """
+    sql = f"""{CONTEXT_FILE},
+        cut AS (SELECT offset, kept_messages FROM boundary
+            WHERE file_id = (SELECT file_id FROM chosen) ORDER BY offset DESC LIMIT 1)
+        SELECT COALESCE((SELECT kept_messages FROM cut), 0)
+            + 2 * (SELECT COUNT(*) FROM response r WHERE r.file_id = (SELECT file_id FROM chosen)
+                AND r.sidechain = 0 AND r.offset > COALESCE((SELECT offset FROM cut), -1))
+            + EXISTS (SELECT 1 FROM session s WHERE s.file_id = (SELECT file_id FROM chosen)
+                AND s.turn IN ('{TurnState.ASKED}', '{TurnState.RESULT}'))"""
+    found = db.execute(sql, {"session_id": session_id, "agent_id": None}).fetchone()
+    return int(found[0])
 
 
 def boundaries(db: Connection, session_id: str, agent_id: str | None) -> list[Any]:

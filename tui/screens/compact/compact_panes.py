@@ -249,19 +249,23 @@ class PlanOptionsBar(Vertical):
     class Changed(Message):
         options: PlanOptions
 
-    def __init__(self, options: PlanOptions, window_tokens: int) -> None:
+    def __init__(self, options: PlanOptions, by_level: PlanOptions, window_tokens: int) -> None:
+        """Begin with `options`; the sliders of a plan by levels begin with `by_level`."""
         super().__init__()
         self._window: Final = window_tokens
         self._prompts: tuple[PromptChoice, ...] = ()
-        self._strategy = BY_LEVEL
+        self._strategy = options.whole_strategy or BY_LEVEL
+        self._by_level: Final = by_level
         self._options = options
 
     def compose(self) -> ComposeResult:
-        first = self._options
+        first = self._by_level
+        keep, keep_turns = self._options.keep, self._options.keep_turns
         target = round((first.target or 0) * 100)
         level, shares = SliderScale(0, 6), SliderScale(0, 95, 5)
         kept, turns, back = SliderScale(0, MAX_KEPT), SliderScale(1, MAX_TURNS), SliderScale(1, 2)
-        yield Choice(PLAN_STRATEGIES, id="strategy", name="strategy")
+        chosen = PLAN_STRATEGIES.index(self._strategy)
+        yield Choice(PLAN_STRATEGIES, chosen, id="strategy", name="strategy")
         with Horizontal(id="sliders"):
             yield Slider(
                 level,
@@ -271,8 +275,10 @@ class PlanOptionsBar(Vertical):
                 name="level",
             )
             yield Slider(shares, target, self._target_label, id="target", name="target")
-            yield Slider(kept, first.min_turns, self._keep_label, id="keep", name="keep last")
-            yield Slider(turns, DEFAULT_CUT_TURNS, self._keep_label, id="turns", name="keep last")
+            keep = min(first.min_turns if keep is None else keep, MAX_KEPT)
+            yield Slider(kept, keep, self._keep_label, id="keep", name="keep last")
+            keep_turns = min(keep_turns or DEFAULT_CUT_TURNS, MAX_TURNS)
+            yield Slider(turns, keep_turns, self._keep_label, id="turns", name="keep last")
             yield Slider(back, 1, self._back_label, id="back", name="go back")
 
     def on_mount(self) -> None:

@@ -63,16 +63,19 @@ class CompactScreen(ActionPage):
         bind_hidden("y", "copy", "Copy", "copy the plan's operations", "copy"),
     ]
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, by_policy: plan.PlanOptions | None = None) -> None:
+        """Begin with the options of the policy's strategy, if it names one, else by levels."""
         super().__init__(session, "compact")
-        self._options = _default_options(session)
+        self._by_level: Final = _default_options(session)
+        self._options = by_policy or self._by_level
         self._left_out: frozenset[OperationKey] = frozenset()
         self._planned: PlannedCompaction | None = None
         self._share: float | None = None  # of the reading that is done
         self._timer: Timer | None = None
 
     def compose_page(self) -> Iterable[Widget]:
-        yield compact_panes.PlanOptionsBar(self._options, self.session.context.window.tokens)
+        window = self.session.context.window.tokens
+        yield compact_panes.PlanOptionsBar(self._options, self._by_level, window)
         yield Static(id="sums")
         with Container(id="plan"):
             yield compact_panes.OperationPane()

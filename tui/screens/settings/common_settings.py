@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ....core.actions import setting_effects
 from ....core.actions.setting_effects import LevelEffect
+from ....core.compaction.policy_strategy import LADDER, NONE, automatic_strategy
 from ....core.compaction.receipts import (
     MIB,
     BackupStore,
@@ -21,7 +22,7 @@ from ....core.measure.levels import Threshold
 from ....core.model.session import Session
 from ....core.policy.policy import Policy, PolicyOrigin, ResolvedValue
 from ....core.policy.resolve import Policies
-from ....core.policy.schema import OFF
+from ....core.policy.schema import NATIVE, OFF
 from ....core.policy.value_types import PolicyValue, parse_quiet_hours
 from ....core.store.database import state_folder
 from ....core.store.queries.activity_queries import model_usage
@@ -189,10 +190,19 @@ def automation_text(context: EffectContext, policy: Policy) -> str:
     )
 
 
+_STRATEGY_EFFECTS: Final = {
+    NONE: "automation compacts nothing",
+    NATIVE: "automation asks Claude Code to /compact",
+    LADDER: "automation applies ctxtop's plan, with a backup and undo",
+    "summary": "automation replaces older messages by a summary, with a backup and undo",
+    "summary_buffer": "automation replaces older messages by a summary, with a backup and undo",
+    "window": "automation removes older turns, with a backup and undo",
+    "head_tail": "automation removes older turns, with a backup and undo",
+}
+
+
 def _compact_by_text(_context: EffectContext, policy: Policy) -> str:
-    if policy.text("compact.by") == "client":
-        return "automation asks Claude Code to /compact"
-    return "automation applies ctxtop's plan, with a backup and undo"
+    return _STRATEGY_EFFECTS[automatic_strategy(policy)]
 
 
 def _recovery_text(context: EffectContext, policy: Policy) -> str:
@@ -200,6 +210,8 @@ def _recovery_text(context: EffectContext, policy: Policy) -> str:
     now = f"{plural(count, 'session')} too long now"
     if not policy.flag("recovery.auto"):
         return f"{now}: r repairs one"
+    if not policy.recovers:
+        return f"{now}: nothing happens, because disabled_modules has auto-recovery"
     if policy.text("mode") != "auto":
         return f"{now}: nothing happens until mode is auto"
     return f"{now}: each is repaired in a fork"
@@ -236,6 +248,7 @@ _POLICY_EFFECTS: Final[Mapping[str, Callable[[EffectContext, Policy], str]]] = {
     "notify.level": notification_text,
     "mode": automation_text,
     "compact.by": _compact_by_text,
+    "compact.strategy": _compact_by_text,
     "recovery.auto": _recovery_text,
     "backup.keep_days": _backup_text,
     "backup.max_mib": _backup_text,

@@ -1,0 +1,72 @@
+"""Which strategy a policy asks for: in automation, and as the default of a person's plan."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec.structs import replace
+
+from ..policy.policy import Policy, PolicyOrigin
+from ..policy.schema import NATIVE
+from ..summaries.summary_building import read_summary_settings
+from .plan import CUT, SUMMARISE, PlanOptions
+
+NONE: Final = "none"  # automation compacts nothing, whoever would do it
+LADDER: Final = "ladder"  # a plan by levels: least harm first, and no more than reaches the target
+
+_WHOLE_STRATEGIES: Final[Mapping[str, str]] = {
+    "summary": SUMMARISE,
+    "summary_buffer": SUMMARISE,
+    "window": CUT,
+    "head_tail": CUT,
+}
+"""Values of `compact.strategy` that are about the whole conversation. Both summaries keep the
+newest messages as they are, as the systems that they are named after do (001-10, 003-26). Both
+cuts keep the first prompt too: without it the model would not know its task (001-18)."""
+
+MESSAGES_OF_A_TURN: Final = 2  # at least: a prompt and its answer (001-59)
+
+
+def automatic_strategy(policy: Policy) -> str:
+    """Return the value of `compact.strategy` that automation follows.
+
+    `compact.by`, if it is set, decides between Claude Code (`native`) and ctxtop. The built-in
+    `native` stands for nobody's choice: there ctxtop plans by levels, whose changes can be undone.
+    """
+    chosen, by = policy.values["compact.strategy"], policy.values["compact.by"]
+    if by.value == "client" and chosen.value != NONE:
+        return NATIVE
+    if chosen.value != NATIVE:
+        return policy.text("compact.strategy")
+    if chosen.origin is PolicyOrigin.BUILT_IN or by.origin is not PolicyOrigin.BUILT_IN:
+        return LADDER
+    return NATIVE
+
+
+def whole_options(policy: Policy) -> PlanOptions | None:
+    """Return the options of the strategy for the whole conversation; None if it is another.
+
+    A summary keeps `compact.preserve_recent` messages; a cut keeps as many turns as hold at least
+    that many.
+    """
+    strategy = _WHOLE_STRATEGIES.get(policy.text("compact.strategy"))
+    if strategy is None:
+        return None
+    messages = read_summary_settings(policy).keep_messages
+    if strategy == SUMMARISE:
+        return PlanOptions(strategies=(SUMMARISE,), keep=messages)
+    return PlanOptions(strategies=(CUT,), keep_turns=max(1, -(-messages // MESSAGES_OF_A_TURN)))
+
+
+def with_policy_strategy(options: PlanOptions, policy: Policy) -> PlanOptions:
+    """Return a person's options with the policy's strategy, unless they chose how to plan."""
+    default = whole_options(policy)
+    is_chosen = options.strategies or options.level is not None or options.target is not None
+    if default is None or is_chosen:
+        return options
+    if options.keep is None:
+        return replace(
+            options, strategies=default.strategies, keep=default.keep, keep_turns=default.keep_turns
+        )
+    # A cut takes no number of messages: then it is one of turns, for a plan by levels.
+    is_summary = default.whole_strategy == SUMMARISE
+    return replace(options, strategies=default.strategies) if is_summary else options
