@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 import click
-from ctxtop.core.policy.preset_steps import preset_steps
+from ctxtop.core.actions.preset_steps import preset_steps
 from ctxtop.core.policy.schema import DEFAULT_PRESET, KEYS, PRESETS, PolicyKey
 from ctxtop.core.policy.value_types import InvalidValueError, PolicyValue, format_value
 from ctxtop.tui.cli.commands import ctxtop

@@ -210,4 +210,4 @@ def test_explain_shows_the_default_only_where_a_preset_differs(run: Callable[...
     assert record["preset"] == "clnode"
     steps = {each["step"]: (each["text"], each["default"]) for each in record["steps"]}
     assert steps["compacts"][0] == "never"
-    assert steps["compacts"][1].startswith("Claude Code's own /compact")
+    assert steps["compacts"][1].startswith("a plan by levels")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.policy.preset_steps import preset_steps
+from ctxtop.core.actions.preset_steps import preset_steps
 from ctxtop.core.policy.schema import DEFAULT_PRESET, PRESETS
 
 
@@ -32,4 +32,6 @@ def test_the_steps_of_a_preset_are_its_values() -> None:
     assert texts("omo-2.6")["counts"].endswith("input + cache read + output")
     assert texts("hybrid-buffer")["window"].startswith("80 % of the model's; 100,000 tokens")
     assert texts("clnode")["compacts"] == "never"
+    assert texts("default")["compacts"].startswith("a plan by levels")
+    assert texts("native")["compacts"].startswith("asks Claude Code")
     assert texts("native")["keeps"] == "as Claude Code does"

@@ -36,7 +36,7 @@ from .printing import confirm, draw_table, labelled_lines, paint, print_lines, p
 from .result_tables import policy_table
 
 if TYPE_CHECKING:
-    from ...core.policy.preset_steps import PresetStep
+    from ...core.actions.preset_steps import PresetStep
     from ..keymap import KeyRow
 
 
@@ -70,7 +70,7 @@ add_alias("policy", settings)
 
 
 def _explain_preset(context: click.Context, preset: str) -> int:
-    from ...core.policy.preset_steps import preset_steps
+    from ...core.actions.preset_steps import preset_steps
 
     steps = preset_steps(preset)
     record = {"preset": preset, "steps": records_of(steps, "step text default=default_text")}

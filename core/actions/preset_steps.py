@@ -5,11 +5,12 @@ from typing import Final
 
 import msgspec
 
+from ..compaction.policy_strategy import LADDER, NONE, automatic_strategy
 from ..measure.levels import Threshold, ThresholdBase, ThresholdOp
-from .policy import Policy, PolicyOrigin
-from .resolve import RawValue, resolve_policy
-from .schema import AUTO, DEFAULT_PRESET, NATIVE, OFF
-from .value_types import format_value
+from ..policy.policy import Policy, PolicyOrigin
+from ..policy.resolve import RawValue, resolve_policy
+from ..policy.schema import AUTO, DEFAULT_PRESET, NATIVE, OFF
+from ..policy.value_types import format_value
 
 
 class PresetStep(msgspec.Struct, frozen=True):
@@ -129,23 +130,23 @@ def _rearm(policy: Policy) -> str:
 
 
 _STRATEGY_WORDS: Final = {
-    "native": "Claude Code's own /compact",
-    "ladder": "a plan by level, the mildest first",
-    "window": "removes all but the newest messages",
-    "summary": "replaces older messages with a summary",
-    "summary_buffer": "replaces older messages with a summary and keeps a buffer of the newest",
-    "head_tail": "keeps the first prompt and the newest messages",
-    "none": "never",
+    NATIVE: "asks Claude Code to /compact",
+    LADDER: "a plan by levels, the least harmful changes first",
+    "summary": "older messages are replaced by a summary",
+    "summary_buffer": "older messages are replaced by a summary",
+    "window": "all but the first prompt and the newest turns is removed",
+    "head_tail": "all but the first prompt and the newest turns is removed",
+    NONE: "never",
 }
 
 
 def _compaction(policy: Policy) -> str:
-    strategy = policy.text("compact.strategy")
-    words = _STRATEGY_WORDS[strategy]
-    if strategy == "none":
-        return words
+    strategy = automatic_strategy(policy)
+    if strategy == NONE:
+        return _STRATEGY_WORDS[NONE]
     messages, tokens = policy.count("compact.min_messages"), policy.count("compact.min_tokens")
-    return f"{words}; only sessions above {messages} messages and {tokens:,} tokens"
+    least = f"only sessions of more than {messages} messages, from {tokens:,} tokens on"
+    return f"{_STRATEGY_WORDS[strategy]}; {least}"
 
 
 def _recent(policy: Policy) -> str:
