@@ -156,9 +156,7 @@ def _recent(policy: Policy) -> str:
 
 def _summary(policy: Policy) -> str:
     size, template = policy.value("summary.max_tokens"), policy.text("summary.template")
-    length = (
-        "8\N{NO-BREAK SPACE}% of what it replaces" if size == AUTO else f"at most {size:,} tokens"
-    )
+    length = "sized by what it replaces" if size == AUTO else f"at most {size:,} tokens"
     sections = template.replace("_", " ")
     return f"model: {policy.text('summary.model')}; {length}; template: {sections}"
 
