@@ -137,7 +137,7 @@ class Automation:
             if run.left_tokens is None:
                 return PastRun(run.at)
             least, newest = automation_records.context_range_since(
-                self._writer.connection, run.session_id, run.at
+                self._writer.connection, run.session_id, run.at, session.context.counting
             )
             return PastRun(run.at, run.left_tokens, least, newest)
 

@@ -109,6 +109,9 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         after_answer=row.after_answer_tokens,
         boundary_estimate=estimate,
         next_request=row.estimated_next_tokens,
+        input=row.answer_input or 0,
+        cache_creation=row.answer_cache_creation or 0,
+        cache_read=row.answer_cache_read or 0,
     )
     return Agent(
         agent_id=row.agent_id,

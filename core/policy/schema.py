@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from ..compliance.findings import CLNODE_FORMATS, ResultFormat
+from ..measure.counting_rule import UsageComponent, UsageSource
 from ..measure.levels import DEFAULT_THRESHOLDS, Level, Threshold, ThresholdBase, ThresholdOp
 from .threshold_values import change_thresholds, moves_levels, threshold_list
 from .value_types import (
@@ -205,7 +206,7 @@ the built-in value applies."""
 _MODULES: Final = choice_list(
     MONITOR_MODULE, PREEMPTIVE_MODULE, RECOVERY_MODULE, "compliance", "save-flow", "injection"
 )
-_COMPONENTS: Final = choice_list("input", "cache_read", "cache_creation", "output")
+_COMPONENTS: Final = choice_list(*UsageComponent)
 _STRATEGY: Final = choice(
     "native", "summary", "summary_buffer", "window", "head_tail", "ladder", "none"
 )
@@ -213,7 +214,7 @@ _TEMPLATE: Final = choice("four_section", "five_section", "eight_section", "nati
 _RECOVERY_STEPS: Final = choice_list(
     "dedup", "aggressive", "truncate_largest", "fix_empty", "revert", "summarize", "dcp"
 )
-_USAGE_SOURCE: Final = choice("api_last", "api_last+cumulative", "chars4", "tiktoken")
+_USAGE_SOURCE: Final = choice(*UsageSource)
 _ESTIMATOR: Final = choice("tiktoken", "chars4")
 _UNKNOWN_LIMIT: Final = choice("display_only", "use_default", "none")
 _WINDOW_OR_OFF: Final = integer(1, MAX_TOKENS, OFF)

@@ -25,6 +25,7 @@ from ctxtop.core.policy.schema import DEFAULT_PROMPTS
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries
 from ctxtop.core.store.transcript_records import LogKind
+from ctxtop.core.transcript.conversation import TokenUsage
 
 from ..logs import line as log_line
 from ..logs import lines as log_lines
@@ -254,7 +255,8 @@ def test_the_newest_answer_that_counts() -> None:
     ]
     lines = encode([counted, *after, b'{"type":"assistant","usage":']).split(b"\n")
 
-    assert read_latest_answer(lines) == LatestAnswer(5000, LARGE, "2.1.329", None)
+    usage = TokenUsage(3, 7, 4990, 50)
+    assert read_latest_answer(lines) == LatestAnswer(5000, LARGE, "2.1.329", None, usage)
     assert read_latest_answer([]) == LatestAnswer()
     later = encode([counted, boundary(at=7)]).split(b"\n")
     found = read_latest_answer(later)

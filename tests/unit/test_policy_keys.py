@@ -34,6 +34,7 @@ from ctxtop.core.injection.context_selection import InjectionLimits, injection_l
 from ctxtop.core.injection.injected_text import choose_prompt
 from ctxtop.core.measure.models import find_price
 from ctxtop.core.measure.window import ClaimSource, Window
+from ctxtop.core.model.context import StoredTokenCounts, measure_context
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.policy.schema import KEYS
@@ -81,6 +82,11 @@ def prompt(action: str) -> Observe:
     return lambda policy: choose_prompt({action}, policy)
 
 
+def counted(policy: Policy) -> object:
+    stored = StoredTokenCounts(210_000, input=10_000, cache_creation=20_000, cache_read=180_000)
+    return measure_context(stored, LARGE, counting=policy.counting).tokens
+
+
 def compaction(policy: Policy) -> object:
     return decide_compaction(policy, RAN_BEFORE)
 
@@ -89,6 +95,7 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "preset": ("clnode", levels),
     "mode": ("observe", check_automation_enabled),
     "disabled_modules": (["preemptive"], check_automation_enabled),
+    "usage.components": (["input", "cache_read"], counted),
     "limit.source": ("fixed", usable),
     "limit.default": (100_000, assumed),
     "limit.override": ({"claude-x": 64_000}, lambda policy: policy.lowest_threshold_tokens),
@@ -188,7 +195,6 @@ READ_WHERE_THEY_ACT: Final = {
 NOT_YET_WIRED: Final = frozenset(
     {
         "usage.source",
-        "usage.components",
         "usage.estimator",
         "usage.per_message_overhead",
         "compact.min_messages",

@@ -176,6 +176,13 @@ def cost_texts(cost: SessionCost | None) -> tuple[str, ...]:
     return (f"{sign} {exact}{more}".lstrip(), f"{sign}{exact}{more}", f"{sign}{whole}{more}")
 
 
+def counting_texts(session: Session) -> list[str]:
+    """Say what a policy counts otherwise than Claude Code, and what it shows beside the context."""
+    counting, spent = session.context.counting, session.spent_tokens
+    texts = [] if counting.is_input_side else [f"counts {counting.description}"]
+    return texts if spent is None else [*texts, f"{tokens(spent)} spent in all"]
+
+
 WHOLE_DOLLARS_FROM: Final = 100  # US dollars from which cents are not shown
 MIN_HISTORY: Final = 3  # contexts: fewer show no course
 
