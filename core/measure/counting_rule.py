@@ -28,6 +28,14 @@ class UsageComponent(StrEnum):
     OUTPUT = "output"
 
 
+class TextEstimator(StrEnum):
+    TIKTOKEN = "tiktoken"  # calibrated for Claude's tokenizers, with what surrounds each text
+    CHARS4 = "chars4"
+
+
+CHARS_PER_TOKEN: Final = 4  # requirements 001-04, 002-19; rounded up (003-11)
+
+
 INPUT_SIDE: Final = frozenset(UsageComponent) - {UsageComponent.OUTPUT}
 
 MAX_OUTPUT_TOKENS: Final = 128_000  # of one answer: the most that the API grants any model
@@ -47,6 +55,8 @@ agents' results, so a context is counted from its last answer all the same, whic
 class CountingRule(msgspec.Struct, frozen=True):
     asked_source: UsageSource = UsageSource.API_LAST  # by the policy; it may not be available
     components: frozenset[UsageComponent] = INPUT_SIDE
+    estimator: TextEstimator = TextEstimator.TIKTOKEN  # of texts that the API has not counted
+    message_overhead: int = 4  # tokens around each message that is counted by its characters
 
     @property
     def is_input_side(self) -> bool:
@@ -83,6 +93,12 @@ class CountingRule(msgspec.Struct, frozen=True):
         ]
         return f"{' + '.join(chosen) or 'nothing'} only"
 
+    def estimate_message(self, chars: int) -> int | None:
+        """Estimate a message by its size alone; None if this estimator has to read it."""
+        if self.estimator is not TextEstimator.CHARS4:
+            return None
+        return -(-chars // CHARS_PER_TOKEN) + self.message_overhead
+
     def count(self, context_tokens: int, usage: TokenUsage) -> int:
         """Count an answer whose last request had this input.
 
@@ -103,5 +119,15 @@ class CountingRule(msgspec.Struct, frozen=True):
 DEFAULT_COUNTING: Final = CountingRule()
 
 
-def make_counting_rule(source: str, components: Iterable[str]) -> CountingRule:
-    return CountingRule(UsageSource(source), frozenset(map(UsageComponent, components)))
+def make_counting_rule(
+    source: str,
+    components: Iterable[str],
+    estimator: str = DEFAULT_COUNTING.estimator,
+    message_overhead: int = DEFAULT_COUNTING.message_overhead,
+) -> CountingRule:
+    return CountingRule(
+        UsageSource(source),
+        frozenset(map(UsageComponent, components)),
+        TextEstimator(estimator),
+        message_overhead,
+    )

@@ -344,7 +344,12 @@ def make_policy(
         hysteresis=bare.number("rearm.hysteresis"),
         cooldown_ms=None if cooldown_s is None else cooldown_s * 1000,
     )
-    counting = make_counting_rule(bare.text("usage.source"), bare.texts("usage.components"))
+    counting = make_counting_rule(
+        bare.text("usage.source"),
+        bare.texts("usage.components"),
+        bare.text("usage.estimator"),
+        bare.count("usage.per_message_overhead"),
+    )
     return replace(bare, thresholds=_thresholds(bare), rearm=rearm, counting=counting)
 
 

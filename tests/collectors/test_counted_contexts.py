@@ -134,6 +134,14 @@ def test_an_agent_is_counted_by_the_policy_of_its_project(db: Connection) -> Non
     assert [row.tokens for row in rows] == [agent.context.tokens]
 
 
+def test_the_result_of_an_agent_is_estimated_by_the_policy(db: Connection) -> None:
+    policies = policies_of(estimator="chars4", per_message_overhead=3)
+    (agent,) = read_agents(db, read_sessions(db, START_MS), policies=policies)
+
+    assert agent.result is not None
+    assert agent.result.estimated_tokens == -(-len("found") // 4) + 3
+
+
 def test_what_was_spent_is_shown_where_the_policy_asks_for_it(db: Connection) -> None:
     assert session_by(db).spent_tokens is None
     shown = session_by(db, source="api_last+cumulative")

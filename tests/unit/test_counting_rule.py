@@ -9,6 +9,7 @@ from ctxtop.core.measure.counting_rule import (
     UsageSource,
     make_counting_rule,
 )
+from ctxtop.core.measure.token_estimate import CharactersCounter
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import (
     Context,
@@ -19,7 +20,7 @@ from ctxtop.core.model.context import (
 )
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
-from ctxtop.core.transcript.conversation import TokenUsage
+from ctxtop.core.transcript.conversation import MessagePart, PartKind, TokenUsage
 from ctxtop.tui.screens.session.context_breakdown import number_sources
 
 ANSWER = TokenUsage(input_tokens=10, cache_creation_tokens=200, cache_read_tokens=3_000)
@@ -141,6 +142,29 @@ def test_a_source_that_needs_texts_is_not_claimed(source: str) -> None:
     assert context.tokens == 3_210
     fill = number_sources(context, ())[0]
     assert fill.source.endswith(f"; not counted from text (usage.source = {source})")
+
+
+@pytest.mark.parametrize(
+    ("part", "tokens"),
+    [
+        (MessagePart(PartKind.PROMPT, "x" * 9), 3 + 10),
+        (MessagePart(PartKind.TOOL_RESULT, "x" * 8, media=1), 2 + 10 + 1_600),
+        (MessagePart(PartKind.TEXT, "x" * 9), 3),
+        (MessagePart(PartKind.TEXT), 0),
+        (MessagePart(PartKind.TOOL_INPUT, '{"a": "12345"}', "Read"), 3),  # Read a, 12345
+    ],
+)
+def test_characters_are_counted_with_the_overhead_of_a_message(
+    part: MessagePart, tokens: int
+) -> None:
+    counting = policy_of(estimator="chars4", per_message_overhead=10).counting
+
+    assert CharactersCounter(counting).tokens(part) == tokens
+
+
+def test_only_the_estimator_of_characters_needs_no_text() -> None:
+    assert policy_of().counting.estimate_message(400) is None
+    assert policy_of(estimator="chars4").counting.estimate_message(401) == 101 + 4
 
 
 def test_a_cumulative_source_shows_what_was_spent() -> None:

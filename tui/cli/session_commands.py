@@ -59,13 +59,17 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
     with open_snapshot(options_of(context)) as snapshot:
         session_id = snapshot.session_id(session)
         agent_id = snapshot.agent_id(session_id, agent)
+        (of,) = snapshot.sessions(session_id)
         try:
             composed = read_composition(
-                snapshot.db, snapshot.places.folder.projects, session_id, agent_id
+                snapshot.db,
+                snapshot.places.folder.projects,
+                session_id,
+                agent_id,
+                counting=of.context.counting,
             )
         except TranscriptUnavailableError as error:
             raise RefusedError(str(error)) from error
-        (of,) = snapshot.sessions(session_id)
         return printing.print_result(
             context,
             composition_record(of, agent_id, composed),

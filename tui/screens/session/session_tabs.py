@@ -106,7 +106,7 @@ class TurnDetails:
 def read_turn_details(
     db: sqlite3.Connection,
     projects: Path,
-    session_id: str,
+    session: Session,
     newest: TimelineTurn | None,
     past: TimelineTurn | None,
 ) -> TurnDetails:
@@ -120,9 +120,14 @@ def read_turn_details(
     turn, until = past or newest, past.last_offset if past else None
     try:
         composition = read_composition(
-            db, projects, session_id, until_offset=until, max_items=MAX_ITEMS
+            db,
+            projects,
+            session.session_id,
+            counting=session.context.counting,
+            until_offset=until,
+            max_items=MAX_ITEMS,
         )
-        calls = read_tool_calls(db, projects, session_id, turn) if turn else ()
+        calls = read_tool_calls(db, projects, session.session_id, turn) if turn else ()
     except TranscriptUnavailableError as error:
         return TurnDetails(problem=str(error))
     return TurnDetails(composition, calls)
