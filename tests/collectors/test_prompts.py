@@ -93,6 +93,28 @@ def test_each_threshold_once(store: Path, transcript: Path) -> None:
     assert found.index("suggest") == 8
 
 
+def test_what_a_policy_counts_is_what_reaches_a_threshold(
+    store: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CTXTOP_POLICY_USAGE__COMPONENTS", "input,cache_read")
+    fill(transcript, 700_006)  # 7 of them were written to the cache
+    assert said(store, transcript) is None
+    fill(transcript, 700_007)
+    assert said(store, transcript) == "reassure"
+
+
+def test_no_threshold_is_missed_where_the_output_counts(
+    store: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CTXTOP_POLICY_USAGE__COMPONENTS", "input,cache_read,cache_creation,output")
+    monkeypatch.setattr(prompts, "THROTTLE_S", 60.0)
+    fill(transcript, 600_000)
+    assert said(store, transcript) is None
+    answers = [assistant("m9", 600_001, 100_000, at=9, model=LARGE, version="2.1.329")]
+    write(transcript, [user(), introduction(LARGE), *answers])
+    assert said(store, transcript) == "reassure"
+
+
 def test_of_several_at_once_the_most_urgent(store: Path, transcript: Path) -> None:
     fill(transcript, 900_000)
     assert [said(store, transcript) for _ in range(3)] == ["suggest", None, None]
