@@ -187,7 +187,7 @@ def context_evidence(row: SessionRow) -> ContextEvidence:
         peak_tokens=(row.peak_tokens or 0) if model == row.last_model else 0,
         limit_tokens=row.limit_tokens,
         report=_window_report(row, model),
-        answer_tokens=stored_token_counts(row).answer or 0,
+        answer_tokens=(row.answer_tokens if row.status_tokens is None else row.status_tokens) or 0,
     )
 
 
