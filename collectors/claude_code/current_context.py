@@ -24,6 +24,7 @@ from ...core.store.queries import session_queries
 from ...core.store.queries.evidence_queries import EvidenceRows, read_evidence_rows
 from ...core.summaries import steering
 from ...core.transcript import conversation, line_decoder
+from ...core.transcript.conversation import TokenUsage
 from ...core.transcript.entry_decoder import decode_entry
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.hook_inputs import open_store_without_waiting
@@ -36,6 +37,18 @@ class LatestAnswer(msgspec.Struct, frozen=True):
     model: str | None = None
     client_version: str | None = None
     compacted_at: int | None = None  # of the last compaction in these lines, in ms since 1970
+    usage: TokenUsage = TokenUsage()
+
+    @property
+    def stored_counts(self) -> StoredTokenCounts:
+        usage = self.usage
+        return StoredTokenCounts(
+            answer=self.tokens,
+            output=usage.output_tokens,
+            input=usage.input_tokens,
+            cache_creation=usage.cache_creation_tokens,
+            cache_read=usage.cache_read_tokens,
+        )
 
 
 def read_latest_answer(lines: Sequence[bytes]) -> LatestAnswer:
@@ -50,7 +63,8 @@ def read_latest_answer(lines: Sequence[bytes]) -> LatestAnswer:
             return replace(latest, compacted_at=entry.at or 0)
         if is_answer and entry and entry.context_tokens and entry.model and not entry.sidechain:
             version = sanitize_title(entry.version or "") or None
-            latest = LatestAnswer(entry.context_tokens, entry.model, version)
+            usage = entry.usage or TokenUsage()
+            latest = LatestAnswer(entry.context_tokens, entry.model, version, usage=usage)
     return latest
 
 
@@ -101,7 +115,7 @@ def measure_current_context(
         return None
     trigger = evidence.trigger_of(context_evidence, window)
     thresholds = policy.place_thresholds(window, trigger.tokens)
-    return measure_context(StoredTokenCounts(answer=latest.tokens), window, trigger, thresholds)
+    return measure_context(latest.stored_counts, window, trigger, thresholds, policy.counting)
 
 
 def _stored_context(
@@ -134,10 +148,11 @@ def _stored_context(
         fits = row.last_model == latest.model and (latest.tokens or 0) <= context.window.tokens
         if fits and context.window.source is not ClaimSource.ASSUMED:
             return evidence_rows, measure_context(
-                StoredTokenCounts(answer=latest.tokens),
+                latest.stored_counts,
                 context.window,
                 context.trigger,
                 context.thresholds,
+                context.counting,
             )
     return evidence_rows, None
 

@@ -20,12 +20,13 @@ from ...core.measure.composition import (
     context_parts,
     tool_call_name,
 )
+from ...core.measure.counting_rule import DEFAULT_COUNTING, CountingRule
 from ...core.measure.tokens import CachedPartCounter, PartCounter, ThinkingTokens, measure_thinking
 from ...core.model.context import ContextState, tokens_in_use
 from ...core.model.session import stored_token_counts
 from ...core.store.queries import context_queries, session_queries
 from ...core.store.queries.context_queries import TimelineAnswerRow
-from ...core.store.token_samples import read_estimator
+from ...core.store.token_samples import read_part_counters
 from ...core.transcript.conversation import (
     Entry,
     MessagePart,
@@ -59,6 +60,7 @@ def read_composition(
     agent_id: str | None = None,
     counter: PartCounter | None = None,
     *,
+    counting: CountingRule = DEFAULT_COUNTING,
     until_offset: int | None = None,
     max_items: int = MAX_ITEMS,
     max_whole_bytes: int = MAX_TRANSCRIPT_BYTES,
@@ -67,8 +69,8 @@ def read_composition(
     """Break down the context of a session, or of one of its agents, by content.
 
     As it is now, or as it was after the line at byte offset `until_offset`; with at most
-    `max_items` of the largest items. Without a `counter`, tokens are counted as calibrated on
-    this machine. Of a transcript larger than `max_whole_bytes`, only the last `tail_bytes` are
+    `max_items` of the largest items. Without a `counter`, texts are counted as `counting` asks.
+    Of a transcript larger than `max_whole_bytes`, only the last `tail_bytes` are
     read, without line numbers. Raises TranscriptUnavailableError.
     """
     who = f"agent {agent_id}" if agent_id else f"session {session_id}"
@@ -93,7 +95,7 @@ def read_composition(
     if not sent:
         raise TranscriptUnavailableError(f"{who} is empty: {path} has no conversation yet")
     model = newest_model(sent)
-    once = CachedPartCounter(counter or read_estimator(db).for_model(model))
+    once = CachedPartCounter(counter or read_part_counters(db, counting)(model))
     context = _SplitConversation(
         entries, sent, measure_thinking(entries, once), model, current, is_partial=is_too_large
     )
@@ -105,7 +107,12 @@ def read_composition(
     if is_too_large:
         # Their line numbers would count from where reading began.
         items = tuple(replace(item, line=None, superseded=None) for item in items)
-    return replace(composition, largest=items, read_bytes=tail_bytes if is_too_large else None)
+    return replace(
+        composition,
+        largest=items,
+        read_bytes=tail_bytes if is_too_large else None,
+        estimator=counting.estimator,
+    )
 
 
 def _current_tokens(

@@ -21,6 +21,7 @@ Notify = Callable[[Problem], None]
 
 if TYPE_CHECKING:
     from ..compaction.automation_rules import AutomationDecision, AutomationInput, PastRun
+    from ..measure.counting_rule import CountingRule
     from ..model.session import Session
     from ..policy.policy import Policy
     from ..policy.resolve import Policies
@@ -145,7 +146,7 @@ class Automation:
             is_open=session.live,
             now_ms=now_ms,
             last_written_at=session.last_activity_at,
-            runs=tuple(map(self._past_run, own)),
+            runs=tuple(self._past_run(run, session.context.counting) for run in own),
             is_run_active=any(
                 run.outcome is None
                 and now_ms - run.at < automation_records.AUTOMATIC_RUN_TIMEOUT_MS
@@ -153,16 +154,16 @@ class Automation:
             ),
         )
 
-    def _past_run(self, run: AutomaticRunRecord) -> PastRun:
+    def _past_run(self, run: AutomaticRunRecord, counting: CountingRule) -> PastRun:
         from ..compaction.automation_rules import POSTPONED_CHECKS, PastRun
 
         db, session_id = self._writer.connection, run.session_id
-        least, newest = automation_records.context_range_since(db, session_id, run.at)
+        least, newest = automation_records.context_range_since(db, session_id, run.at, counting)
         past = PastRun(run.at, run.left_tokens, least, newest)
         was_tried = run.failed_check is not None and run.failed_check not in POSTPONED_CHECKS
         if not was_tried:
             return past
-        failed_at = automation_records.context_before(db, session_id, run.at)
+        failed_at = automation_records.context_before(db, session_id, run.at, counting)
         return msgspec.structs.replace(past, failed_at_tokens=failed_at)
 
     def _begin(

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from ..compaction.policy_strategy import LADDER, NONE, automatic_strategy
+from ..measure.counting_rule import TextEstimator
 from ..measure.levels import Threshold, ThresholdBase, ThresholdOp
 from ..policy.policy import Policy, PolicyOrigin
 from ..policy.resolve import RawValue, resolve_policy
@@ -46,23 +47,17 @@ def _mode(policy: Policy) -> str:
     return _MODES[policy.text("mode")]
 
 
-_ESTIMATES: Final = {"chars4": "characters / 4", "tiktoken": "tiktoken"}
-_COMPONENT_WORDS: Final = {
-    "input": "input",
-    "cache_read": "cache read",
-    "cache_creation": "cache write",
-    "output": "output",
+_TEXTS: Final = {
+    TextEstimator.TIKTOKEN: "texts by tiktoken",
+    TextEstimator.CHARS4: "texts as characters / 4",
 }
 
 
 def _counting(policy: Policy) -> str:
-    source = policy.text("usage.source")
-    if source in _ESTIMATES:
-        overhead = policy.count("usage.per_message_overhead")
-        return f"{_ESTIMATES[source]}, + {overhead} tokens per message"
-    parts = " + ".join(_COMPONENT_WORDS[name] for name in policy.texts("usage.components"))
-    total = ", and the total of all answers" if source.endswith("cumulative") else ""
-    return f"the API's count of the last answer: {parts}{total}"
+    counting = policy.counting
+    total = ", with the sum of all answers beside it" if counting.shows_spent else ""
+    parts = "the whole input" if counting.is_input_side else counting.description
+    return f"the API's count of the last answer: {parts}{total}; {_TEXTS[counting.estimator]}"
 
 
 _UNKNOWN_WINDOWS: Final = {

@@ -20,7 +20,7 @@ from ..compaction.transcript_reading import EntryReader, PlanSource
 from ..compaction.transcript_view import TranscriptView, check_transcript_size, open_transcript
 from ..compaction.undo import UndoResult, find_undo_obstacle, undo
 from ..store.database import state_folder
-from ..store.token_samples import read_estimator
+from ..store.token_samples import read_part_counters
 from ..transcript.entry_decoder import iter_entries
 from . import session_access
 from .session_access import ActionFailure, NotPlannedError, SessionAccess
@@ -76,7 +76,7 @@ def _plan_source(context: PlanContext, options: PlanOptions) -> PlanSource:
     return PlanSource(
         session_id=target.session_id,
         path=target.transcript,
-        counter_of=read_estimator(context.db).for_model,
+        counter_of=read_part_counters(context.db, context.access.policy.counting),
         window_tokens=session.context.window.tokens,
         open_in=f"the session is open in {holder}" if holder else None,
         read_entries=context.read_entries,

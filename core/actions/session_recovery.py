@@ -26,7 +26,7 @@ from ..measure.window import ClaimSource
 from ..model.session import SessionStatus
 from ..store.automation_records import clean_up_runs, read_recovery, update_recovery
 from ..store.database import StoreError, explain_error, open_reader
-from ..store.token_samples import read_estimator
+from ..store.token_samples import read_part_counters
 from ..store.writer import Writer
 from ..summaries.summary_building import SummarySettings, read_summary_settings
 from ..transcript.conversation import Entry, PartKind
@@ -111,7 +111,7 @@ def recovery_options(
     return RecoveryOptions(
         target=access.target,
         settings=recovery_run.read_recovery_settings(policy),
-        counter_of=read_estimator(db).for_model,
+        counter_of=read_part_counters(db, policy.counting),
         window_tokens=None if window.source is ClaimSource.ASSUMED else window.tokens,
         # With so much free the client does not compact at once what was just recovered.
         reserve_tokens=policy.reserve_tokens,

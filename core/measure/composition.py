@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ..transcript.conversation import RESULT_KINDS, Entry, MessagePart, PartKind, decode_tool_input
 from ..transcript.line_types import EDIT_TOOLS
+from .counting_rule import TextEstimator
 from .tokens import CachedPartCounter, PartCounter, ThinkingTokens
 
 
@@ -328,6 +329,7 @@ class Composition(msgspec.Struct, frozen=True):
     read_bytes: int | None = None
     """Only this much of the end of a too large transcript was read: what precedes it is
     unexplained. None if all was read."""
+    estimator: TextEstimator = TextEstimator.TIKTOKEN  # of texts that the API did not count
 
 
 class _Leaf(msgspec.Struct, frozen=True):

@@ -19,6 +19,7 @@ from ..store.queries.evidence_queries import (
     LargeModelRow,
     WindowRow,
 )
+from .counting_rule import CountingRule
 from .effective_config import resolve_settings
 from .levels import PlacedThreshold
 from .models import LARGE_WINDOW, SMALL_WINDOW, parse_version, table_window
@@ -52,7 +53,7 @@ _WINDOW_VARIABLES: Final = frozenset({AUTO_COMPACT_OPTION, "CLAUDE_CODE_AUTO_COM
 ModelVersion = tuple[str, str | None]  # the model as asked for, and the client version
 
 ContextOwner = tuple[str, str | None]  # a session, and the agent if the context is an agent's
-ContextLimits = tuple[Window, Trigger, tuple[PlacedThreshold, ...]]
+ContextLimits = tuple[Window, Trigger, tuple[PlacedThreshold, ...], CountingRule]
 
 
 class ReportedWindow(msgspec.Struct, frozen=True):
@@ -165,7 +166,7 @@ class Evidence:
         if thresholds is None:
             thresholds = policy.place_thresholds(window, trigger.tokens)
             self._thresholds[key] = thresholds
-        return window, trigger, thresholds
+        return window, trigger, thresholds, policy.counting
 
     def _shared_limits(self, context: ContextEvidence) -> ContextLimits | None:
         """Return the limits of all similar contexts; None if this one has evidence of its own."""

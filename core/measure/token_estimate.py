@@ -8,7 +8,9 @@ from typing import Final, TypeVar
 import msgspec
 
 from ..transcript.conversation import Entry, MessagePart, PartKind, Role
+from .counting_rule import CountingRule
 from .tokens import (
+    MEDIA_TOKENS,
     TOKENIZER_PROFILES,
     ContentKind,
     CountText,
@@ -16,6 +18,7 @@ from .tokens import (
     Tokenizer,
     count_parts,
     count_text,
+    model_text,
     model_tokenizer,
 )
 
@@ -286,6 +289,21 @@ class ModelEstimator:
         counted = self._count(text)
         factor = self.factors.factor(kind or counted.kind)
         return round(counted.for_tokenizer(self.tokenizer) * factor)
+
+
+class CharactersCounter:
+    """Counts message parts by their characters alone, for a policy that asks for it."""
+
+    def __init__(self, counting: CountingRule) -> None:
+        self._counting: Final = counting
+
+    def tokens(self, part: MessagePart) -> int:
+        """Estimate a part; those of an answer are one message, which the API has counted."""
+        text, _ = model_text(part)
+        tokens = self._counting.estimate_message(len(text)) or 0
+        is_of_answer = part.kind in {PartKind.TEXT, PartKind.THINKING, PartKind.TOOL_INPUT}
+        overhead = self._counting.message_overhead if is_of_answer else 0
+        return tokens - overhead + part.media * MEDIA_TOKENS
 
 
 class Estimator:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..measure.counting_rule import CountingRule
 from ..measure.evidence import ContextEvidence, Evidence
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..store.queries.query_rows import AgentRow
@@ -109,7 +110,11 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         after_answer=row.after_answer_tokens,
         boundary_estimate=estimate,
         next_request=row.estimated_next_tokens,
+        input=row.answer_input or 0,
+        cache_creation=row.answer_cache_creation or 0,
+        cache_read=row.answer_cache_read or 0,
     )
+    context = evidence.measure(seen, counted)
     return Agent(
         agent_id=row.agent_id,
         session_id=row.session_id,
@@ -118,11 +123,11 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         description=row.description or "",
         model=row.model,
         status=status,
-        context=evidence.measure(seen, counted),
+        context=context,
         tool_uses=row.tool_uses,
         started_at=row.launched_at or row.started_at,
         ended_at=None if status is AgentStatus.RUNNING else row.returned_at or row.last_at,
-        result=_result(row),
+        result=_result(row, context.counting),
         last_message=row.reply_text,
         tool_use_id=row.tool_use_id,
         depth=row.depth,
@@ -167,13 +172,14 @@ def _usage(row: AgentRow) -> TokenUsage | None:
     )
 
 
-def _result(row: AgentRow) -> ReturnedResult | None:
+def _result(row: AgentRow, counting: CountingRule) -> ReturnedResult | None:
     if row.summary_id is None:
         return None
+    estimated = counting.estimate_message(row.result_chars or 0)
     return ReturnedResult(
         text=row.result_text or "",
         lines=row.result_lines or 0,
         chars=row.result_chars or 0,
-        estimated_tokens=row.result_tokens,
+        estimated_tokens=row.result_tokens if estimated is None else estimated,
         summary_id=row.summary_id,
     )

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..measure.counting_rule import DEFAULT_COUNTING, CountingRule
 from ..measure.levels import DEFAULT_PLACED_THRESHOLDS, Level, PlacedThreshold, reached_level
-from ..transcript.conversation import MessagePart, PartKind
+from ..transcript.conversation import MessagePart, PartKind, TokenUsage
 
 if TYPE_CHECKING:
     from ..measure.window import Trigger, Window
@@ -72,6 +73,14 @@ class StoredTokenCounts(msgspec.Struct, frozen=True):
     is_answer_estimated: bool = False  # an edit of ctxtop lowered the last answer's input
     cleared: int = 0  # what the client cleared since the last answer, by its own estimate
     report: int | None = None  # total of the last `/context`
+    input: int = 0  # this and the next two: what the answer spent, over all its steps
+    cache_creation: int = 0
+    cache_read: int = 0
+
+    @property
+    def usage(self) -> TokenUsage:
+        """The last answer's counts."""
+        return TokenUsage(self.input, self.cache_creation, self.cache_read, self.output)
 
 
 def make_token_counts(stored: StoredTokenCounts) -> TokenCounts:
@@ -120,6 +129,7 @@ class Context(msgspec.Struct, frozen=True):
     trigger: Trigger | None = None
     token_counts: TokenCounts = TokenCounts(None, None, None)
     thresholds: tuple[PlacedThreshold, ...] = DEFAULT_PLACED_THRESHOLDS  # by its session's policy
+    counting: CountingRule = DEFAULT_COUNTING  # by which `tokens` is counted, likewise
 
     @property
     def trigger_tokens(self) -> int | None:
@@ -150,12 +160,15 @@ def measure_context(
     window: Window,
     trigger: Trigger | None = None,
     thresholds: tuple[PlacedThreshold, ...] = DEFAULT_PLACED_THRESHOLDS,
+    counting: CountingRule = DEFAULT_COUNTING,
 ) -> Context:
-    tokens, state = tokens_in_use(stored)
-    return Context(tokens, state, window, trigger, make_token_counts(stored), thresholds)
+    tokens, state = tokens_in_use(stored, counting)
+    return Context(tokens, state, window, trigger, make_token_counts(stored), thresholds, counting)
 
 
-def tokens_in_use(stored: StoredTokenCounts) -> tuple[int | None, ContextState]:
+def tokens_in_use(
+    stored: StoredTokenCounts, counting: CountingRule = DEFAULT_COUNTING
+) -> tuple[int | None, ContextState]:
     """Return the tokens in use: the last answer's, else an estimate of the next request, else None.
 
     Source: claude-code-formats 3.1; before the first answer the client itself reports null, not
@@ -164,6 +177,10 @@ def tokens_in_use(stored: StoredTokenCounts) -> tuple[int | None, ContextState]:
     if stored.answer is None:
         estimate = stored.boundary_estimate if stored.next_request is None else stored.next_request
         return estimate, ContextState.UNKNOWN if estimate is None else ContextState.ESTIMATED
+    answer, is_exact = stored.answer, True
+    if not counting.is_input_side:
+        answer = counting.count(stored.answer, stored.usage)
+        is_exact = counting.is_exact(stored.answer, stored.usage)
     if stored.is_answer_estimated or stored.cleared:
-        return max(0, stored.answer - stored.cleared), ContextState.ESTIMATED
-    return stored.answer, ContextState.MEASURED
+        return max(0, answer - stored.cleared), ContextState.ESTIMATED
+    return answer, ContextState.MEASURED if is_exact else ContextState.ESTIMATED

@@ -83,6 +83,15 @@ class Session(msgspec.Struct, frozen=True):
     recent_contexts: tuple[int, ...] = ()  # tokens, oldest first; includes what compactions left
 
     @property
+    def spent_tokens(self) -> int | None:
+        """The tokens of all answers, each request whole; None unless the policy shows them."""
+        if self.usage is None or not self.context.counting.shows_spent:
+            return None
+        spent = self.usage
+        inputs = spent.input_tokens + spent.cache_creation_tokens + spent.cache_read_tokens
+        return inputs + spent.output_tokens
+
+    @property
     def is_working(self) -> bool:
         return self.status in {SessionStatus.BUSY, SessionStatus.ACTIVE}
 
@@ -140,7 +149,12 @@ def stored_token_counts(row: SessionRow) -> StoredTokenCounts:
     if row.status_tokens is not None and row.status_tokens != row.answer_tokens:
         # The client went back to an earlier answer: everything after that one is gone.
         return StoredTokenCounts(
-            answer=row.status_tokens, output=row.status_output_tokens or 0, report=row.report_tokens
+            answer=row.status_tokens,
+            output=row.status_output_tokens or 0,
+            report=row.report_tokens,
+            input=row.status_input or 0,
+            cache_creation=row.status_cache_creation or 0,
+            cache_read=row.status_cache_read or 0,
         )
     version = parse_version(row.client_version)
     return StoredTokenCounts(
@@ -154,6 +168,9 @@ def stored_token_counts(row: SessionRow) -> StoredTokenCounts:
         is_answer_estimated=bool(row.is_answer_estimated),
         cleared=row.cleared_tokens,
         report=row.report_tokens,
+        input=row.answer_input or 0,
+        cache_creation=row.answer_cache_creation or 0,
+        cache_read=row.answer_cache_read or 0,
     )
 
 
@@ -170,7 +187,7 @@ def context_evidence(row: SessionRow) -> ContextEvidence:
         peak_tokens=(row.peak_tokens or 0) if model == row.last_model else 0,
         limit_tokens=row.limit_tokens,
         report=_window_report(row, model),
-        answer_tokens=stored_token_counts(row).answer or 0,
+        answer_tokens=(row.answer_tokens if row.status_tokens is None else row.status_tokens) or 0,
     )
 
 

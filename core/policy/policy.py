@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from ..measure.counting_rule import DEFAULT_COUNTING, CountingRule, make_counting_rule
 from ..measure.levels import (
     Level,
     PlacedThreshold,
@@ -212,6 +213,7 @@ class Policy(msgspec.Struct, frozen=True):
     rearm: RearmRule
     ignored: tuple[IgnoredValue, ...] = ()  # values of the project's file that do not apply
     trust: ProjectTrust | None = None  # of the project's file; None if there is none
+    counting: CountingRule = DEFAULT_COUNTING
 
     def value(self, name: str) -> PolicyValue:
         """Return any value; raises KeyError for a name that is not in the schema."""
@@ -329,7 +331,7 @@ class Policy(msgspec.Struct, frozen=True):
 
     @property
     def lowest_threshold_tokens(self) -> int | None:
-        """The fewest tokens that can reach a threshold, however small the window; or None."""
+        """The smallest input that can reach a threshold, however small the window; or None."""
         known = MIN_WINDOW, SMALL_WINDOW, LARGE_WINDOW
         overrides = self.tokens_by_model("limit.override").values()
         windows = [Window(tokens, ClaimSource.TABLE) for tokens in known]
@@ -341,7 +343,8 @@ class Policy(msgspec.Struct, frozen=True):
         ]
         if any(each.of is ThresholdBase.TRIGGER for each in self.thresholds):
             lowest.append(MIN_TRIGGER)
-        return min(lowest, default=None)
+        least = min(lowest, default=None)
+        return None if least is None else max(0, least - self.counting.output_margin)
 
 
 def make_policy(
@@ -356,7 +359,13 @@ def make_policy(
         hysteresis=bare.number("rearm.hysteresis"),
         cooldown_ms=None if cooldown_s is None else cooldown_s * 1000,
     )
-    return replace(bare, thresholds=_thresholds(bare), rearm=rearm)
+    counting = make_counting_rule(
+        bare.text("usage.source"),
+        bare.texts("usage.components"),
+        bare.text("usage.estimator"),
+        bare.count("usage.per_message_overhead"),
+    )
+    return replace(bare, thresholds=_thresholds(bare), rearm=rearm, counting=counting)
 
 
 def _thresholds(policy: Policy) -> tuple[Threshold, ...]:

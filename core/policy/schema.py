@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from ..compliance.findings import CLNODE_FORMATS, ResultFormat
+from ..measure.counting_rule import TextEstimator, UsageComponent, UsageSource
 from ..measure.levels import DEFAULT_THRESHOLDS, Level, Threshold, ThresholdBase, ThresholdOp
 from .threshold_values import change_thresholds, moves_levels, threshold_list
 from .value_types import (
@@ -207,7 +208,7 @@ the built-in value applies."""
 _MODULES: Final = choice_list(
     MONITOR_MODULE, PREEMPTIVE_MODULE, RECOVERY_MODULE, "compliance", "save-flow", "injection"
 )
-_COMPONENTS: Final = choice_list("input", "cache_read", "cache_creation", "output")
+_COMPONENTS: Final = choice_list(*UsageComponent)
 _STRATEGY: Final = choice(
     "native", "summary", "summary_buffer", "window", "head_tail", "ladder", "none"
 )
@@ -215,8 +216,8 @@ _TEMPLATE: Final = choice("four_section", "five_section", "eight_section", "nati
 _RECOVERY_STEPS: Final = choice_list(
     "dedup", "aggressive", "truncate_largest", "fix_empty", "revert", "summarize", "dcp"
 )
-_USAGE_SOURCE: Final = choice("api_last", "api_last+cumulative", "chars4", "tiktoken")
-_ESTIMATOR: Final = choice("tiktoken", "chars4")
+_USAGE_SOURCE: Final = choice(*UsageSource)
+_ESTIMATOR: Final = choice(*TextEstimator)
 _UNKNOWN_LIMIT: Final = choice("display_only", "use_default", "none")
 _WINDOW_OR_OFF: Final = integer(1, MAX_TOKENS, OFF)
 _LEVELS: Final = choice("three", "two")
@@ -237,7 +238,12 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("preset", choice(*PRESETS), DEFAULT_PRESET, "the preset to start from"),
     ("mode", choice(OBSERVE, "suggest", "auto"), "suggest", "what ctxtop may do on its own"),
     ("disabled_modules", _MODULES, (), "modules that are turned off"),
-    ("usage.source", _USAGE_SOURCE, "api_last", "how the context is measured"),
+    (
+        "usage.source",
+        _USAGE_SOURCE,
+        "api_last",
+        "how the context is measured; chars4 and tiktoken measure as api_last for now",
+    ),
     (
         "usage.components",
         _COMPONENTS,
@@ -245,7 +251,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "token counts that are part of the context",
     ),
     ("usage.estimator", _ESTIMATOR, "tiktoken", "how text without a count is estimated"),
-    ("usage.per_message_overhead", _COUNT, 4, "added to each estimated message", "tokens"),
+    ("usage.per_message_overhead", _COUNT, 4, "added to each message counted by chars4", "tokens"),
     (
         "limit.source",
         choice("table", "fixed", "env_1m"),

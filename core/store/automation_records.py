@@ -8,9 +8,10 @@ from typing import Final
 import msgspec
 
 from ..compaction.recovery.recovery_run import LOCKED_STATES, RecoveryRun, release_dead_holder
+from ..measure.counting_rule import DEFAULT_COUNTING, CountingRule
 from .database import write_transaction
 from .inserts import insert_records
-from .queries.query_rows import columns, fetch_records
+from .queries.query_rows import columns, fetch_records, tokens_column
 
 HOUR_MS: Final = 3_600_000
 
@@ -170,10 +171,12 @@ WHERE json_extract(run, '$.state') NOT IN ({", ".join(f"'{each}'" for each in LO
 """
 
 
-def context_before(db: Connection, session_id: str, at_ms: int) -> int | None:
+def context_before(
+    db: Connection, session_id: str, at_ms: int, counting: CountingRule = DEFAULT_COUNTING
+) -> int | None:
     """Return the context of a session's newest answer until then, in tokens; None if unknown."""
     row = db.execute(
-        "SELECT r.context_tokens FROM response r JOIN file f USING (file_id)"
+        f"SELECT {tokens_column(counting)} FROM response r JOIN file f USING (file_id)"
         " WHERE f.session_id = ? AND f.kind = 'session' AND NOT r.sidechain AND r.at <= ?"
         " ORDER BY r.offset DESC LIMIT 1",
         [session_id, at_ms],
@@ -182,14 +185,14 @@ def context_before(db: Connection, session_id: str, at_ms: int) -> int | None:
 
 
 def context_range_since(
-    db: Connection, session_id: str, since_ms: int
+    db: Connection, session_id: str, since_ms: int, counting: CountingRule = DEFAULT_COUNTING
 ) -> tuple[int | None, int | None]:
     """Return the smallest and the newest context of a session's answers since then, in tokens.
 
     Both are None if there was no answer.
     """
     rows = db.execute(
-        "SELECT r.context_tokens FROM response r JOIN file f USING (file_id)"
+        f"SELECT {tokens_column(counting)} FROM response r JOIN file f USING (file_id)"
         " WHERE f.session_id = ? AND f.kind = 'session' AND NOT r.sidechain AND r.at > ?"
         " ORDER BY r.offset",
         [session_id, since_ms],

@@ -8,8 +8,9 @@ from typing import Final
 
 import msgspec
 
-from ..measure.token_estimate import CalibrationSample, Estimator, GrowthStep
-from ..measure.tokens import CACHED_FROM_CHARS, ContentKind, TextCount, count_text
+from ..measure.counting_rule import CountingRule, TextEstimator
+from ..measure.token_estimate import CalibrationSample, CharactersCounter, Estimator, GrowthStep
+from ..measure.tokens import CACHED_FROM_CHARS, ContentKind, PartCounter, TextCount, count_text
 from ..transcript.raw_lines import text_key
 from .queries.query_rows import fetch_records
 from .writer import Writer
@@ -59,6 +60,15 @@ def unlearned_transcripts(db: Connection, limit: int) -> list[UnlearnedTranscrip
 def read_estimator(db: Connection) -> Estimator:
     """Make an estimator from the samples; it uses the connection for as long as it is used."""
     return Estimator(read_samples(db), partial(_count_text_with_store, db))
+
+
+def read_part_counters(
+    db: Connection, counting: CountingRule
+) -> Callable[[str | None], PartCounter]:
+    """Return what makes the counter of a model that a policy asks for."""
+    if counting.estimator is TextEstimator.TIKTOKEN:
+        return read_estimator(db).for_model
+    return lambda _model: CharactersCounter(counting)
 
 
 def _count_text_with_store(db: Connection, text: str) -> TextCount:

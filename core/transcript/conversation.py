@@ -112,6 +112,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     model: str | None = None
     context_tokens: int | None = None  # input side of the answer's request
     output_tokens: int | None = None
+    usage: TokenUsage | None = None  # summed over a server-side tool loop; the last step's output
     thinking_tokens: int | None = None  # part of the output, if the API reported it
     leaf_uuid: str | None = None  # the line that the client remembers as its newest (`last-prompt`)
     request_id: str | None = None  # id of the `api-request` that it answers

@@ -270,11 +270,13 @@ def _assistant_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedT
     if message.usage is None or message.model == line_decoder.SYNTHETIC_MODEL or failed:
         return answer
     usage, context = line_decoder.read_usage(message.usage)
+    last_output = line_decoder.last_output_tokens(message.usage)
     details = message.usage.output_tokens_details
     return replace(
         answer,
         context_tokens=context,
         output_tokens=usage.output_tokens,
+        usage=usage if last_output is None else replace(usage, output_tokens=last_output),
         thinking_tokens=details.thinking_tokens if details else None,
         is_estimate=line_decoder.is_estimated_usage(message.usage),
     )

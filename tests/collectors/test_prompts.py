@@ -25,6 +25,7 @@ from ctxtop.core.policy.schema import DEFAULT_PROMPTS
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries
 from ctxtop.core.store.transcript_records import LogKind
+from ctxtop.core.transcript.conversation import TokenUsage
 
 from ..logs import line as log_line
 from ..logs import lines as log_lines
@@ -90,6 +91,28 @@ def test_each_threshold_once(store: Path, transcript: Path) -> None:
     assert [each for each in found if each] == ["reassure", "suggest"]
     assert found.index("reassure") == 2
     assert found.index("suggest") == 8
+
+
+def test_what_a_policy_counts_is_what_reaches_a_threshold(
+    store: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CTXTOP_POLICY_USAGE__COMPONENTS", "input,cache_read")
+    fill(transcript, 700_006)  # 7 of them were written to the cache
+    assert said(store, transcript) is None
+    fill(transcript, 700_007)
+    assert said(store, transcript) == "reassure"
+
+
+def test_no_threshold_is_missed_where_the_output_counts(
+    store: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CTXTOP_POLICY_USAGE__COMPONENTS", "input,cache_read,cache_creation,output")
+    monkeypatch.setattr(prompts, "THROTTLE_S", 60.0)
+    fill(transcript, 600_000)
+    assert said(store, transcript) is None
+    answers = [assistant("m9", 600_001, 100_000, at=9, model=LARGE, version="2.1.329")]
+    write(transcript, [user(), introduction(LARGE), *answers])
+    assert said(store, transcript) == "reassure"
 
 
 def test_of_several_at_once_the_most_urgent(store: Path, transcript: Path) -> None:
@@ -266,7 +289,8 @@ def test_the_newest_answer_that_counts() -> None:
     ]
     lines = encode([counted, *after, b'{"type":"assistant","usage":']).split(b"\n")
 
-    assert read_latest_answer(lines) == LatestAnswer(5000, LARGE, "2.1.329", None)
+    usage = TokenUsage(3, 7, 4990, 50)
+    assert read_latest_answer(lines) == LatestAnswer(5000, LARGE, "2.1.329", None, usage)
     assert read_latest_answer([]) == LatestAnswer()
     later = encode([counted, boundary(at=7)]).split(b"\n")
     found = read_latest_answer(later)

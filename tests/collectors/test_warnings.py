@@ -87,6 +87,19 @@ def test_a_row_names_the_fact_that_it_came_from(
     assert row.mark == "m2"
 
 
+def test_a_level_is_reached_by_what_the_policy_counts(
+    path: Path, claude: ClaudeFolder, store: Path
+) -> None:
+    # Of these, 7 were written to the cache, and the last answer wrote 30,000.
+    write(path, [user(), assistant("m1", 140_006, at=5), assistant("m2", 111_000, 30_000, at=9)])
+    run(claude, store, CTXTOP_POLICY_USAGE__COMPONENTS="input,cache_read")
+    assert rows(store) == []
+
+    append(path, [assistant("m3", 110_000, 30_000, at=12)])
+    run(claude, store, CTXTOP_POLICY_USAGE__COMPONENTS="input,cache_read,cache_creation,output")
+    assert said(store) == [("notice", 140_000, True)]
+
+
 def test_nothing_is_said_twice_over_restarts(path: Path, claude: ClaudeFolder, store: Path) -> None:
     write(path, [user(), assistant("m1", 165_000)])
     run(claude, store)

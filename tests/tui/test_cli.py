@@ -10,7 +10,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.tui.cli.printing import text_bar
@@ -35,14 +35,15 @@ KEYS = {
     " last_activity_at transcript_path git_branch last_prompt forked_from doing waiting_for"
     " trail_tokens"
     " cache_state cache_expires_at cache_estimated cost_usd cost_source cost_estimated cost_partial"
-    " counter_tokens hook_tokens report_tokens contradictions",
+    " counter_tokens hook_tokens report_tokens contradictions context_source context_components"
+    " spent_tokens",
     "agents": "agent_id session_id parent_agent_id agent_type description model status"
     " context_tokens window_tokens used_ratio level tool_uses progress_responses started_at"
     " ended_at result_lines result_chars result_tokens expected_format verdict violations warnings"
     " marker_origin blocked context_summary expected_by grep_passes refired findings"
     " trigger_tokens trigger_source trigger_ratio trigger_armed turns_left"
     " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions"
-    " injected",
+    " context_source context_components injected",
     "compactions": "session_id agent_id boundary_uuid at trigger pre_tokens post_tokens"
     " next_answer_tokens estimated_next_tokens dropped_tokens duration_ms kept_messages summary"
     " forgotten thrash cleared_results"
@@ -215,6 +216,33 @@ def test_json_has_the_keys_of_the_contract_in_order(
     assert records
     for record in records:
         assert list(record) == KEYS[command].split()
+
+
+def test_json_says_how_a_policy_counts(run: Callable[..., Ended], config: Path) -> None:
+    def session(*policy: str) -> tuple[Any, ...]:
+        records = run(*policy, "sessions", "--json").json
+        found = next(each for each in records if each["session_id"] == FULL)
+        names = "context_tokens counter_tokens context_source context_components spent_tokens"
+        return tuple(found[name] for name in names.split())
+
+    three = ["input", "cache_read", "cache_creation"]
+    assert session() == (172_000, 172_007, "api_last", three, None)
+    latest = (171_900, 172_007, "api_last", ["input", "cache_read"], None)
+    assert session("--preset", "omo-latest") == latest
+    # Two answers of the session, and one of its agent.
+    spent = 50_007 + 172_007 + 20_007
+    assert session("--preset", "clnode") == (172_000, 172_007, "api_last+cumulative", three, spent)
+
+
+def test_the_sources_say_how_a_policy_counts(run: Callable[..., Ended], config: Path) -> None:
+    latest = run("--preset", "omo-latest", "evidence", FULL)
+    assert "171,900" in latest.out
+    assert "the last answer: input + cache read only (usage.components)" in latest.out
+    assert "spent in all" not in latest.out
+    assert "242,021" in run("--preset", "clnode", "evidence", FULL).out
+    agent = run("--preset", "omo-2.6", "agents", "--json").json[0]
+    assert agent["context_tokens"] == 20_000 - 100 + 7
+    assert agent["context_components"] == ["input", "cache_read", "output"]
 
 
 def test_sessions_are_printed_the_same_in_parts(

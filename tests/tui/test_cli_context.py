@@ -30,6 +30,7 @@ KEYS = [
     "read_bytes",
     "categories",
     "largest",
+    "estimator",
 ]
 
 
@@ -129,6 +130,26 @@ def test_the_table_says_what_is_estimated(run: Callable[..., Ended]) -> None:
     assert any("read again at line 5" in row for row in rows)
     assert "[red]Fix[/red]" in ended.out
     assert "\x1b" not in ended.out
+
+
+def test_texts_are_counted_by_their_characters_where_the_policy_says_so(
+    call_ctxtop: Callable[..., Ended], project: Path
+) -> None:
+    def price(*policy: str) -> tuple[object, ...]:
+        found = call_ctxtop(*policy, "context", SESSION, "--json").json
+        first = next(each for each in found["largest"] if each["line"] == 3)
+        return found["estimator"], found["total_tokens"], first["tokens"]
+
+    assert project.exists()
+    chars4 = ("--set", "usage.estimator=chars4")
+    assert price()[:2] == ("tiktoken", 30_000)
+    # 400 lines of ten characters.
+    assert price(*chars4) == ("chars4", 30_000, 1_000 + 4)
+    overhead = ("--set", "usage.per_message_overhead=100")
+    assert price(*chars4, *overhead) == ("chars4", 30_000, 1_000 + 100)
+    assert price(*overhead) == price(), "the other estimator has measured what is around a text"
+    said = call_ctxtop(*chars4, "context", SESSION).out.splitlines()[0]
+    assert said.endswith("; texts counted as characters / 4")
 
 
 def test_an_agent_by_the_start_of_its_id(run: Callable[..., Ended]) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import fields
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,19 +39,24 @@ from ctxtop.core.injection.context_selection import InjectionLimits, injection_l
 from ctxtop.core.injection.injected_text import choose_prompt
 from ctxtop.core.measure.models import find_price
 from ctxtop.core.measure.window import ClaimSource, Window
+from ctxtop.core.model.context import StoredTokenCounts, measure_context
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.policy.schema import KEYS
 from ctxtop.core.saves.save_status import SaveLimits, save_limits
+from ctxtop.core.store.queries.query_rows import UsageRow
+from ctxtop.core.store.token_samples import read_part_counters
 from ctxtop.core.summaries.summary_building import (
     FactSelection,
     SummarySettings,
     read_summary_settings,
 )
+from ctxtop.core.transcript.conversation import MessagePart, PartKind
 from ctxtop.tui.notifications import NotificationSettings, notification_settings
 from ctxtop.tui.ui_state import DashboardSettings, read_dashboard_settings
 from msgspec.structs import replace
 
+from ..tui.makers import session
 from .test_automation import NOW, READY
 
 Observe = Callable[[Policy], object]
@@ -84,6 +92,25 @@ def prompt(action: str) -> Observe:
     return lambda policy: choose_prompt({action}, policy)
 
 
+def counted(policy: Policy) -> object:
+    stored = StoredTokenCounts(210_000, input=10_000, cache_creation=20_000, cache_read=180_000)
+    return measure_context(stored, LARGE, counting=policy.counting).tokens
+
+
+def spent(policy: Policy) -> object:
+    made = session(
+        context=measure_context(StoredTokenCounts(1_000), LARGE, None, (), policy.counting)
+    )
+    return replace(made, usage=UsageRow("s", 1, 2, 3, 4, 1)).spent_tokens
+
+
+def estimated(policy: Policy) -> object:
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(files("ctxtop.core.store").joinpath("schema.sql").read_text())
+        counter = read_part_counters(db, policy.counting)("claude-opus-5-5")
+        return counter.tokens(MessagePart(PartKind.PROMPT, "a b c d e f g h"))
+
+
 def compaction(policy: Policy) -> object:
     return decide_compaction(policy, RAN_BEFORE)
 
@@ -92,6 +119,10 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "preset": ("clnode", levels),
     "mode": ("observe", check_automation_enabled),
     "disabled_modules": (["preemptive"], check_automation_enabled),
+    "usage.source": ("api_last+cumulative", spent),
+    "usage.estimator": ("chars4", estimated),
+    "usage.per_message_overhead": (50, estimated),
+    "usage.components": (["input", "cache_read"], counted),
     "limit.source": ("fixed", usable),
     "limit.default": (100_000, assumed),
     "limit.override": ({"claude-x": 64_000}, lambda policy: policy.lowest_threshold_tokens),
@@ -199,10 +230,6 @@ READ_WHERE_THEY_ACT: Final = {
 
 NOT_YET_WIRED: Final = frozenset(
     {
-        "usage.source",
-        "usage.components",
-        "usage.estimator",
-        "usage.per_message_overhead",
         "compact.pair_safe",
         "importance.user_explicit",
         "importance.decision",
@@ -220,6 +247,7 @@ NOT_YET_WIRED: Final = frozenset(
 
 
 BESIDE: Final[dict[str, dict[str, object]]] = {
+    "usage.per_message_overhead": {"usage.estimator": "chars4"},
     "limit.default": {"limit.unknown": "use_default"},
     "compact.levels": {"threshold": ["0.8:light:inform", "0.9:medium:inform"]},
     "compact.midpoint": {"threshold": ["0.8:light:inform", "0.9:medium:inform"]},

@@ -29,7 +29,8 @@ def test_the_steps_of_a_preset_are_its_values() -> None:
     assert shown["window"] == "100,000 tokens"
     assert shown["keeps"] == "the newest 4 messages"
     assert texts("omo-latest")["warns"] == "at 78 %: compacts"
-    assert texts("omo-2.6")["counts"].endswith("input + cache read + output")
+    assert "input + cache read + output only" in texts("omo-2.6")["counts"]
+    assert texts("not-agent")["counts"].endswith("texts as characters / 4")
     assert texts("hybrid-buffer")["window"].startswith("80 % of the model's; 100,000 tokens")
     assert texts("clnode")["compacts"] == "never"
     assert texts("default")["compacts"].startswith("a plan by levels")

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         ComplianceSummary,
     )
     from ...core.measure.composition import Composition
+    from ...core.measure.counting_rule import CountingRule
     from ...core.measure.forecast import Forecast, Outlook
     from ...core.model.agent import Agent
     from ...core.model.context import Context
@@ -149,6 +150,7 @@ def _session_record(session: Session, projects: str, now_ms: int) -> Record:
         "cache_estimated": None if cache.expires_at is None else cache.estimated,
         **_cost_fields(session.cost),
         **_evidence_fields(context),
+        "spent_tokens": session.spent_tokens,
     }
 
 
@@ -196,6 +198,13 @@ def _agent_record(agent: Agent) -> Record:
     }
 
 
+def counting_fields(counting: CountingRule) -> Record:
+    return {
+        "context_source": counting.source,
+        "context_components": counting.component_names,
+    }
+
+
 def _trigger_fields(context: Context) -> Record:
     trigger = context.trigger
     return {
@@ -234,6 +243,7 @@ def _evidence_fields(context: Context) -> Record:
         "contradictions": [
             {"of": subject, **record_of(claim, "tokens source")} for subject, claim in claims
         ],
+        **counting_fields(context.counting),
     }
 
 
@@ -329,6 +339,7 @@ def composition_record(session: Session, agent_id: str | None, found: Compositio
         "agent_id": agent_id,
         **record_of(found, "total_tokens estimated source later_tokens read_bytes categories"),
         "largest": records_of(found.largest, "kind what=name tokens line superseded"),
+        "estimator": found.estimator,
     }
 
 

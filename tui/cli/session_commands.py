@@ -24,6 +24,7 @@ from .json_records import (
     Record,
     artifacts_record,
     composition_record,
+    counting_fields,
     record_of,
     records_of,
 )
@@ -58,13 +59,17 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
     with open_snapshot(options_of(context)) as snapshot:
         session_id = snapshot.session_id(session)
         agent_id = snapshot.agent_id(session_id, agent)
+        (of,) = snapshot.sessions(session_id)
         try:
             composed = read_composition(
-                snapshot.db, snapshot.places.folder.projects, session_id, agent_id
+                snapshot.db,
+                snapshot.places.folder.projects,
+                session_id,
+                agent_id,
+                counting=of.context.counting,
             )
         except TranscriptUnavailableError as error:
             raise RefusedError(str(error)) from error
-        (of,) = snapshot.sessions(session_id)
         return printing.print_result(
             context,
             composition_record(of, agent_id, composed),
@@ -163,6 +168,8 @@ def evidence(context: click.Context, *, session: str) -> int:
         claims = read_assessed_claims(snapshot.db, of.session_id, snapshot.policies)
         record = {
             **record_of(of, "session_id context_tokens=context.tokens context_state=context.state"),
+            **counting_fields(of.context.counting),
+            "spent_tokens": of.spent_tokens,
             **record_of(of.context.token_counts, COUNT_KEYS),
             "claims": records_of(
                 claims,
@@ -183,7 +190,9 @@ def _evidence_table(session: Session, claims: tuple[AssessedClaim, ...]) -> list
         Column("certainty", lambda source: source.certainty, priority=1),
         Column("how ctxtop knows", lambda source: source.source, flexible=True),
     ]
-    return printing.draw_table(columns, number_sources(session.context, claims))
+    return printing.draw_table(
+        columns, number_sources(session.context, claims, session.spent_tokens)
+    )
 
 
 @store_command()

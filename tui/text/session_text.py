@@ -176,6 +176,13 @@ def cost_texts(cost: SessionCost | None) -> tuple[str, ...]:
     return (f"{sign} {exact}{more}".lstrip(), f"{sign}{exact}{more}", f"{sign}{whole}{more}")
 
 
+def counting_texts(session: Session) -> list[str]:
+    """Say what a policy counts otherwise than Claude Code, and what it shows beside the context."""
+    counting, spent = session.context.counting, session.spent_tokens
+    texts = [] if counting.is_input_side else [f"counts {counting.description}"]
+    return texts if spent is None else [*texts, f"{tokens(spent)} spent in all"]
+
+
 WHOLE_DOLLARS_FROM: Final = 100  # US dollars from which cents are not shown
 MIN_HISTORY: Final = 3  # contexts: fewer show no course
 
@@ -192,7 +199,7 @@ def history_sparkline(session: Session, cells: int) -> str:
 
 
 def read_context_composition(
-    db: sqlite3.Connection, projects: Path, session_id: str
+    db: sqlite3.Connection, projects: Path, session: Session
 ) -> Composition | Problem:
     """Break down a session's context into categories; reads the transcript."""
     from ...collectors.claude_code.transcript_details import (
@@ -202,9 +209,9 @@ def read_context_composition(
     from ...core.model.problem import Problem
 
     try:
-        return read_composition(db, projects, session_id)
+        return read_composition(db, projects, session.session_id, counting=session.context.counting)
     except TranscriptUnavailableError as error:
-        return Problem(session_id, str(error), "")
+        return Problem(session.session_id, str(error), "")
 
 
 SHARE_CELLS: Final = 24  # a share's bar: a cell is four percent
@@ -212,6 +219,7 @@ SHARE_CELLS: Final = 24  # a share's bar: a cell is four percent
 
 def composition_total_text(found: Composition) -> str:
     from ...core.measure.composition import CompositionSource  # after the first paint
+    from ...core.measure.counting_rule import CHARS_PER_TOKEN, TextEstimator
 
     text = f"{'≈' * found.estimated}{tokens(found.total_tokens)} tokens in context"
     text += " (estimated: not measured yet)" if found.estimated else " (measured)"
@@ -222,6 +230,8 @@ def composition_total_text(found: Composition) -> str:
     if found.read_bytes is not None:
         megabytes = f"{found.read_bytes / 1e6:,.0f} MB"
         text += f"; of the large transcript only the last {megabytes} were read"
+    if found.estimator is TextEstimator.CHARS4:
+        text += f"; texts counted as characters / {CHARS_PER_TOKEN}"
     return text
 
 

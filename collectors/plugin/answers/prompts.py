@@ -139,7 +139,10 @@ def _tokens_to_next_threshold(context: Context | None) -> int:
     ahead = [line.at for line in context.thresholds if not line.is_reached(context.ratio)]
     if not ahead:
         return NO_THRESHOLD_LEFT
-    return max(1, int(min(ahead) * context.window.tokens) - context.tokens)
+    # The throttle sees the whole input. What a policy leaves out of it may be counted next time,
+    # and what it adds to it may be of any size.
+    most = max(context.tokens, context.token_counts.fill or 0) + context.counting.output_margin
+    return max(1, int(min(ahead) * context.window.tokens) - most)
 
 
 def _announce(

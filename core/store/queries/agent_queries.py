@@ -184,7 +184,7 @@ answer AS MATERIALIZED (
 ),
 last AS MATERIALIZED (
     SELECT session_id, agent_id, MAX(offset) AS offset, model, context_tokens, last_output_tokens
-        AS output_tokens
+        AS output_tokens, input_tokens, cache_creation_tokens, cache_read_tokens
     FROM answer GROUP BY session_id, agent_id
 ),
 peak AS MATERIALIZED (
@@ -218,6 +218,10 @@ _ADDED: Final = """
         AND x.offset > COALESCE(b.offset, -1) AND x.message IS {who})
 """
 
+# Whose counts an agent's last answer has: its return's, as its context's size.
+_IS_OF_RETURN: Final = """t.context_tokens IS NOT NULL AND
+        (w.file_id IS NOT NULL OR COALESCE(r.offset <= COALESCE(b.offset, -1), 1))"""
+
 # The last request of an agent that is known by its steps is not in any progress line; its
 # return has what that request saw and spent.
 _AGENTS: Final = f"""
@@ -247,7 +251,10 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     u.output_tokens + COALESCE(q.output_tokens, 0),
     (SELECT x.tokens FROM compaction_left x
         WHERE x.file_id = k.own_file AND x.offset = b.offset),
-    t.agent_id IS NOT NULL, k.skill, COALESCE(u.in_progress, 0)
+    t.agent_id IS NOT NULL, k.skill, COALESCE(u.in_progress, 0),
+    IIF({_IS_OF_RETURN}, t.input_tokens, r.input_tokens),
+    IIF({_IS_OF_RETURN}, t.cache_creation_tokens, r.cache_creation_tokens),
+    IIF({_IS_OF_RETURN}, t.cache_read_tokens, r.cache_read_tokens)
 FROM known k
 LEFT JOIN session s ON s.file_id = k.own_file
 LEFT JOIN session v ON v.file_id = (SELECT x.file_id FROM file x

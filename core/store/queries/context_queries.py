@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ...measure.counting_rule import DEFAULT_COUNTING
 from ..transcript_records import RequestPartRecord, TurnState
 from .agent_queries import RUNNING_STATUSES
-from .query_rows import LISTED, FillRow, RecordT, RequestRow, columns, fetch_records
+from .query_rows import LISTED, FillRow, RecordT, RequestRow, columns, fetch_records, tokens_column
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
+
+    from ...measure.counting_rule import CountingRule
 
 
 class TimelineAnswerRow(msgspec.Struct, frozen=True, gc=False):
@@ -58,11 +61,18 @@ def summary_location(db: Connection, summary_id: int) -> tuple[str, str, int] | 
 
 
 def answers(
-    db: Connection, session_id: str, agent_id: str | None = None, since: int = 0
+    db: Connection,
+    session_id: str,
+    agent_id: str | None = None,
+    since: int = 0,
+    counting: CountingRule = DEFAULT_COUNTING,
 ) -> list[TimelineAnswerRow]:
-    both = """r.offset, r.last_offset, r.message_id, r.at, r.model, r.context_tokens,
-        r.output_tokens, LENGTH(r.tools) - LENGTH(REPLACE(r.tools, ',', ''))"""
-    sql = _CONTEXT_ANSWERS.format(columns=f"{both}, r.lowered", step_columns=f"{both}, 0")
+    before = "r.offset, r.last_offset, r.message_id, r.at, r.model,"
+    after = "r.output_tokens, LENGTH(r.tools) - LENGTH(REPLACE(r.tools, ',', ''))"
+    sql = _CONTEXT_ANSWERS.format(
+        columns=f"{before} {tokens_column(counting)}, {after}, r.lowered",
+        step_columns=f"{before} {tokens_column(counting, _STEP_OUTPUT)}, {after}, 0",
+    )
     sql += "SELECT * FROM answer ORDER BY offset"
     values = {"session_id": session_id, "agent_id": agent_id, "since": since}
     return fetch_records(TimelineAnswerRow, db, sql, values)
@@ -121,6 +131,8 @@ WITH chosen AS (
 )
 """
 """The transcript of a context; if a session is in two folders, the newer file."""
+
+_STEP_OUTPUT: Final = "r.output_tokens"  # `step` has no answer of several steps
 
 _IS_NEWEST_COPY: Final = """f.file_id = (SELECT o.file_id FROM file o
     WHERE o.session_id = f.session_id AND o.kind = f.kind AND o.agent_id IS f.agent_id
@@ -188,13 +200,20 @@ ORDER BY t.offset
 
 
 def fill_history(
-    db: Connection, session_id: str, agent_id: str | None = None, since: int = 0
+    db: Connection,
+    session_id: str,
+    agent_id: str | None = None,
+    since: int = 0,
+    counting: CountingRule = DEFAULT_COUNTING,
 ) -> list[FillRow]:
     """Return one context's fill in the order of its file, from a byte offset on."""
     values = {"session_id": session_id, "agent_id": agent_id, "since": since}
-    both = """r.at, r.context_tokens AS tokens, 0 AS compacted, r.file_id, r.offset,
-        r.message_id AS mark"""
-    sql = f"""{_CONTEXT_ANSWERS.format(columns=both, step_columns=both)}
+    rest = "AS tokens, 0 AS compacted, r.file_id, r.offset, r.message_id AS mark"
+    with_answers = _CONTEXT_ANSWERS.format(
+        columns=f"r.at, {tokens_column(counting)} {rest}",
+        step_columns=f"r.at, {tokens_column(counting, _STEP_OUTPUT)} {rest}",
+    )
+    sql = f"""{with_answers}
         SELECT at, tokens, compacted, path, x.offset, mark FROM (
             SELECT * FROM answer
             UNION ALL
@@ -206,12 +225,14 @@ def fill_history(
     return fetch_records(FillRow, db, sql, values)
 
 
-def recent_fill_history(db: Connection, file_id: int, limit: int) -> list[FillRow]:
+def recent_fill_history(
+    db: Connection, file_id: int, limit: int, counting: CountingRule = DEFAULT_COUNTING
+) -> list[FillRow]:
     """Return the last `limit` answers of a session's file, and the boundaries among them."""
-    sql = """SELECT at, tokens, compacted FROM (
-            SELECT at, context_tokens AS tokens, 0 AS compacted, offset FROM (
-                SELECT at, context_tokens, offset FROM response WHERE file_id = ?1 AND sidechain = 0
-                ORDER BY offset DESC LIMIT ?2)
+    sql = f"""SELECT at, tokens, compacted FROM (
+            SELECT at, tokens, 0 AS compacted, offset FROM (
+                SELECT at, {tokens_column(counting)} AS tokens, offset FROM response r
+                WHERE file_id = ?1 AND sidechain = 0 ORDER BY offset DESC LIMIT ?2)
             UNION ALL
             SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
                     WHERE l.file_id = ?1 AND l.offset = boundary.offset), post_tokens),

@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
+from ...measure.counting_rule import INPUT_SIDE, UsageComponent
+
 if TYPE_CHECKING:
     from sqlite3 import Connection
+
+    from ...measure.counting_rule import CountingRule
 
 
 RecordT = TypeVar("RecordT", bound=msgspec.Struct)
@@ -36,6 +40,21 @@ def fetch_records(
 ) -> list[RecordT]:
     """Run a query whose columns are the fields of a record."""
     return [kind(*row) for row in db.execute(sql, values)]
+
+
+LAST_OUTPUT: Final = "COALESCE(r.last_output_tokens, r.output_tokens)"
+
+
+def tokens_column(counting: CountingRule, output: str = LAST_OUTPUT) -> str:
+    """Return SQL for an answer `r`, counted as by `CountingRule.count`."""
+    if counting.is_input_side:
+        return "r.context_tokens"
+    spent, chosen = (
+        "+".join(["0", *(f"r.{each}_tokens" for each in sorted(INPUT_SIDE & some))])
+        for some in (INPUT_SIDE, counting.components)
+    )
+    counted = f"COALESCE(r.context_tokens * ({chosen}) / NULLIF({spent}, 0), r.context_tokens)"
+    return f"{counted} + {output}" if UsageComponent.OUTPUT in counting.components else counted
 
 
 class SessionRow(msgspec.Struct, frozen=True):
@@ -93,6 +112,12 @@ class SessionRow(msgspec.Struct, frozen=True):
     answer and the last boundary."""
     status_output_tokens: int | None = None
     is_unregistered: int = 0  # 1 if the client's registry exists without an entry for it
+    answer_input: int | None = None  # this and the next two: spent by the answer, all steps
+    answer_cache_creation: int | None = None
+    answer_cache_read: int | None = None
+    status_input: int | None = None  # this and the next two: of `status_tokens`, where reported
+    status_cache_creation: int | None = None
+    status_cache_read: int | None = None
 
 
 class AgentRow(msgspec.Struct, frozen=True):
@@ -140,6 +165,9 @@ class AgentRow(msgspec.Struct, frozen=True):
     has_returned: int = 0  # something came back for it, if only that it was started elsewhere
     prompted_skill: str | None = None  # whose format its prompt asks for
     progress_responses: int = 0  # of its answers, those only in `progress` lines
+    answer_input: int | None = None  # this and the next two: spent by the last answer, all steps
+    answer_cache_creation: int | None = None
+    answer_cache_read: int | None = None
 
 
 class SummaryRow(msgspec.Struct, frozen=True):

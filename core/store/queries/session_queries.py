@@ -300,7 +300,11 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
         ELSE m.context_tokens END,
     CASE WHEN NOT n.at <= COALESCE(m.at, 0) THEN n.output_tokens END,
     (SELECT value FROM about WHERE key = 'registry') IS '1'
-        AND NOT EXISTS (SELECT 1 FROM left_open l WHERE l.session_id = f.session_id)
+        AND NOT EXISTS (SELECT 1 FROM left_open l WHERE l.session_id = f.session_id),
+    r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens,
+    IIF(n.at <= COALESCE(m.at, 0), NULL, n.input_tokens),
+    IIF(n.at <= COALESCE(m.at, 0), NULL, n.cache_creation_tokens),
+    IIF(n.at <= COALESCE(m.at, 0), NULL, n.cache_read_tokens)
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ...measure import activity
+from ...measure.counting_rule import DEFAULT_COUNTING, CountingRule
 from ...measure.evidence import NO_EVIDENCE, AssessedClaim, ClaimSubject, Evidence, assess_claims
 from ...measure.forecast import (
     OWN_TURNS,
@@ -93,7 +94,7 @@ class SessionReader:
         return self._count_noncompliant(self._add_activity_and_cost(rows, sessions))
 
     def _add_forecast(self, session: Session, file_id: int) -> Session:
-        growth = _read_growth(self._db, file_id)
+        growth = _read_growth(self._db, file_id, session.context.counting)
         contexts = [step.tokens for step in growth if step.tokens is not None]
         return replace(
             session,
@@ -172,7 +173,9 @@ def read_agents(
     for place, agent in enumerate(agents):
         if agent.status is AgentStatus.RUNNING:
             prior = prior or read_prior(db)
-            rows = context_queries.fill_history(db, agent.session_id, agent.agent_id)
+            rows = context_queries.fill_history(
+                db, agent.session_id, agent.agent_id, counting=agent.context.counting
+            )
             agents[place] = replace(agent, outlook=make_outlook(agent.context, rows, prior))
     return _add_compliance(db, agents, only, policies)
 
@@ -348,5 +351,7 @@ def read_histories(db: Connection) -> Iterator[list[FillRow]]:
     return (_read_growth(db, file_id) for file_id in files)
 
 
-def _read_growth(db: Connection, file_id: int) -> list[FillRow]:
-    return context_queries.recent_fill_history(db, file_id, OWN_TURNS)
+def _read_growth(
+    db: Connection, file_id: int, counting: CountingRule = DEFAULT_COUNTING
+) -> list[FillRow]:
+    return context_queries.recent_fill_history(db, file_id, OWN_TURNS, counting)

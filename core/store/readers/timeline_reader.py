@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from sqlite3 import Connection
 from typing import Final
 
+from ...measure.counting_rule import CountingRule
 from ...measure.timeline import (
     Timeline,
     TimelineCompaction,
@@ -34,7 +35,7 @@ def read_timeline(
     `noncompliant` are the ids of agents that did not compress their results. With `previous`,
     the timeline as it was read before, only newer answers are read.
     """
-    turns = _read_turns(db, *owner, previous)
+    turns = _read_turns(db, owner, context.counting, previous)
     offsets = [turn.offset for turn in turns]
 
     def turn_at(offset: int) -> int:
@@ -60,15 +61,15 @@ def read_timeline(
 
 
 def _read_turns(
-    db: Connection, session_id: str, agent_id: str | None, previous: Timeline | None
+    db: Connection, owner: Owner, counting: CountingRule, previous: Timeline | None
 ) -> tuple[TimelineTurn, ...]:
     known = previous.turns if previous else ()
     if known:
-        more = context_queries.answers(db, session_id, agent_id, known[-1].offset)
+        more = context_queries.answers(db, *owner, known[-1].offset, counting)
         # The last answer may have grown; if it is another one, the file was rewritten.
         if more and more[0].message_id == known[-1].message_id:
             return (*known[:-1], *more)
-    return tuple(context_queries.answers(db, session_id, agent_id))
+    return tuple(context_queries.answers(db, *owner, counting=counting))
 
 
 def _agent_events(

@@ -8,6 +8,7 @@ higher warns again once it is reached there; one that lies lower does not warn t
 from collections.abc import Iterable
 from sqlite3 import Connection
 
+from ...measure.counting_rule import CountingRule
 from ...measure.levels import FillPoint, find_warnings
 from ...model.agent import Agent
 from ...model.context import Context
@@ -45,7 +46,7 @@ def evaluate_warnings(
     evaluated = []
     for each in contexts:
         key = (each.session_id, each.agent_id if isinstance(each, Agent) else None)
-        if rows := _pending_rows(db, key, last_points.get(key)):
+        if rows := _pending_rows(db, key, last_points.get(key), each.context.counting):
             session = sessions.get(each.session_id)
             policy = policies.for_project(session.project_root if session else None)
             warnings = logged.get(key, [])
@@ -105,15 +106,17 @@ def _relevant_rows(rows: list[FillRow], least: float) -> Iterable[FillRow]:
         was_low = is_low
 
 
-def _pending_rows(db: Connection, key: ContextKey, last: FillPoint | None) -> list[FillRow]:
+def _pending_rows(
+    db: Connection, key: ContextKey, last: FillPoint | None, counting: CountingRule
+) -> list[FillRow]:
     """Return the fill after the last evaluated point, even if its file was rewritten since."""
     if last is None:
-        return context_queries.fill_history(db, *key)
-    rows = context_queries.fill_history(db, *key, since=last.offset)
+        return context_queries.fill_history(db, *key, counting=counting)
+    rows = context_queries.fill_history(db, *key, last.offset, counting)
     if rows and (rows[0].offset, rows[0].mark) == (last.offset, last.mark):
         return rows[1:]
     # Its file was rewritten, or the session continues in another one.
-    return _rows_after(context_queries.fill_history(db, *key), last)
+    return _rows_after(context_queries.fill_history(db, *key, counting=counting), last)
 
 
 def _rows_after(rows: list[FillRow], last: FillPoint) -> list[FillRow]:

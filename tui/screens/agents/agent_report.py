@@ -60,7 +60,7 @@ def read_agent_details(db: sqlite3.Connection, projects: Path, agent: Agent) -> 
     """Read all but the choice, from the store and from the beginning of the agent's own file."""
     return AgentDetails(
         _read_task(db, projects, agent),
-        tuple(fill_history(db, agent.session_id, agent.agent_id)),
+        tuple(fill_history(db, agent.session_id, agent.agent_id, counting=agent.context.counting)),
         tuple(
             row
             for row in answer_items(db, "inject", agent.session_id)

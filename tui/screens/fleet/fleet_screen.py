@@ -468,9 +468,7 @@ class FleetScreen(ZoomableScreen):
                 self.query_one(ContextPane).show_composition(session, found)
 
         self.app.lookup_worker.submit(
-            lambda: query_store(
-                places, lambda db: read_context_composition(db, projects, session.session_id)
-            ),
+            lambda: query_store(places, lambda db: read_context_composition(db, projects, session)),
             show,
         )
 

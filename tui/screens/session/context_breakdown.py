@@ -8,6 +8,7 @@ from typing import Final
 from textual.content import Content
 
 from ....core.measure.composition import CategoryShare, Composition, ContextCategory, ContextItem
+from ....core.measure.counting_rule import COUNTED_FROM_TEXT
 from ....core.measure.evidence import AssessedClaim, ClaimStatus, ClaimSubject
 from ....core.measure.window import Certainty, Trigger
 from ....core.model.context import Context, ContextState
@@ -220,15 +221,24 @@ def status_sign(status: ClaimStatus) -> tuple[str, str]:
     return _SIGNS[status]
 
 
-def number_sources(context: Context, reasons: Sequence[AssessedClaim]) -> tuple[NumberSource, ...]:
-    """Return the four numbers of a context, then every claim of its window and trigger."""
-    return (*_numbers(context), *map(_claim_source, reasons))
+def number_sources(
+    context: Context, reasons: Sequence[AssessedClaim], spent: int | None = None
+) -> tuple[NumberSource, ...]:
+    """Return the four numbers of a context, then every claim of its window and trigger.
+
+    `spent` are the tokens of all answers, if they are shown beside the context.
+    """
+    beside = () if spent is None else (_spent_source(spent),)
+    return (*_numbers(context), *beside, *map(_claim_source, reasons))
 
 
-def sources_listing(context: Context, reasons: Sequence[AssessedClaim], width: int) -> Listing:
+def sources_listing(
+    context: Context, reasons: Sequence[AssessedClaim], width: int, spent: int | None = None
+) -> Listing:
     header = ("", "what", "tokens", "certainty", "how ctxtop knows")
     rows = tuple(
-        Row(each.key, _source_row(each, width), each) for each in number_sources(context, reasons)
+        Row(each.key, _source_row(each, width), each)
+        for each in number_sources(context, reasons, spent)
     )
     return Listing(rows, _source_line(header, width, "$quiet", "$quiet"), "nothing is known yet")
 
@@ -275,16 +285,15 @@ _NEXT_REQUEST: Final = "An estimate of what the model will see with the next req
 def _numbers(context: Context) -> Iterator[NumberSource]:
     counts = context.token_counts
     measured = context.state is ContextState.MEASURED
-    estimated = context.state is ContextState.ESTIMATED
     is_of_messages = counts.fill is None and counts.counter is not None
     counter, hook = _MESSAGE_COUNTS if is_of_messages else _ANSWER_COUNTS
     yield _number(
         "fill",
         "in context",
         context.tokens,
-        _CONTEXT_SOURCES[context.state],
+        _context_source(context),
         "certain" if measured else "likely",
-        f"{_NEXT_REQUEST if estimated else _LAST_REQUEST} {percent(context.ratio)} of the window.",
+        f"{_context_meaning(context)} {percent(context.ratio)} of the window.",
     )
     yield _number(
         "counter",
@@ -310,6 +319,38 @@ def _numbers(context: Context) -> Iterator[NumberSource]:
         "the total of the last /context" if counts.report else "/context was not used",
         "seen",
         "The report of /context counts each category separately, so it differs slightly.",
+    )
+
+
+def _context_source(context: Context) -> str:
+    asked = context.counting.asked_source
+    if asked in COUNTED_FROM_TEXT:
+        return f"{_own_context_source(context)}; not counted from text (usage.source = {asked})"
+    return _own_context_source(context)
+
+
+def _own_context_source(context: Context) -> str:
+    if context.token_counts.fill is None or context.counting.is_input_side:
+        return _CONTEXT_SOURCES[context.state]
+    shares = "" if context.state is ContextState.MEASURED else "estimated from "
+    return f"{shares}the last answer: {context.counting.description} (usage.components)"
+
+
+def _context_meaning(context: Context) -> str:
+    if context.token_counts.fill is not None and not context.counting.is_input_side:
+        return "What your policy counts of the last answer, not what the model saw:"
+    return _NEXT_REQUEST if context.state is ContextState.ESTIMATED else _LAST_REQUEST
+
+
+def _spent_source(spent: int) -> NumberSource:
+    return _number(
+        "spent",
+        "spent in all",
+        spent,
+        "the sum of all answers, with those of the agents (usage.source)",
+        "certain",
+        "Each request is counted whole, also what it repeats of the one before it: this is what the"
+        " session has used, not how full its context is.",
     )
 
 

@@ -216,9 +216,9 @@ class SessionScreen(Page):
         if past is None:
             self._is_stale = False
         newest = timeline.turns[-1] if timeline and timeline.turns else None
-        session_id, projects = self._session.session_id, self.app.places.folder.projects
+        session, projects = self._session, self.app.places.folder.projects
         self.look_up(
-            lambda db: session_tabs.read_turn_details(db, projects, session_id, newest, past),
+            lambda db: session_tabs.read_turn_details(db, projects, session, newest, past),
             lambda found: self._keep_turn(past, found),
         )
 

@@ -24,7 +24,7 @@ from ...text import formats
 from ...text.compaction_text import forgotten_prompt
 from ...text.formats import NOTHING, duration, fit_left, fit_right, percent, shorten, tokens
 from ...text.gauge import LEVEL_STYLES, gauge
-from ...text.session_text import cache_texts, cost_texts, doing_age, doing_text
+from ...text.session_text import cache_texts, cost_texts, counting_texts, doing_age, doing_text
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
 from . import context_breakdown
@@ -106,7 +106,7 @@ class TurnDetails:
 def read_turn_details(
     db: sqlite3.Connection,
     projects: Path,
-    session_id: str,
+    session: Session,
     newest: TimelineTurn | None,
     past: TimelineTurn | None,
 ) -> TurnDetails:
@@ -120,9 +120,14 @@ def read_turn_details(
     turn, until = past or newest, past.last_offset if past else None
     try:
         composition = read_composition(
-            db, projects, session_id, until_offset=until, max_items=MAX_ITEMS
+            db,
+            projects,
+            session.session_id,
+            counting=session.context.counting,
+            until_offset=until,
+            max_items=MAX_ITEMS,
         )
-        calls = read_tool_calls(db, projects, session_id, turn) if turn else ()
+        calls = read_tool_calls(db, projects, session.session_id, turn) if turn else ()
     except TranscriptUnavailableError as error:
         return TurnDetails(problem=str(error))
     return TurnDetails(composition, calls)
@@ -327,7 +332,9 @@ def tab_listing(tab: SessionTab, data: SessionTabData, width: int) -> Listing:
     if tab is SessionTab.CONVERSATION:
         return Listing((), Content(""), CONVERSATION_NOTE)
     if tab is SessionTab.SOURCES:
-        return context_breakdown.sources_listing(session.context, details.reasons, width)
+        return context_breakdown.sources_listing(
+            session.context, details.reasons, width, session.spent_tokens
+        )
     return _about_listing(session, width, now_ms)
 
 
@@ -397,4 +404,5 @@ def _header_facts(session: Session, now_ms: int) -> list[str]:
     facts.append(doing_text(session, HEADER_DOING_CELLS))
     facts += cache_texts(session, now_ms)[:1]
     facts += cost_texts(session.cost)[:1]
+    facts += counting_texts(session)
     return [*facts, one_line(formats.model_name(session.model))]
