@@ -67,8 +67,9 @@ class RecoveryContext(msgspec.Struct, frozen=True):
 
     @property
     def truncations_left(self) -> int:
-        """Results that may still be truncated (002-64)."""
-        return max(0, self.settings.max_truncate - self.counters.truncated)
+        """Results that may still be truncated, whichever steps truncate them (002-64)."""
+        used = self.counters.truncated + count_truncations(self.planned_operations)
+        return max(0, self.settings.max_truncate - used)
 
     def fits_after(self, operations: Iterable[Operation]) -> bool:
         """Whether the request fits after the operations; without a limit any saving suffices."""
@@ -80,17 +81,19 @@ def _saved_tokens(operations: Iterable[Operation]) -> int:
     return sum(each.tokens_saved for each in operations)
 
 
+_TRUNCATING_STEPS: Final = frozenset({RecoveryStep.TRUNCATE, RecoveryStep.AGGRESSIVE})
+
+
+def count_truncations(operations: Iterable[Operation]) -> int:
+    return sum(each.strategy in _TRUNCATING_STEPS for each in operations)
+
+
 class StepProposal(msgspec.Struct, frozen=True):
     step: RecoveryStep
     operations: tuple[Operation, ...] = ()
     insufficient: Refusal | None = None  # why it does not suffice; None if it does
     prompt: str | None = None  # that a revert removes: to be asked again
     reverted_uuid: str | None = None  # uuid of that prompt's line
-
-    @property
-    def truncated_results(self) -> int:
-        steps = {RecoveryStep.TRUNCATE, RecoveryStep.AGGRESSIVE}
-        return sum(each.strategy in steps for each in self.operations)
 
 
 def _insufficient(
@@ -167,6 +170,9 @@ def _truncate_result(
 def _truncation_proposal(
     context: RecoveryContext, step: RecoveryStep, operations: list[Operation]
 ) -> StepProposal:
+    if not operations and not context.truncations_left:
+        most = context.settings.max_truncate
+        return _insufficient(step, f"{most} results were truncated, which is the limit")
     if not operations:
         least = context.settings.min_output_chars
         return _insufficient(step, f"no result of {least} characters or more is left to truncate")
@@ -436,6 +442,11 @@ class RecoveryChoice(msgspec.Struct, frozen=True):
     @property
     def chosen(self) -> StepProposal | None:
         return self.proposals[-1] if self.plan is not None else None
+
+    @property
+    def truncated_results(self) -> int:
+        """How many results the plan truncates, by any of the steps."""
+        return count_truncations(self.plan.operations) if self.plan else 0
 
     @property
     def refusals(self) -> tuple[Refusal, ...]:
