@@ -241,6 +241,7 @@ def test_what_a_person_reads(
         ["summarize", "not"],
         ["revert", "not"],
     ]
+    assert planned[6].endswith(", sufficient")
     assert planned[-1].startswith(f"next:  ctxtop recover {SESSION[:8]} --apply")
     assert max(map(len, planned)) <= 80
     done = call_ctxtop("recover", SESSION, "--apply").out.splitlines()

@@ -198,6 +198,21 @@ def test_aggressive_truncation_stops_at_the_target(path: Path) -> None:
     assert [each.line for each in propose_aggressive_truncation(found).operations] == [3]
 
 
+def test_aggressive_truncation_that_reaches_its_target_is_sufficient(path: Path) -> None:
+    """002-53, 002-63: 80,000 characters are to go and go, less what stands in their place."""
+    found = ground(path, sizes(40_000, 40_000, 400), current=30_000, most=20_000)
+    proposal = propose_aggressive_truncation(found)
+    assert sum(each.tokens_saved for each in proposal.operations) < 20_000
+    assert proposal.is_sufficient
+
+
+def test_aggressive_truncation_below_its_target_is_sufficient_if_it_fits(path: Path) -> None:
+    fits = propose_aggressive_truncation(ground(path, sizes(50_000), current=30_000, most=20_000))
+    too_long = ground(path, sizes(30_000), current=30_000, most=20_000)
+    assert fits.is_sufficient
+    assert not propose_aggressive_truncation(too_long).is_sufficient
+
+
 def test_without_sizes_half_of_what_is_there_goes(path: Path) -> None:
     """002-46: Bedrock names none."""
     found = ground(path, sizes(8000, 8000, 8000), error_type=LimitErrorType.BEDROCK)

@@ -95,6 +95,10 @@ class StepProposal(msgspec.Struct, frozen=True):
     prompt: str | None = None  # that a revert removes: to be asked again
     reverted_uuid: str | None = None  # uuid of that prompt's line
 
+    @property
+    def is_sufficient(self) -> bool:
+        return self.insufficient is None
+
 
 def _insufficient(
     step: RecoveryStep, why: str, what_to_do: str = "go on", operations: Iterable[Operation] = ()
@@ -124,7 +128,7 @@ def propose_aggressive_truncation(context: RecoveryContext) -> StepProposal:
     """Truncate as many results as it takes to come down to the target (002-51 to 002-53).
 
     The characters that go are counted; the message in their place is not subtracted (002-62,
-    002-63).
+    002-63). Reaching the target is sufficient, whatever the tokens that remain are estimated at.
     """
     step, operations = RecoveryStep.AGGRESSIVE, list[Operation]()
     left = chars_to_free(context)
@@ -134,6 +138,8 @@ def propose_aggressive_truncation(context: RecoveryContext) -> StepProposal:
         truncated = _truncate_result(context, block, step, "among the largest results")
         operations += truncated
         left -= block.chars if truncated else 0
+    if operations and left <= 0:
+        return StepProposal(step, tuple(operations))
     return _truncation_proposal(context, step, operations)
 
 
@@ -469,11 +475,11 @@ def choose_step(
         proposal = _propose_step(step, context)
         asks = context.settings.needs_confirmation(step) and step not in confirmed
         operations = _add_bound_thinking(context.view, _operations_to_apply(context, proposal))
-        if not proposal.insufficient and (asks or operations is None):
+        if proposal.is_sufficient and (asks or operations is None):
             missing = _needs_confirmation(step) if asks else _BOUND_THINKING
             proposal = replace(proposal, insufficient=missing)
         tried.append(proposal)
-        if operations is not None and not proposal.insufficient:
+        if operations is not None and proposal.is_sufficient:
             return RecoveryChoice(tuple(tried), _make_recovery_plan(context, operations))
         if step is not RecoveryStep.REVERT:
             planned = (*context.planned_operations, *proposal.operations)
