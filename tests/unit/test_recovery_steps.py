@@ -451,6 +451,28 @@ def test_a_session_that_went_on_is_not_mended(path: Path, after_it: list[made.Js
     assert detected(path, made.user(), made.refusal("Prompt is too long"), *after_it) is None
 
 
+@pytest.mark.parametrize("words", ["", " \n", [], [made.text("")]])
+def test_an_empty_summary_clears_nothing(path: Path, words: Any) -> None:  # noqa: ANN401
+    """R002-08: what was refused is still to be recovered, whatever the person typed since."""
+    refused = made.refusal("Prompt is too long")
+    compaction = made.boundary(), made.summary(words)
+    for after_it in ((), (made.user("go on"),)):
+        found = detected(path, made.user(), refused, *compaction, *after_it)
+        assert found
+        assert found.key == refused["uuid"]
+
+
+def test_an_answer_after_an_empty_summary_clears_it(path: Path) -> None:
+    lines = made.refusal("Prompt is too long"), made.boundary(), made.summary("")
+    assert detected(path, made.user(), *lines, made.user("on"), made.assistant()) is None
+
+
+def test_a_boundary_without_a_summary_clears_it(path: Path) -> None:
+    """Its kept messages are what the model sees."""
+    lines = made.refusal("Prompt is too long"), made.boundary(), made.user("on")
+    assert detected(path, made.user(), *lines) is None
+
+
 @pytest.mark.parametrize("words", ["API Error: 529 overloaded", "max_tokens must be at most 9"])
 def test_other_refusals_are_not_ours(path: Path, words: str) -> None:
     assert detected(path, made.user(), made.refusal(words)) is None

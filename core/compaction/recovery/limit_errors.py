@@ -181,7 +181,7 @@ def find_refusal(
     session_id: str, entries: Sequence[Entry], decode_line: Callable[[int], Any]
 ) -> SessionRefusal | None:
     """Find the recoverable refusal that a session ended in; `decode_line` decodes by number."""
-    entry = _final_refusal(entries)
+    entry = _final_refusal(entries, decode_line)
     line = decode_line(entry.line) if entry else None
     if entry is None or not isinstance(line, dict):
         return None
@@ -204,14 +204,28 @@ def find_refusal(
     )
 
 
-def _final_refusal(entries: Sequence[Entry]) -> Entry | None:
-    """Return the refusal that only prompts follow; None if the session continued."""
-    for entry in reversed(entries):
-        if entry.boundary is not None:
+def _final_refusal(entries: Sequence[Entry], decode_line: Callable[[int], Any]) -> Entry | None:
+    """Return the refusal that only prompts follow; None if the session continued.
+
+    A compaction is a continuation, but not if its summary is empty (R002-08).
+    """
+    for place in range(len(entries) - 1, -1, -1):
+        entry = entries[place]
+        if entry.boundary is not None and not _has_empty_summary(entries[place:], decode_line):
             return None
         if entry.role is Role.ASSISTANT and not entry.sidechain:
             return entry if entry.hidden else None
     return None
+
+
+def _has_empty_summary(compaction: Sequence[Entry], decode_line: Callable[[int], Any]) -> bool:
+    """Whether a boundary's summary is there and says nothing; `compaction` begins with it."""
+    messages = (each for each in compaction if each.role is Role.USER)
+    first = next(messages, None)
+    if first is None or any(part.text.strip() for part in first.parts):
+        return False
+    line = decode_line(first.line)
+    return isinstance(line, dict) and line.get("isCompactSummary") is True
 
 
 def is_thinking_block_error(text: str) -> bool:
