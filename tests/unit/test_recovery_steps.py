@@ -402,6 +402,20 @@ def test_a_line_is_changed_once(path: Path) -> None:
     assert [each.line for each in propose_truncation(found).operations] == [5]
 
 
+def test_dedup_keeps_the_newest_result_of_a_repeated_call(path: Path) -> None:
+    """R002-17: the same tool with the same arguments, whatever their order."""
+    inputs = {"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 2, "b": 2}
+    lines = [made.user("go")]
+    for place, asked in enumerate(inputs):
+        lines.append(made.assistant(f"m{place}", content=[made.tool("Q", f"t{place}", **asked)]))
+        result = {"type": "tool_result", "tool_use_id": f"t{place}", "content": f"{place}" * 40_000}
+        lines.append(made.user([result]))
+    found = ground(path, chain(*lines), current=30_000, most=20_500)
+    choice = planned(found, (RecoveryStep.DEDUP,))
+    assert choice.plan
+    assert [each.line for each in choice.plan.operations] == [3]
+
+
 def test_what_is_used_up_is_not_planned(path: Path) -> None:
     used = RecoveryCounters(attempts=1, truncated=20, emptied=3)
     found = ground(path, sizes(80_000), current=30_000, most=20_000, counters=used)

@@ -349,7 +349,7 @@ def _prompt_text(view: TranscriptView, line: int) -> str:
 
 
 _DEDUP_STRATEGIES: Final = frozenset(
-    {"duplicate-results", "unchanged-reads", "repeated-attachments"}
+    {"duplicate-results", "unchanged-reads", "repeated-attachments", "repeated-calls"}
 )
 """Strategies that remove repetitions: the step `dedup` of the preset omo-latest."""
 

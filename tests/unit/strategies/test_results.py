@@ -183,6 +183,35 @@ def test_polls_with_one_input(session: Session, tmp_path: Path) -> None:
     assert lines_of(found_by("repeated-calls", session, tmp_path)) == polls[:2]
 
 
+@pytest.mark.parametrize("extra", ["", "x" * 1000])
+def test_inputs_of_repeated_calls_are_compared_as_values(
+    session: Session, tmp_path: Path, extra: str
+) -> None:
+    """R002-17: key order does not matter at any depth; a number is not its text."""
+    name = "mcp__db__query"
+    first = {"table": "t", "where": {"a": 1, "b": [2]}, "extra": extra}
+    same = {"extra": extra, "where": {"b": [2], "a": 1}, "table": "t"}
+    other = {"table": "t", "where": {"a": "1", "b": [2]}, "extra": extra}
+    lines = [
+        session.use(name, numbered(words=f"{WORDS} {n}"), **asked)[1]
+        for n, asked in enumerate((first, other, same))
+    ]
+    session.rest()
+    assert lines_of(found_by("repeated-calls", session, tmp_path)) == lines[:1]
+
+
+@pytest.mark.parametrize(
+    "tool", ["TodoWrite", "TodoRead", "TaskCreate", "TaskList", "Task", "Agent", "ExitPlanMode"]
+)
+def test_protected_tools_are_no_duplicates(session: Session, tmp_path: Path, tool: str) -> None:
+    """R002-17: neither by their input nor by their text."""
+    for _ in range(3):
+        session.use(tool, numbered(), prompt="go on")
+    session.rest()
+    for strategy in ("repeated-calls", "duplicate-results"):
+        assert found_by(strategy, session, tmp_path) == []
+
+
 def test_an_old_read_of_a_file_that_was_only_edited(session: Session, tmp_path: Path) -> None:
     shown = f"{numbered()}\nload_ledger at port 8123"
     _, line = session.use("Read", shown, file_path="/src/a.py")
