@@ -93,6 +93,8 @@ class SessionRow(msgspec.Struct, frozen=True):
     answer and the last boundary."""
     status_output_tokens: int | None = None
     is_unregistered: int = 0  # 1 if the client's registry exists without an entry for it
+    first_answers: str | None = None
+    """Of the first answers after the last boundary: 1 for text or a tool call, 0 for neither."""
 
 
 class AgentRow(msgspec.Struct, frozen=True):
