@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctxtop.core.compaction.strategies.masked import FIRST_CHARS
 from ctxtop.core.compaction.strategies.redundant import simplify_output
 from ctxtop.core.compaction.strategies.stubs import SHORT_STUB_BYTES, has_stub
 
@@ -210,6 +211,24 @@ def test_protected_tools_are_no_duplicates(session: Session, tmp_path: Path, too
     session.rest()
     for strategy in ("repeated-calls", "duplicate-results"):
         assert found_by(strategy, session, tmp_path) == []
+
+
+@pytest.mark.parametrize("extra", [0, 400, 3000])
+def test_the_first_characters_of_a_long_result_and_its_notice(
+    session: Session, tmp_path: Path, extra: int
+) -> None:
+    """001-05: what follows the first 10,000 is left out, if that is worth a notice."""
+    text = ("word " * 2000)[:FIRST_CHARS] + "rest " * (extra // 5)
+    _, line = session.use("mcp__db__query", text, table="t")
+    session.rest()
+    found = [each for each in found_by("long-results", session, tmp_path) if each.line == line]
+    assert len(found) == (extra == 3000)
+    for each in found:
+        kept, notice = new_text(each)[:FIRST_CHARS], new_text(each)[FIRST_CHARS:]
+        assert kept == text[:FIRST_CHARS]
+        assert has_stub(notice)
+        assert "all after the first 10,000 characters of mcp__db__query" in notice
+        assert "3,000 chars left out" in notice
 
 
 def test_an_old_read_of_a_file_that_was_only_edited(session: Session, tmp_path: Path) -> None:
