@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..core.host import find_program
 from ..core.measure.levels import Level, ThresholdBase
-from ..core.model.session import Session
+from ..core.model.session import SILENT_ANSWERS, Session
 from ..core.policy.policy import Policy
 from ..core.policy.schema import AUTO, OFF
 from ..core.policy.value_types import QuietHours, parse_quiet_hours
@@ -44,6 +44,7 @@ class NotificationKind(StrEnum):
     WAITING = "waiting"
     COMPACTION = "compaction"
     AGENT = "agent"
+    SILENT = "silent"
     TOO_LONG = "too_long"
     AUTOMATIC = "automatic"
     DONE = "done"
@@ -55,6 +56,7 @@ _GROUP_TITLES: Final = {
     NotificationKind.LEVEL: "contexts reached a warning level",
     NotificationKind.WAITING: "sessions wait for you",
     NotificationKind.COMPACTION: "contexts were compacted",
+    NotificationKind.SILENT: "sessions answer without text since a compaction",
     NotificationKind.AGENT: "sessions have noncompliant agents",
     NotificationKind.TOO_LONG: "sessions have a prompt that is too long",
     NotificationKind.AUTOMATIC: "automatic runs ended",
@@ -205,6 +207,9 @@ def _session_notifications(before: Session | None, now: Session) -> Iterator[Not
         sizes = f"{tokens(before.context.tokens)} → {tokens(now.context.tokens)} tokens"
         kind, severity = NotificationKind.COMPACTION, EventSeverity.NOTE
         yield about(kind, now.compactions, "compacted", sizes, severity)
+    if now.is_silent and not before.is_silent:
+        text = f"{SILENT_ANSWERS} answers in a row had neither text nor a tool call"
+        yield about(NotificationKind.SILENT, now.compactions, "silent since its compaction", text)
     failed = now.agents_noncompliant or 0
     more = failed - (before.agents_noncompliant or 0)
     if more > 0:

@@ -96,7 +96,7 @@ def recover(options: RecoveryOptions, db: sqlite3.Connection) -> Recovery:
                 return Recovery(refusal, steps, choice, attempt.run, fits_at=fits_at)
             receipt = apply_plan(choice.plan, ApplyMode.FORK, options.target)
             attempt.succeed(
-                truncated=chosen.truncated_results,
+                truncated=choice.truncated_results,
                 reverted=chosen.reverted_uuid,
                 receipt=receipt.receipt_id,
             )

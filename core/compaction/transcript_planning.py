@@ -61,6 +61,8 @@ STRATEGIES: Final = (
     CompactionStrategy("old-web-pages", Severity.MASKED, masked.find_old_web_pages),
     CompactionStrategy("old-images", Severity.MASKED, masked.find_old_images),
     CompactionStrategy("old-results", Severity.MASKED, masked.find_old_results),
+    # Opt-in: of the same results the others keep less.
+    CompactionStrategy("long-results", Severity.MASKED, masked.find_long_results, is_opt_in=True),
     CompactionStrategy("write-contents", Severity.INPUTS, masked.find_write_contents),
     CompactionStrategy("edit-inputs", Severity.INPUTS, masked.find_edit_inputs),
     CompactionStrategy("heredocs", Severity.INPUTS, masked.find_heredocs),

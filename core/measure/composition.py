@@ -12,7 +12,14 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from ..transcript.conversation import RESULT_KINDS, Entry, MessagePart, PartKind, decode_tool_input
+from ..transcript.conversation import (
+    RESULT_KINDS,
+    Entry,
+    MessagePart,
+    PartKind,
+    canonical_tool_input,
+    decode_tool_input,
+)
 from ..transcript.line_types import EDIT_TOOLS
 from .counting_rule import TextEstimator
 from .tokens import CachedPartCounter, PartCounter, ThinkingTokens
@@ -148,7 +155,7 @@ def _repeated_calls(parts: Sequence[ContextPart], calls: dict[str | None, int]) 
         call = calls.get(part.content.tool_use_id)
         if part.content.kind not in RESULT_KINDS or call is None:
             continue
-        key = (part.content.name, parts[call].content.text)
+        key = (part.content.name, canonical_tool_input(parts[call].content.text))
         if key in last:
             repeated[place] = f"same call again at line {last[key].line}"
         elif not part.content.failed:

@@ -41,6 +41,12 @@ LIVE_STATUSES: Final = frozenset(
 )
 
 
+WORKING_STATUSES: Final = frozenset({SessionStatus.BUSY, SessionStatus.ACTIVE})
+SILENT_ANSWERS: Final = (
+    3  # in a row, without text or tool call: the compaction went wrong (R002-09)
+)
+
+
 class PromptTooLong(msgspec.Struct, frozen=True):
     """The API refused the last prompt: its size and the limit in tokens, if it named them."""
 
@@ -81,6 +87,7 @@ class Session(msgspec.Struct, frozen=True):
     git_branch: str | None = None  # at the last prompt
     last_prompt: str | None = None
     recent_contexts: tuple[int, ...] = ()  # tokens, oldest first; includes what compactions left
+    is_silent: bool = False  # SILENT_ANSWERS in a row after its last compaction, and it is idle
 
     @property
     def spent_tokens(self) -> int | None:
@@ -93,7 +100,7 @@ class Session(msgspec.Struct, frozen=True):
 
     @property
     def is_working(self) -> bool:
-        return self.status in {SessionStatus.BUSY, SessionStatus.ACTIVE}
+        return self.status in WORKING_STATUSES
 
     @property
     def is_waiting(self) -> bool:
@@ -116,7 +123,7 @@ class Session(msgspec.Struct, frozen=True):
 
 def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
     seen = context_evidence(row)
-    status = _status(row, now_ms)
+    status, first_answers = _status(row, now_ms), row.first_answers or ""
     return Session(
         session_id=row.session_id,
         title=session_title(row),
@@ -142,6 +149,8 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         project_root=row.project_root,
         git_branch=row.git_branch,
         last_prompt=row.last_prompt,
+        # While it works, the text of its newest answer may still follow.
+        is_silent=status not in WORKING_STATUSES and "0" * SILENT_ANSWERS in first_answers,
     )
 
 

@@ -51,6 +51,7 @@ _RESPONSE_CONFLICT: Final = _UPDATE_FROM_LATER_LINE.format(
     more="request = COALESCE(request, excluded.request),"
     " last_output_tokens = excluded.last_output_tokens,"
     " cache_1h_tokens = excluded.cache_1h_tokens, lowered = excluded.lowered,"
+    " has_text = MAX(has_text, excluded.has_text),"
 )
 
 _STEP_COLUMNS: Final = (

@@ -138,6 +138,7 @@ CREATE TABLE response (
     -- 1 where context_tokens is the estimate that an edit of ctxtop wrote in place of the API's
     -- number.
     lowered INTEGER NOT NULL DEFAULT 0,
+    has_text INTEGER NOT NULL DEFAULT 0, -- 1 where a line of it holds a text.
     PRIMARY KEY (file_id, offset)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX response_message ON response (message_id, file_id);

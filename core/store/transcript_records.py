@@ -122,6 +122,7 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     last_output_tokens: int | None = None  # of the last iteration, if there were several
     cache_1h_tokens: int = 0  # of the tokens written to the cache: for an hour
     lowered: bool = False  # `context_tokens` is an edit's estimate, not the API's number
+    has_text: bool = False  # thinking and tool calls are none
 
 
 MAX_TOOL_CALLS: Final = 1_000  # tool calls of one answer that are counted; 60 were seen

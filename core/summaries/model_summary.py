@@ -179,12 +179,21 @@ def render_conversation(entries: Iterable[Entry], estimate: Callable[[str], int]
         lines += [f"[user] {prompt.text}" for prompt in prompt_facts(message.entries)]
         texts = filter(None, map(_part_line, message.parts))
         lines += [f"[{message.role.value}] {text}" for text in texts]
-    text = "\n".join(lines)
-    while estimate(text) > MAX_CONVERSATION_TOKENS and len(lines) > 2:
-        first, last = int(FIRST_SHARE * len(lines)), max(1, int(LAST_SHARE * len(lines)))
-        out = len(lines) - first - last
-        lines = [*lines[:first], f"[… {out} lines left out …]", *lines[-last:]]
-        text = "\n".join(lines)
+    return _cut_middle("\n".join(lines), estimate)
+
+
+def _cut_middle(text: str, estimate: Callable[[str], int]) -> str:
+    """Keep the first and last lines of a text that is too long, in as many cuts as it takes.
+
+    The notice counts all lines that are left out, also those of earlier cuts.
+    """
+    lines = text.split("\n")
+    kept = len(lines)
+    while estimate(text) > MAX_CONVERSATION_TOKENS and kept > 2:
+        first, last = int(FIRST_SHARE * kept), max(1, int(LAST_SHARE * kept))
+        kept = first + last
+        notice = f"[… {len(lines) - kept} lines left out …]"
+        text = "\n".join([*lines[:first], notice, *lines[-last:]])
     return text
 
 

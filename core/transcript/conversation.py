@@ -71,6 +71,12 @@ def decode_tool_input(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def canonical_tool_input(text: str) -> str:
+    """Return a text that is equal for equal inputs, whatever their key order and spacing."""
+    value = decode_tool_input(text)
+    return text if value is None else msgspec.json.encode(value, order="deterministic").decode()
+
+
 class PromptSnapshot(msgspec.Struct, frozen=True):
     system: tuple[str, ...]
     tools: tuple[tuple[str, str], ...]  # name and whole schema as JSON

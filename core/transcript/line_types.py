@@ -54,6 +54,13 @@ AGENT_OUTPUT_TOOLS: Final = frozenset({"TaskOutput", "AgentOutputTool", "AgentOu
 """Tools that return a background task's output (clients 2.0.x to 2.1.x; 2.1.329 has none)."""
 
 PLAN_TOOL: Final = "ExitPlanMode"  # the client puts the plan's file into its input (2.1.329)
+DEDUP_PROTECTED_TOOLS: Final = AGENT_TOOLS | {
+    "TodoWrite", "TodoRead", "TaskCreate", "TaskUpdate", "TaskGet", "TaskList",
+    PLAN_TOOL, "EnterPlanMode", "AskUserQuestion", "Skill",
+}  # fmt: skip
+"""Tools whose results are never removed as duplicates: plans, todos, agents' work, a person's
+answers and instructions are state, and the same call again is another one (R002-17)."""
+
 FULLY_DECODED_TOOLS: Final = AGENT_TOOLS | {PLAN_TOOL}  # an answer that calls one is decoded whole
 
 CLIENT_TEXT: Final = re.compile(

@@ -126,6 +126,11 @@ def said_twice(_at: Path, number: int) -> list[str]:
     return [f"bash:seq {number} {number + 500}", f"bash:seq {number} 1 {number + 500}"]
 
 
+def lengthy(_at: Path, number: int) -> list[str]:
+    """A result that is longer than the first characters that `long-results` keeps."""
+    return [f"bash:seq {number} {number + 3000}"]
+
+
 def listings(at: Path, number: int) -> list[str]:
     folder = at / f"listed_{number}"
     folder.mkdir()
@@ -199,6 +204,7 @@ SIDE_BY_SIDE: Final[tuple[Act, ...]] = (
     todos,
     repeated,
     said_twice,
+    lengthy,
     listings,
     shell,
     coloured,

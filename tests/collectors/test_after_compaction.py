@@ -32,6 +32,7 @@ from ..transcripts import (
     microcompacted,
     summary,
     text,
+    tool,
     usage,
     user,
     write,
@@ -236,3 +237,47 @@ def test_what_the_client_writes_itself_is_measured(store: Store, counts: JsonLin
 def test_a_clearing_and_a_compaction_after_each_other(store: Store) -> None:
     store.write(*opening(), microcompacted([], 5_000), boundary(at=4, postTokens=900))
     assert store.session().context.tokens == FIRST - PROMPT - LISTING + max(LISTING, 900)
+
+
+_SAYS = [text("done")]
+_CALLS = [tool("Bash", "t1", command="ls")]
+_THINKS = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}]
+
+
+@pytest.mark.parametrize(
+    ("answers", "silent"),
+    [
+        ([_THINKS, _THINKS], False),
+        ([_THINKS, _THINKS, _THINKS], True),
+        ([_SAYS, [], _THINKS, _THINKS], True),
+        ([_SAYS, _CALLS, _THINKS, _THINKS, _THINKS], True),
+        ([_THINKS, _SAYS, _THINKS, _CALLS, _THINKS], False),
+        ([_SAYS, _SAYS, _SAYS, _THINKS, _THINKS, _THINKS], False),  # only five are watched
+        ([_CALLS, _CALLS, _CALLS], False),  # it works
+    ],
+)
+def test_three_answers_without_text_after_a_compaction(
+    store: Store, answers: list[list[JsonLine]], silent: bool
+) -> None:
+    """R002-09: of the five after it, three in a row."""
+    before = [assistant(f"old{n}", content=_THINKS) for n in range(3)]
+    after = [assistant(f"new{n}", content=each, at=9 + n) for n, each in enumerate(answers)]
+    store.write(*opening(), *before, boundary(at=5), summary(), *after)
+    assert store.session().is_silent is silent
+
+
+def test_an_answer_is_not_silent_if_any_of_its_lines_has_text(store: Store) -> None:
+    lines = [
+        assistant(f"new{n}", content=each, at=9 + n) for n in range(3) for each in (_THINKS, _SAYS)
+    ]
+    store.write(*opening(), boundary(at=5), summary(), *lines)
+    assert not store.session().is_silent
+
+
+def test_an_answer_that_is_being_written_is_not_silent(store: Store) -> None:
+    thinking = [assistant(f"new{n}", content=_THINKS, at=9 + n) for n in range(3)]
+    store.write(*opening(), boundary(at=5), summary(), *thinking)
+    with closing(store.scan()) as db:
+        (row,) = session_queries.sessions(db)
+        (working,) = read_sessions(db, (row.last_at or 0) + 1)
+    assert (working.status.value, working.is_silent) == ("active", False)

@@ -123,6 +123,15 @@ def test_a_prompt_that_was_too_long(
     assert facts.responses == ()
 
 
+def test_the_type_of_an_error_says_that_a_prompt_was_too_long() -> None:
+    """R002-10: the message need not say it."""
+    stated = {"type": "context_length_exceeded", "message": "refused"}
+
+    (error,) = read(refusal("API Error: refused", error=stated)).api_errors
+
+    assert error.kind == "too_long"
+
+
 def test_another_refusal_keeps_the_apis_words() -> None:
     (error,) = read(refusal("API Error: slow \x1b[31mdown", error="rate_limit")).api_errors
 

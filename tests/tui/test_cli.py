@@ -428,6 +428,8 @@ def test_what_a_compaction_forgot_and_what_refilled_it(
     assert "1 file, 1 name, 1 rule" in table[1]
     assert "after 1 turn" in table[1]
     assert "nothing" in table[2]
+    before, after = oldest["pre_tokens"], oldest["next_answer_tokens"]
+    assert f" {(before - after) / before * 100:.1f} % " in table[2]
     whole = run("compactions", "--session", COMPACTED).out
     assert whole.splitlines()[0] == table[0]
     for said in (

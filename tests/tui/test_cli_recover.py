@@ -152,6 +152,17 @@ def test_one_that_was_compacted_afterwards(
     assert call_ctxtop("recover", SESSION, "--apply").code == 2
 
 
+def test_one_whose_compaction_left_an_empty_summary(
+    call_ctxtop: Callable[..., Ended], transcript: Path
+) -> None:
+    """R002-08: it is still to be recovered."""
+    lost = user("hello"), refusal("Prompt is too long", **DETAILS), boundary(), summary("")
+    old(transcript, *lost)
+    ended = call_ctxtop("recover", SESSION, "--json")
+    assert ended.code == 4
+    assert (ended.json["line"], ended.json["state"], ended.json["plan"]) == (2, "detected", None)
+
+
 def test_one_that_is_at_work(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
     """002-12: only an idle session is mended."""
     too_long(transcript)
@@ -241,6 +252,7 @@ def test_what_a_person_reads(
         ["summarize", "not"],
         ["revert", "not"],
     ]
+    assert planned[6].endswith(", sufficient")
     assert planned[-1].startswith(f"next:  ctxtop recover {SESSION[:8]} --apply")
     assert max(map(len, planned)) <= 80
     done = call_ctxtop("recover", SESSION, "--apply").out.splitlines()

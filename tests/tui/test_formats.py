@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 import pytest
 from ctxtop.tui.text import formats
@@ -84,6 +85,32 @@ def test_tokens_are_rounded_and_never_a_thousand_thousands(count: int | None, wo
 )
 def test_percent_rounds_halves_up_and_is_never_clamped(ratio: float | None, words: str) -> None:
     assert percent(ratio) == words
+
+
+@dataclass(frozen=True)
+class Sizes:
+    pre_tokens: int | None = 78_432
+    post_tokens: int | None = 5_000
+    next_tokens: int | None = 24_156
+    estimated_next_tokens: int | None = None
+    counted_messages_alone: int = 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        (Sizes(), "69.2 %"),
+        (Sizes(6_611, None, None, 853), "87.1 %"),
+        (Sizes(next_tokens=80_000), "-2.0 %"),
+        (Sizes(pre_tokens=0), formats.NOTHING),
+        (Sizes(pre_tokens=None), formats.NOTHING),
+        (Sizes(next_tokens=None), formats.NOTHING),
+        (Sizes(counted_messages_alone=1), formats.NOTHING),
+    ],
+)
+def test_a_reduction_has_one_decimal(sizes: Sizes, words: str) -> None:
+    """001-38, 001-39 and R001-07's numbers; the messages alone are not the context."""
+    assert formats.reduction(formats.compaction_reduction(sizes)) == words
 
 
 @pytest.mark.parametrize(

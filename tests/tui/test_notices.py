@@ -71,6 +71,19 @@ def test_a_prompt_that_is_too_long_is_a_trouble() -> None:
     assert f"`ctxtop recover {IDLE.session_id[:8]}`" in notice.body
 
 
+def test_a_session_that_went_silent_after_a_compaction_is_reported_once() -> None:
+    """R002-09; not again for the same compaction."""
+    silent = replace(IDLE, is_silent=True)
+    (notice,) = found(IDLE, silent)
+    assert notice.title == "silent since its compaction"
+    assert notice.body.endswith("3 answers in a row had neither text nor a tool call")
+    assert notice.severity is EventSeverity.WARNING
+    assert notification_settings(BUILT_IN_POLICY).includes(notice)
+    assert found(silent, replace(silent, last_prompt="again")) == []
+    (again,) = found(IDLE, replace(silent, last_prompt="again"))
+    assert again.key == notice.key
+
+
 def test_agents_that_broke_their_rule_are_told_where_that_is_wanted() -> None:
     (notice,) = found(replace(IDLE, agents_noncompliant=1), replace(IDLE, agents_noncompliant=3))
     assert "2 agents returned a noncompliant result" in notice.body

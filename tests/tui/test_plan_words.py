@@ -147,7 +147,7 @@ def test_the_plan_at_a_glance_fits_its_width(width: int) -> None:
 
 def test_what_a_plan_frees_costs_and_takes() -> None:
     made = plan(*FOUND)
-    assert savings_text(made) == "frees ≈ 42 k tokens, 26 % · file −297 B"
+    assert savings_text(made) == "frees ≈ 42 k tokens, 26.2 % · file −297 B"
     assert (
         break_even_text(made)
         == "breaks even after 5 requests (with the 1-hour cache: after 7 requests)"

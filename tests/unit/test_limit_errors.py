@@ -175,6 +175,47 @@ def test_the_kinds_have_the_required_names() -> None:
     }
 
 
+@pytest.mark.parametrize("kind", sorted(set(LimitErrorType) - {LimitErrorType.NON_EMPTY_CONTENT}))
+def test_the_errors_own_type_suffices(kind: LimitErrorType) -> None:
+    """R002-10: `error.type`, whatever the message says and whatever wraps it."""
+    inner = {"type": kind.value, "message": "the request was refused"}
+    for error in (
+        inner,
+        {"error": inner},
+        {"data": {"responseBody": json.dumps({"type": "error", "error": inner})}},
+        f"API Error: 400 {json.dumps({'error': inner})}",
+    ):
+        found = parsed(error)
+        assert (found.error_type, found.matched_keyword) == (kind, kind.value)
+        assert found.exceeds_window
+
+
+@pytest.mark.parametrize("kind", ["invalid_request_error", "overloaded_error", "", 5, None, ["x"]])
+def test_another_type_of_error_is_none(kind: object) -> None:
+    assert parse_limit_error({"error": {"type": kind, "message": "slow down"}}) is None
+
+
+def test_the_type_does_not_hide_an_error_of_thinking_blocks() -> None:
+    said = {"type": "token_limit_exceeded", "message": "Expected `thinking`, but found `text`"}
+
+    assert parse_limit_error({"error": said}) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "210000 tokens > 200000 maximum",
+        {"error": {"type": "invalid_request_error", "message": "210,000 tokens > 200,000 maximum"}},
+        {"data": {"responseBody": '{"error":{"message":"210000 tokens > 200000 maximum"}}'}},
+        {"data": {"responseBody": {"error": {"message": "210000 tokens > 200000 maximum"}}}},
+    ],
+)
+def test_the_comparison_of_sizes_needs_no_keyword(error: object) -> None:
+    """002-41 and R002-10."""
+    assert sizes(error) == (210_000, 200_000)
+    assert parsed(error).exceeds_window
+
+
 def test_ids_are_taken_from_wherever_they_stand() -> None:
     body = json.dumps(BODY | {"request_id": "req_1"})
 

@@ -198,6 +198,21 @@ def test_aggressive_truncation_stops_at_the_target(path: Path) -> None:
     assert [each.line for each in propose_aggressive_truncation(found).operations] == [3]
 
 
+def test_aggressive_truncation_that_reaches_its_target_is_sufficient(path: Path) -> None:
+    """002-53, 002-63: 80,000 characters are to go and go, less what stands in their place."""
+    found = ground(path, sizes(40_000, 40_000, 400), current=30_000, most=20_000)
+    proposal = propose_aggressive_truncation(found)
+    assert sum(each.tokens_saved for each in proposal.operations) < 20_000
+    assert proposal.is_sufficient
+
+
+def test_aggressive_truncation_below_its_target_is_sufficient_if_it_fits(path: Path) -> None:
+    fits = propose_aggressive_truncation(ground(path, sizes(50_000), current=30_000, most=20_000))
+    too_long = ground(path, sizes(30_000), current=30_000, most=20_000)
+    assert fits.is_sufficient
+    assert not propose_aggressive_truncation(too_long).is_sufficient
+
+
 def test_without_sizes_half_of_what_is_there_goes(path: Path) -> None:
     """002-46: Bedrock names none."""
     found = ground(path, sizes(8000, 8000, 8000), error_type=LimitErrorType.BEDROCK)
@@ -387,6 +402,20 @@ def test_a_line_is_changed_once(path: Path) -> None:
     assert [each.line for each in propose_truncation(found).operations] == [5]
 
 
+def test_dedup_keeps_the_newest_result_of_a_repeated_call(path: Path) -> None:
+    """R002-17: the same tool with the same arguments, whatever their order."""
+    inputs = {"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 2, "b": 2}
+    lines = [made.user("go")]
+    for place, asked in enumerate(inputs):
+        lines.append(made.assistant(f"m{place}", content=[made.tool("Q", f"t{place}", **asked)]))
+        result = {"type": "tool_result", "tool_use_id": f"t{place}", "content": f"{place}" * 40_000}
+        lines.append(made.user([result]))
+    found = ground(path, chain(*lines), current=30_000, most=20_500)
+    choice = planned(found, (RecoveryStep.DEDUP,))
+    assert choice.plan
+    assert [each.line for each in choice.plan.operations] == [3]
+
+
 def test_what_is_used_up_is_not_planned(path: Path) -> None:
     used = RecoveryCounters(attempts=1, truncated=20, emptied=3)
     found = ground(path, sizes(80_000), current=30_000, most=20_000, counters=used)
@@ -434,6 +463,28 @@ def test_an_empty_message_and_its_index(path: Path) -> None:
 def test_a_session_that_went_on_is_not_mended(path: Path, after_it: list[made.JsonLine]) -> None:
     """R002-12: a compaction clears it."""
     assert detected(path, made.user(), made.refusal("Prompt is too long"), *after_it) is None
+
+
+@pytest.mark.parametrize("words", ["", " \n", [], [made.text("")]])
+def test_an_empty_summary_clears_nothing(path: Path, words: Any) -> None:  # noqa: ANN401
+    """R002-08: what was refused is still to be recovered, whatever the person typed since."""
+    refused = made.refusal("Prompt is too long")
+    compaction = made.boundary(), made.summary(words)
+    for after_it in ((), (made.user("go on"),)):
+        found = detected(path, made.user(), refused, *compaction, *after_it)
+        assert found
+        assert found.key == refused["uuid"]
+
+
+def test_an_answer_after_an_empty_summary_clears_it(path: Path) -> None:
+    lines = made.refusal("Prompt is too long"), made.boundary(), made.summary("")
+    assert detected(path, made.user(), *lines, made.user("on"), made.assistant()) is None
+
+
+def test_a_boundary_without_a_summary_clears_it(path: Path) -> None:
+    """Its kept messages are what the model sees."""
+    lines = made.refusal("Prompt is too long"), made.boundary(), made.user("on")
+    assert detected(path, made.user(), *lines) is None
 
 
 @pytest.mark.parametrize("words", ["API Error: 529 overloaded", "max_tokens must be at most 9"])

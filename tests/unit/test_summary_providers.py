@@ -409,6 +409,23 @@ def test_what_a_model_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     assert many.startswith("[assistant] step 0\n")
 
 
+@pytest.mark.parametrize(
+    ("tokens_per_line", "first", "last", "omitted"), [(60, 200, 600, 200), (70, 160, 480, 360)]
+)
+def test_a_cut_of_a_cut_counts_all_omitted_lines(
+    tokens_per_line: int, first: int, last: int, omitted: int
+) -> None:
+    """R003-07: 200 lines, the notice and 600; cut again, the notice counts both cuts."""
+    run = [answered("\n".join(f"step {n}" for n in range(1000)))]
+    text = render_conversation(run, lambda text: text.count("\n") * tokens_per_line)
+    lines = text.removeprefix("[assistant] ").split("\n")
+    assert lines == [
+        *(f"step {n}" for n in range(first)),
+        f"[… {omitted} lines left out …]",
+        *(f"step {n}" for n in range(1000 - last, 1000)),
+    ]
+
+
 def test_the_answer_is_what_stands_between_the_marks() -> None:
     assert extract_summary("a <summary> b </summary> c <summary>d</summary>") == "b"
     assert extract_summary(" all of it ") == "all of it"

@@ -64,6 +64,15 @@ def test_the_same_call_and_the_same_text() -> None:
     assert find_superseded(short) == {}
 
 
+def test_inputs_are_compared_as_values() -> None:
+    """R002-17: key order and spacing do not matter, values do."""
+    first, other = use(1, "Grep", pattern="x", path="/a"), use(3, "Grep", pattern="x", path="/b")
+    text = '{ "path" : "/a",\n "pattern" : "x" }'
+    call = MessagePart(PartKind.TOOL_INPUT, text, "Grep", "t2")
+    again = [ContextPart(call, 20), use(2, "Grep")[1]]
+    assert find_superseded([*first, *other, *again]) == {1: "same call again at line 21"}
+
+
 def test_a_call_that_failed_does_not_overtake_one_that_did_not() -> None:
     calls = [*use(1, "Bash", command="ls"), *use(2, "Bash", _FAILED, command="ls")]
     assert find_superseded(calls) == {}

@@ -21,7 +21,7 @@ from ..screens.history import receipt_history
 from ..screens.history.receipt_history import HistoryEntry
 from ..tables import Column, TextColumn
 from ..text import plan_text
-from ..text.formats import date_time, iso_time, percent, tokens
+from ..text.formats import date_time, iso_time, percent, reduction, tokens
 from .command_errors import DONE, FAILED
 from .json_records import Record, record_of
 from .printing import (
@@ -141,7 +141,7 @@ def _strategy_table(operations: Sequence[Operation]) -> list[str]:
 def _size_lines(plan: CompactionPlan, window: int) -> Iterator[str]:
     now, then = _gauge(plan.before_tokens, window), _gauge(plan.after_tokens, window, "ok")
     yield label_beside("context", f"now   {now} of {tokens(window)}")
-    yield label_beside("", f"then  {then}  {percent(plan.saved_share)} less")
+    yield label_beside("", f"then  {then}  {reduction(plan.saved_share)} less")
     less = plan.bytes_saved
     change = f"{abs(less):,} {'less' if less >= 0 else 'more'}"
     yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes, {change}")
@@ -395,7 +395,7 @@ def _applied_summary(receipt: CompactionReceipt) -> Iterator[str]:
     }
     yield from labelled_lines("done", done[receipt.mode])
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
-    yield label_beside("context", f"{sizes}, {percent(plan.saved_share)} less")
+    yield label_beside("context", f"{sizes}, {reduction(plan.saved_share)} less")
     yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes")
 
 

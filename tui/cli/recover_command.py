@@ -129,7 +129,7 @@ def _step_lines(recovery: Recovery) -> Iterator[StepLine]:
             yield step.value, _FAILS, first
             yield from (("", _UNKNOWN, line) for line in more)
         else:
-            yield step.value, _WORKS, step_effect(recovery, proposal)
+            yield step.value, _WORKS, f"{step_effect(recovery, proposal)}, sufficient"
 
 
 MAX_OPERATIONS: Final = 8  # operations that are named; `--json` lists all

@@ -172,6 +172,17 @@ def tokens_before_and_after(sizes: CompactionSizes) -> str:
     return f"{tokens_before(sizes)} → {tokens_after(sizes)}"
 
 
+def compaction_reduction(sizes: CompactionSizes) -> float | None:
+    """Return the share that a compaction freed; None if only its messages were counted.
+
+    Claude Code's count of the messages is no count of the context: it would promise too much.
+    """
+    after = sizes.next_tokens if sizes.next_tokens is not None else sizes.estimated_next_tokens
+    if after is None or not sizes.pre_tokens or sizes.counted_messages_alone:
+        return None
+    return (sizes.pre_tokens - after) / sizes.pre_tokens
+
+
 def used_percent(context: Context) -> str:
     """Write how full a context is, with ≈ before an estimate."""
     return f"{_estimate_sign(context)}{percent(context.ratio)}"
@@ -194,6 +205,11 @@ def plural(count: int, thing: str) -> str:
 def percent(ratio: float | None) -> str:
     """Write a ratio of 1 as a whole percentage, never clamped; halves go up, as the client's do."""
     return NOTHING if ratio is None else f"{int(ratio * 100 + 0.5)} %"
+
+
+def reduction(share: float | None) -> str:
+    """Write by how much a context became smaller, with one decimal (001-38, 001-39)."""
+    return NOTHING if share is None else f"{share * 100:.1f} %"
 
 
 def half_cell_bar(ratio: float | None, cells: int) -> str:

@@ -16,7 +16,7 @@ from ...core.model.context import Context, ContextState
 from ...core.model.problem import Problem
 from ...core.transcript.sanitize import one_line
 from . import plan_text
-from .formats import fit_right, percent, plural, shorten, tokens
+from .formats import fit_right, plural, reduction, shorten, tokens
 from .gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
 from .text_lines import join_lines, quiet
 
@@ -52,7 +52,7 @@ def plan_lines(
 def savings_text(plan: CompactionPlan) -> str:
     less = plan.bytes_saved
     size = f"file {'−' if less >= 0 else '+'}{format_bytes(abs(less))}"
-    return f"frees ≈ {tokens(plan.tokens_saved)} tokens, {percent(plan.saved_share)} · {size}"
+    return f"frees ≈ {tokens(plan.tokens_saved)} tokens, {reduction(plan.saved_share)} · {size}"
 
 
 def break_even_text(plan: CompactionPlan) -> str:

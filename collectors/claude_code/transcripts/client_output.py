@@ -329,9 +329,10 @@ def read_refusal(offset: int, line: line_decoder.TranscriptLine) -> records.ApiE
     )
     details = line_decoder.decode_value(line.error_details)
     detail = details if isinstance(details, str) else message
-    error = parse_limit_error({"details": details, "message": message})
+    stated = line_decoder.decode_value(line.error)
+    error = parse_limit_error({"details": details, "message": message, "error": stated})
     if error and error.exceeds_window:
         sizes = error.current_tokens, error.max_tokens
         return records.ApiErrorRecord(offset, line.at, "too_long", detail, line.uuid, *sizes)
-    kind = str(line_decoder.decode_value(line.error) or "unknown")
+    kind = str(stated or "unknown")
     return records.ApiErrorRecord(offset, line.at, kind, detail, line.uuid)

@@ -39,6 +39,7 @@ class MergedAnswer(msgspec.Struct, gc=False):
     sidechain: bool
     tools: str
     request_ref: str | None = None
+    has_text: bool = False
 
     def to_record(self) -> ResponseRecord:
         """Convert it: counts are those of its last line, the output is the highest of any line."""
@@ -61,7 +62,16 @@ class MergedAnswer(msgspec.Struct, gc=False):
             last_output_tokens=line_decoder.last_output_tokens(self.usage),
             cache_1h_tokens=min(cached_1h, spent.cache_creation_tokens),
             lowered=line_decoder.is_estimated_usage(self.usage),
+            has_text=self.has_text,
         )
+
+
+def has_text(message: MessageGlance) -> bool:
+    """Whether a line of an answer holds a text; whether that is empty is not decoded."""
+    blocks = message.content
+    if not isinstance(blocks, list):
+        return isinstance(blocks, str)
+    return any(isinstance(each, BlockGlance) and each.type == "text" for each in blocks)
 
 
 class MergedAnswers:
@@ -90,6 +100,7 @@ class MergedAnswers:
                 sidechain,
                 tools,
                 line.request_ref,
+                has_text(message),
             )
             return
         if usage != answer.usage or message.model != answer.model:
@@ -102,6 +113,7 @@ class MergedAnswers:
         if tools and tools not in answer.tools:
             answer.tools = join_tools(answer.tools, tools)
         answer.output_tokens = max(answer.output_tokens, output)
+        answer.has_text = answer.has_text or has_text(message)
 
     def to_records(self) -> tuple[ResponseRecord, ...]:
         return tuple(answer.to_record() for answer in self._by_message.values())

@@ -44,7 +44,7 @@ class TokenLimitRefusal(msgspec.Struct, frozen=True):
         if self.error_type is LimitErrorType.NON_EMPTY_CONTENT:
             return False
         is_sure = self.error_type is LimitErrorType.BEDROCK or self.max_tokens is not None
-        return is_sure or self.matched_keyword in _SURE_KEYWORDS
+        return is_sure or self.matched_keyword in _SURE_KEYWORDS | _ERROR_TYPES
 
 
 LIMIT_KEYWORDS: Final = (
@@ -60,6 +60,7 @@ LIMIT_KEYWORDS: Final = (
 """A text without any of these is another error (002-40, R002-10); the surer come first."""
 
 _SURE_KEYWORDS: Final = frozenset(LIMIT_KEYWORDS[1:5])
+_ERROR_TYPES: Final = frozenset(each.value for each in LimitErrorType)
 
 THINKING_BLOCK_ERRORS: Final = (
     ("thinking", "first block"),
@@ -79,10 +80,14 @@ _NUMBER: Final = r"(?<![\w.\-])(?:\d{1,3}(?:[,_.' \u00a0\u202f]\d{3}){1,3}(?!\d)
 
 _SIZE: Final = re.compile(f"({_NUMBER})")
 _COUNT: Final = re.compile(rf"({_NUMBER})\D{{0,80}}?tokens?")  # with no other number between
+_TOKENS_OF_MAXIMUM: Final = re.compile(
+    rf"({_NUMBER})\s*tokens?\s*>\s*({_NUMBER})\s*(?:tokens?\s*)?maximum"
+)
+"""The API's own comparison (002-41): it needs no keyword beside it."""
 
 # Sizes that are compared by a sign.
 _SIZE_COMPARISONS: Final = (
-    re.compile(rf"({_NUMBER})\s*tokens?\s*>\s*({_NUMBER})\s*(?:tokens?\s*)?maximum"),
+    _TOKENS_OF_MAXIMUM,
     re.compile(rf"(?P<input>{_NUMBER})\s*\+\s*(?P<output>{_NUMBER})\s*>\s*(?P<limit>{_NUMBER})"),
     re.compile(rf"({_NUMBER})\s*>\s*({_NUMBER})"),
 )
@@ -105,6 +110,7 @@ _BEDROCK: Final = "input is too long for requested model"
 _TEXT_KEYS: Final = frozenset(
     {"message", "error", "body", "responseBody", "details", "reason", "description", "code"}
 )
+_TYPE_KEYS: Final = ("type", "code")  # they may name a LimitErrorType
 _WRAPPER_KEYS: Final = (*sorted(_TEXT_KEYS), "data", "cause")
 _BODY_KEYS: Final = frozenset({"body", "responseBody"})
 
@@ -118,6 +124,7 @@ _ID_KEYS: Final = {
 class _ErrorParts(msgspec.Struct):
     texts: list[str] = []
     ids: dict[str, str] = {}
+    named_types: list[LimitErrorType] = []  # by `error.type`, outermost first
     is_bare_text: bool = False  # a sentence that nothing wraps
     is_message_only: bool = False  # the response is nothing but a message, as Bedrock's are
 
@@ -127,7 +134,7 @@ def parse_limit_error(error: object) -> TokenLimitRefusal | None:
     parts = _ErrorParts(is_bare_text=isinstance(error, str))
     _collect_texts(error, parts, 0)
     text = " ".join(parts.texts).lower()
-    keyword = next((each for each in LIMIT_KEYWORDS if each in text), None)
+    keyword = _find_keyword(parts, text)
     if keyword is None or OUTPUT_LIMIT_PHRASE in text or is_thinking_block_error(text):
         return None
     current, limit = _sizes(parts.texts)
@@ -140,6 +147,15 @@ def parse_limit_error(error: object) -> TokenLimitRefusal | None:
         matched_keyword=keyword,
         **parts.ids,
     )
+
+
+def _find_keyword(parts: _ErrorParts, text: str) -> str | None:
+    """Find what marks an error as a refusal: a keyword, its type, or its comparison of sizes."""
+    keyword = next((each for each in LIMIT_KEYWORDS if each in text), None)
+    if parts.named_types and keyword not in _SURE_KEYWORDS:
+        return parts.named_types[0].value
+    comparison = None if keyword else _TOKENS_OF_MAXIMUM.search(text)
+    return comparison[0] if comparison else keyword
 
 
 def parse_recoverable_error(error: object) -> TokenLimitRefusal | None:
@@ -165,7 +181,7 @@ def find_refusal(
     session_id: str, entries: Sequence[Entry], decode_line: Callable[[int], Any]
 ) -> SessionRefusal | None:
     """Find the recoverable refusal that a session ended in; `decode_line` decodes by number."""
-    entry = _final_refusal(entries)
+    entry = _final_refusal(entries, decode_line)
     line = decode_line(entry.line) if entry else None
     if entry is None or not isinstance(line, dict):
         return None
@@ -188,14 +204,28 @@ def find_refusal(
     )
 
 
-def _final_refusal(entries: Sequence[Entry]) -> Entry | None:
-    """Return the refusal that only prompts follow; None if the session continued."""
-    for entry in reversed(entries):
-        if entry.boundary is not None:
+def _final_refusal(entries: Sequence[Entry], decode_line: Callable[[int], Any]) -> Entry | None:
+    """Return the refusal that only prompts follow; None if the session continued.
+
+    A compaction is a continuation, but not if its summary is empty (R002-08).
+    """
+    for place in range(len(entries) - 1, -1, -1):
+        entry = entries[place]
+        if entry.boundary is not None and not _has_empty_summary(entries[place:], decode_line):
             return None
         if entry.role is Role.ASSISTANT and not entry.sidechain:
             return entry if entry.hidden else None
     return None
+
+
+def _has_empty_summary(compaction: Sequence[Entry], decode_line: Callable[[int], Any]) -> bool:
+    """Whether a boundary's summary is there and says nothing; `compaction` begins with it."""
+    messages = (each for each in compaction if each.role is Role.USER)
+    first = next(messages, None)
+    if first is None or any(part.text.strip() for part in first.parts):
+        return False
+    line = decode_line(first.line)
+    return isinstance(line, dict) and line.get("isCompactSummary") is True
 
 
 def is_thinking_block_error(text: str) -> bool:
@@ -216,6 +246,8 @@ def _contains_in_order(text: str, words: Iterable[str]) -> bool:
 def _type_of(parts: _ErrorParts, text: str, *, sized: bool) -> LimitErrorType:
     if LIMIT_KEYWORDS[0] in text:
         return LimitErrorType.NON_EMPTY_CONTENT
+    if parts.named_types:
+        return parts.named_types[0]
     if LimitErrorType.CONTEXT_LENGTH in text:
         return LimitErrorType.CONTEXT_LENGTH
     if not sized and (parts.is_message_only or _BEDROCK in text):
@@ -282,6 +314,7 @@ def _collect_object(value: dict[Any, Any], parts: _ErrorParts, depth: int) -> No
         ids = (value[each] for each in spellings if isinstance(value.get(each), str))
         if name not in parts.ids and (id_ := next(ids, None)):
             parts.ids[name] = id_
+    parts.named_types += _named_types(value)
     for name in _WRAPPER_KEYS:
         inner = value.get(name)
         if name in _BODY_KEYS and isinstance(inner, str):
@@ -291,6 +324,13 @@ def _collect_object(value: dict[Any, Any], parts: _ErrorParts, depth: int) -> No
             _collect_texts(inner, parts, depth + 1)
     if depth == 0 and not parts.texts:
         parts.texts.append(json.dumps(value, default=str)[:MAX_ERROR_CHARS])
+
+
+def _named_types(value: dict[Any, Any]) -> list[LimitErrorType]:
+    names = (value.get(each) for each in _TYPE_KEYS)
+    return [
+        LimitErrorType(each) for each in names if isinstance(each, str) and each in _ERROR_TYPES
+    ]
 
 
 def _inner_object(text: str) -> dict[str, Any] | None:

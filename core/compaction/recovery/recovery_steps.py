@@ -67,8 +67,9 @@ class RecoveryContext(msgspec.Struct, frozen=True):
 
     @property
     def truncations_left(self) -> int:
-        """Results that may still be truncated (002-64)."""
-        return max(0, self.settings.max_truncate - self.counters.truncated)
+        """Results that may still be truncated, whichever steps truncate them (002-64)."""
+        used = self.counters.truncated + count_truncations(self.planned_operations)
+        return max(0, self.settings.max_truncate - used)
 
     def fits_after(self, operations: Iterable[Operation]) -> bool:
         """Whether the request fits after the operations; without a limit any saving suffices."""
@@ -80,6 +81,13 @@ def _saved_tokens(operations: Iterable[Operation]) -> int:
     return sum(each.tokens_saved for each in operations)
 
 
+_TRUNCATING_STEPS: Final = frozenset({RecoveryStep.TRUNCATE, RecoveryStep.AGGRESSIVE})
+
+
+def count_truncations(operations: Iterable[Operation]) -> int:
+    return sum(each.strategy in _TRUNCATING_STEPS for each in operations)
+
+
 class StepProposal(msgspec.Struct, frozen=True):
     step: RecoveryStep
     operations: tuple[Operation, ...] = ()
@@ -88,9 +96,8 @@ class StepProposal(msgspec.Struct, frozen=True):
     reverted_uuid: str | None = None  # uuid of that prompt's line
 
     @property
-    def truncated_results(self) -> int:
-        steps = {RecoveryStep.TRUNCATE, RecoveryStep.AGGRESSIVE}
-        return sum(each.strategy in steps for each in self.operations)
+    def is_sufficient(self) -> bool:
+        return self.insufficient is None
 
 
 def _insufficient(
@@ -121,7 +128,7 @@ def propose_aggressive_truncation(context: RecoveryContext) -> StepProposal:
     """Truncate as many results as it takes to come down to the target (002-51 to 002-53).
 
     The characters that go are counted; the message in their place is not subtracted (002-62,
-    002-63).
+    002-63). Reaching the target is sufficient, whatever the tokens that remain are estimated at.
     """
     step, operations = RecoveryStep.AGGRESSIVE, list[Operation]()
     left = chars_to_free(context)
@@ -131,6 +138,8 @@ def propose_aggressive_truncation(context: RecoveryContext) -> StepProposal:
         truncated = _truncate_result(context, block, step, "among the largest results")
         operations += truncated
         left -= block.chars if truncated else 0
+    if operations and left <= 0:
+        return StepProposal(step, tuple(operations))
     return _truncation_proposal(context, step, operations)
 
 
@@ -167,6 +176,9 @@ def _truncate_result(
 def _truncation_proposal(
     context: RecoveryContext, step: RecoveryStep, operations: list[Operation]
 ) -> StepProposal:
+    if not operations and not context.truncations_left:
+        most = context.settings.max_truncate
+        return _insufficient(step, f"{most} results were truncated, which is the limit")
     if not operations:
         least = context.settings.min_output_chars
         return _insufficient(step, f"no result of {least} characters or more is left to truncate")
@@ -337,7 +349,7 @@ def _prompt_text(view: TranscriptView, line: int) -> str:
 
 
 _DEDUP_STRATEGIES: Final = frozenset(
-    {"duplicate-results", "unchanged-reads", "repeated-attachments"}
+    {"duplicate-results", "unchanged-reads", "repeated-attachments", "repeated-calls"}
 )
 """Strategies that remove repetitions: the step `dedup` of the preset omo-latest."""
 
@@ -438,6 +450,11 @@ class RecoveryChoice(msgspec.Struct, frozen=True):
         return self.proposals[-1] if self.plan is not None else None
 
     @property
+    def truncated_results(self) -> int:
+        """How many results the plan truncates, by any of the steps."""
+        return count_truncations(self.plan.operations) if self.plan else 0
+
+    @property
     def refusals(self) -> tuple[Refusal, ...]:
         """Why each of the steps before it does not suffice."""
         return tuple(each.insufficient for each in self.proposals if each.insufficient)
@@ -458,11 +475,11 @@ def choose_step(
         proposal = _propose_step(step, context)
         asks = context.settings.needs_confirmation(step) and step not in confirmed
         operations = _add_bound_thinking(context.view, _operations_to_apply(context, proposal))
-        if not proposal.insufficient and (asks or operations is None):
+        if proposal.is_sufficient and (asks or operations is None):
             missing = _needs_confirmation(step) if asks else _BOUND_THINKING
             proposal = replace(proposal, insufficient=missing)
         tried.append(proposal)
-        if operations is not None and not proposal.insufficient:
+        if operations is not None and proposal.is_sufficient:
             return RecoveryChoice(tuple(tried), _make_recovery_plan(context, operations))
         if step is not RecoveryStep.REVERT:
             planned = (*context.planned_operations, *proposal.operations)

@@ -128,6 +128,21 @@ def find_old_results(view: TranscriptView, because: Because) -> Iterator[Operati
             yield mask_result(view, block, reason, f"{verb} it again for more.")
 
 
+FIRST_CHARS: Final = 10_000  # of a result: not-agent's limit (001-05)
+
+
+def find_long_results(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find what results hold beyond their first FIRST_CHARS; a notice says how much that is."""
+    reason = because(f"longer than {FIRST_CHARS:,} characters")
+    for block in stubs.changeable_results(view):
+        text = read_text(view, block) or ""
+        kept, rest = text[:FIRST_CHARS], text[FIRST_CHARS:]
+        what = f"all after the first {FIRST_CHARS:,} characters of {_describe_result(view, block)}"
+        stub = stub_with_unique_names(view, rest, what, "Call it again for more.", kept)
+        if is_worth_stubbing(rest, stub) and not stubs.has_stub(kept):
+            yield edit_builder.replace_result(view, block, reason, f"{kept}\n{stub}")
+
+
 def find_write_contents(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find the contents of files that were written; the path stays."""
     reason = because("the file contains what was written")

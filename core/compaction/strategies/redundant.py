@@ -5,12 +5,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from ...transcript.conversation import PartKind
-from ...transcript.line_types import EDIT_TOOLS
+from ...transcript.conversation import PartKind, canonical_tool_input
+from ...transcript.line_types import DEDUP_PROTECTED_TOOLS, EDIT_TOOLS
 from .. import edit_builder
 from ..edit_builder import Because, FindOperations, read_text
 from ..plan import Operation
-from ..transcript_view import TranscriptView, VisibleBlock
+from ..transcript_view import INDEXED_CHARS, TranscriptView, VisibleBlock
 from . import stubs
 from .stubs import READ_TOOLS, FileCall, is_worth_stubbing, make_short_stub
 
@@ -20,7 +20,7 @@ def find_duplicate_results(view: TranscriptView, because: Because) -> Iterator[O
     retained = _retained_results(view)
     for block in stubs.changeable_results(view):
         twin = retained[block.digest]
-        if twin is block:
+        if twin is block or block.part.name in DEDUP_PROTECTED_TOOLS:
             continue
         text = read_text(view, block) or ""
         where = "later" if twin.index > block.index else "earlier"
@@ -215,21 +215,36 @@ def _answer_numbers(view: TranscriptView) -> dict[int, int]:
     }
 
 
-_WRITE_TOOLS: Final = EDIT_TOOLS | {"Write"}
+_NEVER_REPEATED: Final = EDIT_TOOLS | {"Write"} | DEDUP_PROTECTED_TOOLS
 
 
 def find_repeated_calls(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find results of calls that were later repeated with the same input and succeeded."""
+    """Find results of calls that were later repeated with the same input and succeeded.
+
+    Inputs are compared as values: key order and spacing do not matter (R002-17).
+    """
     last: dict[tuple[str, str], VisibleBlock] = {}
     for block in view.blocks:
-        call = view.call_of(block)
         succeeded = block.part.kind is PartKind.TOOL_RESULT and not block.part.failed
-        if call and succeeded and stubs.has_own_content(block):
-            last[block.part.name, call.digest] = block
+        key = _call_key(view, block) if succeeded and stubs.has_own_content(block) else None
+        if key:
+            last[key] = block
     for block in stubs.changeable_results(view):
-        call = view.call_of(block)
-        later = last.get((block.part.name, call.digest)) if call else None
-        if later and later.index > block.index and block.part.name not in _WRITE_TOOLS:
+        key = _call_key(view, block)
+        later = last.get(key) if key else None
+        if later and later.index > block.index:
             reason = because(f"same call again at line {later.line}")
             note = "old: the same call was made again later"
             yield stubs.stub_superseded_result(view, block, reason, note)
+
+
+def _call_key(view: TranscriptView, result: VisibleBlock) -> tuple[str, str] | None:
+    """Return what equal calls have in common; None for a tool that is never repeated."""
+    call = view.call_of(result)
+    if call is None or result.part.name in _NEVER_REPEATED:
+        return None
+    if call.chars <= INDEXED_CHARS:
+        return result.part.name, canonical_tool_input(call.part.text)
+    tool_input = edit_builder.read_tool_input(view, call)
+    text = edit_builder.to_json(tool_input) if tool_input else call.digest
+    return result.part.name, canonical_tool_input(text)

@@ -118,6 +118,8 @@ class SessionRow(msgspec.Struct, frozen=True):
     status_input: int | None = None  # this and the next two: of `status_tokens`, where reported
     status_cache_creation: int | None = None
     status_cache_read: int | None = None
+    first_answers: str | None = None
+    """Of the first answers after the last boundary: 1 for text or a tool call, 0 for neither."""
 
 
 class AgentRow(msgspec.Struct, frozen=True):

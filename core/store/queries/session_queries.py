@@ -217,6 +217,8 @@ _HAS_AGENTS: Final = """EXISTS (SELECT 1 FROM file o WHERE o.session_id = f.sess
 _HAS_SIDECHAINS: Final = "EXISTS (SELECT 1 FROM aside_line a WHERE a.file_id = f.file_id)"
 _HAS_COPIES: Final = "EXISTS (SELECT 1 FROM shared_response x WHERE x.file_id = f.file_id)"
 
+WATCHED_ANSWERS: Final = 5  # after a compaction; later ones say nothing about it (R002-09)
+
 # An open client reports its context to its status line and its module. After /rewind that is an
 # earlier answer's context, which the transcript does not show before the next prompt.
 # Only an answer after the last boundary counts: the model no longer sees what is before it.
@@ -304,7 +306,11 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens,
     IIF(n.at <= COALESCE(m.at, 0), NULL, n.input_tokens),
     IIF(n.at <= COALESCE(m.at, 0), NULL, n.cache_creation_tokens),
-    IIF(n.at <= COALESCE(m.at, 0), NULL, n.cache_read_tokens)
+    IIF(n.at <= COALESCE(m.at, 0), NULL, n.cache_read_tokens),
+    IIF(cut IS NULL, NULL, (SELECT GROUP_CONCAT(x.did, '') FROM (
+        SELECT MIN(1, has_text + tool_uses) AS did FROM response
+        WHERE file_id = f.file_id AND sidechain = 0 AND offset > cut
+        ORDER BY offset LIMIT {WATCHED_ANSWERS}) x))
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut

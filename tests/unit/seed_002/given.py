@@ -89,15 +89,13 @@ def chosen(
     return choose_step(steps, seen, frozenset({RecoveryStep.REVERT}))
 
 
-def mend(
-    path: Path, lines: list[made.JsonLine], order: tuple[RecoveryStep, ...] = SETTINGS.step_order
-) -> Recovery:
+def mend(path: Path, lines: list[made.JsonLine], settings: RecoverySettings = SETTINGS) -> Recovery:
     made.write(path, lines)
     state = path.parent / "state"
     with closing(Writer(path.parent / "ctxtop.db")) as writer:
         wanted = RecoveryOptions(
             target=CompactionTarget(made.SESSION, path, None, state, read_entries, lambda _: None),
-            settings=RecoverySettings(step_order=order),
+            settings=settings,
             counter_of=lambda _model: Chars4(),
             window_tokens=None,
             reserve_tokens=0,

@@ -208,5 +208,5 @@ def test_002_58(path: Path) -> None:
     other.parent.mkdir()
     lines = chain(*sizes(100), refused(FEWER))
     assert "no recovery step frees enough" in recovery_lines(
-        mend(other, lines, order=(RecoveryStep.TRUNCATE,)), None
+        mend(other, lines, RecoverySettings(step_order=(RecoveryStep.TRUNCATE,))), None
     )

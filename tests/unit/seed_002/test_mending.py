@@ -120,7 +120,7 @@ def long_talk() -> list[made.JsonLine]:
 
 def test_002_86(path: Path) -> None:
     """Of the whole history: a boundary and a summary are appended."""
-    mended = mend(path, long_talk(), (RecoveryStep.SUMMARIZE,))
+    mended = mend(path, long_talk(), RecoverySettings(step_order=(RecoveryStep.SUMMARIZE,)))
     assert mended.choice.plan
     assert mended.choice.plan.only_appends
     assert mended.receipt
@@ -132,7 +132,7 @@ def test_002_86(path: Path) -> None:
 
 def test_002_88(path: Path) -> None:
     """Nobody is asked: the session goes on with the model that it had."""
-    mended = mend(path, long_talk(), (RecoveryStep.SUMMARIZE,))
+    mended = mend(path, long_talk(), RecoverySettings(step_order=(RecoveryStep.SUMMARIZE,)))
     assert mended.receipt
     assert "--model" not in mended.receipt.resume_command
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 from ctxtop.core.compaction.recovery.recovery_run import (
     FINISHED_STATES,
+    RecoverySettings,
     RecoveryStep,
     advance_run,
     cancel_run,
@@ -18,10 +20,13 @@ from ctxtop.core.compaction.recovery.recovery_steps import (
     propose_aggressive_truncation,
     propose_truncation,
 )
+from ctxtop.core.store.automation_records import read_recovery
+from ctxtop.core.store.writer import Writer
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 
-from ...recovering import SETTINGS, carried_out, chain, ground
+from ... import transcripts as made
+from ...recovering import SETTINGS, carried_out, chain, ground, turn
 from ..test_recovery_run import NOW, locked
 from .given import AGGRESSIVE, FEWER, chosen, left, mend, refused, sizes
 
@@ -71,6 +76,37 @@ def test_002_64(path: Path) -> None:
     for truncate in (propose_aggressive_truncation, propose_truncation):
         seen = ground(path, sizes(*[600] * 25), current=30_000, most=20_000)
         assert len(truncate(seen).operations) == 20
+
+
+def test_the_limit_of_truncations_is_for_all_steps(path: Path) -> None:
+    """002-64: one limit for both steps: the second one gets what the first one left."""
+    tried = chosen(path, sizes(*[600] * 25), AGGRESSIVE).proposals[:2]
+    assert [len(each.operations) for each in tried] == [20, 0]
+    assert tried[1].insufficient
+    assert tried[1].insufficient.why == "20 results were truncated, which is the limit"
+
+
+def test_truncations_are_stored_with_the_run(path: Path) -> None:
+    """002-64 and 002-101: they count too if a later step is the one that suffices."""
+    copies = [line for call in ("t0", "t1") for line in turn(call, "b" * 40_000)]
+    newest = [line for number in range(12) for line in turn(f"n{number}", "c" * 8000)]
+    words = "prompt is too long: 68000 tokens > 44000 maximum"
+    lines = chain(
+        made.user("go"),
+        *copies,
+        *turn("t2", "a" * 60_000),
+        *newest,
+        made.user("on"),
+        refused(words),
+    )
+    order = (RecoveryStep.TRUNCATE, RecoveryStep.DEDUP)
+    done = mend(path, lines, RecoverySettings(step_order=order, max_truncate=1))
+    assert done.choice.chosen
+    assert done.choice.chosen.step is RecoveryStep.DEDUP
+    with closing(Writer(path.parent / "ctxtop.db")) as writer:
+        stored = read_recovery(writer.connection, made.SESSION)
+    assert stored
+    assert stored.counters.truncated == 1
 
 
 def test_002_65() -> None:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctxtop.core.compaction.strategies.masked import FIRST_CHARS
 from ctxtop.core.compaction.strategies.redundant import simplify_output
 from ctxtop.core.compaction.strategies.stubs import SHORT_STUB_BYTES, has_stub
 
@@ -181,6 +182,53 @@ def test_polls_with_one_input(session: Session, tmp_path: Path) -> None:
     session.use("Bash", "ok", command="make")
     session.rest()
     assert lines_of(found_by("repeated-calls", session, tmp_path)) == polls[:2]
+
+
+@pytest.mark.parametrize("extra", ["", "x" * 1000])
+def test_inputs_of_repeated_calls_are_compared_as_values(
+    session: Session, tmp_path: Path, extra: str
+) -> None:
+    """R002-17: key order does not matter at any depth; a number is not its text."""
+    name = "mcp__db__query"
+    first = {"table": "t", "where": {"a": 1, "b": [2]}, "extra": extra}
+    same = {"extra": extra, "where": {"b": [2], "a": 1}, "table": "t"}
+    other = {"table": "t", "where": {"a": "1", "b": [2]}, "extra": extra}
+    lines = [
+        session.use(name, numbered(words=f"{WORDS} {n}"), **asked)[1]
+        for n, asked in enumerate((first, other, same))
+    ]
+    session.rest()
+    assert lines_of(found_by("repeated-calls", session, tmp_path)) == lines[:1]
+
+
+@pytest.mark.parametrize(
+    "tool", ["TodoWrite", "TodoRead", "TaskCreate", "TaskList", "Task", "Agent", "ExitPlanMode"]
+)
+def test_protected_tools_are_no_duplicates(session: Session, tmp_path: Path, tool: str) -> None:
+    """R002-17: neither by their input nor by their text."""
+    for _ in range(3):
+        session.use(tool, numbered(), prompt="go on")
+    session.rest()
+    for strategy in ("repeated-calls", "duplicate-results"):
+        assert found_by(strategy, session, tmp_path) == []
+
+
+@pytest.mark.parametrize("extra", [0, 400, 3000])
+def test_the_first_characters_of_a_long_result_and_its_notice(
+    session: Session, tmp_path: Path, extra: int
+) -> None:
+    """001-05: what follows the first 10,000 is left out, if that is worth a notice."""
+    text = ("word " * 2000)[:FIRST_CHARS] + "rest " * (extra // 5)
+    _, line = session.use("mcp__db__query", text, table="t")
+    session.rest()
+    found = [each for each in found_by("long-results", session, tmp_path) if each.line == line]
+    assert len(found) == (extra == 3000)
+    for each in found:
+        kept, notice = new_text(each)[:FIRST_CHARS], new_text(each)[FIRST_CHARS:]
+        assert kept == text[:FIRST_CHARS]
+        assert has_stub(notice)
+        assert "all after the first 10,000 characters of mcp__db__query" in notice
+        assert "3,000 chars left out" in notice
 
 
 def test_an_old_read_of_a_file_that_was_only_edited(session: Session, tmp_path: Path) -> None:

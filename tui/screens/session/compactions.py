@@ -101,7 +101,10 @@ def compaction_headline(row: CompactionRow) -> str:
     """Return the trigger, the sizes, the messages kept and the duration in one line."""
     kept = f", {plural(row.kept_messages, 'message')} kept" if row.kept_messages else ""
     took = f", took {formats.duration(row.duration_ms)}" if row.duration_ms else ""
-    return f"{row.trigger or 'unknown trigger'}: {formats.tokens_before_and_after(row)}{kept}{took}"
+    share = formats.compaction_reduction(row)
+    less = "" if share is None else f", {formats.reduction(share)} less"
+    sizes = formats.tokens_before_and_after(row)
+    return f"{row.trigger or 'unknown trigger'}: {sizes}{less}{kept}{took}"
 
 
 def _age_text(row: CompactionRow, now_ms: int) -> str:
