@@ -88,6 +88,7 @@ def read_transcript_view(
         overhead_tokens=estimate_overhead(blocks, entries, count_entry),
         torn_line=scan.torn_line,
         window_tokens=source.window_tokens or 0,
+        result_caps=options.result_caps,
     )
 
 

@@ -47,6 +47,8 @@ from ctxtop.tui.notifications import NotificationSettings, notification_settings
 from ctxtop.tui.ui_state import DashboardSettings, read_dashboard_settings
 from msgspec.structs import replace
 
+from tests.policy_observations import oversized_items, plan_with_large_results
+
 from .test_automation import NOW, READY
 
 Observe = Callable[[Policy], object]
@@ -139,6 +141,10 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     ),
     "recovery.confirm": (["dedup"], read_recovery_settings),
     "price": ({"claude-opus": "1/2"}, price),
+    "tools.warn_result_chars": (100_000, oversized_items),
+    "tools.cap_tokens": (1_000, plan_with_large_results),
+    "tools.web_cap_tokens": (400, plan_with_large_results),
+    "tools.header_lines": (0, plan_with_large_results),
     "compliance.mode": ("off", compliance_settings),
     "compliance.line_limit": (7, compliance_settings),
     "compliance.review_line_limit": (7, compliance_settings),
@@ -201,10 +207,6 @@ NOT_YET_WIRED: Final = frozenset(
         "importance.keyword",
         "importance.anchors_max",
         "importance.anchor_marker",
-        "tools.warn_result_chars",
-        "tools.cap_tokens",
-        "tools.web_cap_tokens",
-        "tools.header_lines",
     }
 )
 """Keys that presets promise and nothing reads yet."""
@@ -212,6 +214,7 @@ NOT_YET_WIRED: Final = frozenset(
 
 BESIDE: Final[dict[str, dict[str, object]]] = {
     "limit.default": {"limit.unknown": "use_default"},
+    "tools.header_lines": {"tools.cap_tokens": 1_000},
     "compact.levels": {"threshold": ["0.8:light:inform", "0.9:medium:inform"]},
     "compact.midpoint": {"threshold": ["0.8:light:inform", "0.9:medium:inform"]},
 }

@@ -48,7 +48,7 @@ _agent_option: Final = click.option(
 def composition(context: click.Context, *, session: str, agent: str | None) -> int:
     """Show what fills the context of a session or an agent.
 
-    Also lists its largest items. SESSION is an id or its start.
+    Also lists its largest items and marks oversized results. SESSION is an id or its start.
     """
     from ...collectors.claude_code.transcript_details import (
         TranscriptUnavailableError,
@@ -58,13 +58,18 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
     with open_snapshot(options_of(context)) as snapshot:
         session_id = snapshot.session_id(session)
         agent_id = snapshot.agent_id(session_id, agent)
+        (of,) = snapshot.sessions(session_id)
+        policy = snapshot.policies.for_project(of.project_root)
         try:
             composed = read_composition(
-                snapshot.db, snapshot.places.folder.projects, session_id, agent_id
+                snapshot.db,
+                snapshot.places.folder.projects,
+                session_id,
+                agent_id,
+                warn_result_chars=policy.count("tools.warn_result_chars"),
             )
         except TranscriptUnavailableError as error:
             raise RefusedError(str(error)) from error
-        (of,) = snapshot.sessions(session_id)
         return printing.print_result(
             context,
             composition_record(of, agent_id, composed),

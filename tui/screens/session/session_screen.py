@@ -217,8 +217,12 @@ class SessionScreen(Page):
             self._is_stale = False
         newest = timeline.turns[-1] if timeline and timeline.turns else None
         session_id, projects = self._session.session_id, self.app.places.folder.projects
+        policy = self.app.feed.policies.for_project(self._session.project_root)
+        large = policy.count("tools.warn_result_chars")
         self.look_up(
-            lambda db: session_tabs.read_turn_details(db, projects, session_id, newest, past),
+            lambda db: session_tabs.read_turn_details(
+                db, projects, session_id, newest, past, large
+            ),
             lambda found: self._keep_turn(past, found),
         )
 

@@ -109,6 +109,7 @@ def read_turn_details(
     session_id: str,
     newest: TimelineTurn | None,
     past: TimelineTurn | None,
+    warn_result_chars: int,
 ) -> TurnDetails:
     """Read the composition and the tool calls as of turn `past`; None reads the current ones."""
     from ....collectors.claude_code.transcript_details import (
@@ -120,7 +121,12 @@ def read_turn_details(
     turn, until = past or newest, past.last_offset if past else None
     try:
         composition = read_composition(
-            db, projects, session_id, until_offset=until, max_items=MAX_ITEMS
+            db,
+            projects,
+            session_id,
+            until_offset=until,
+            max_items=MAX_ITEMS,
+            warn_result_chars=warn_result_chars,
         )
         calls = read_tool_calls(db, projects, session_id, turn) if turn else ()
     except TranscriptUnavailableError as error:
