@@ -303,7 +303,6 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "newest messages that are kept unchanged",
         "messages",
     ),
-    ("compact.pair_safe", boolean, True, "keep each tool call with its result"),
     ("compact.cooldown_s", _SECONDS, 60, "pause between two attempts", "s"),
     ("compact.timeout_s", _SECONDS, 60, "an attempt fails after this time", "s"),
     ("compact.max_attempts", _COUNT, 2, "attempts before giving up"),
@@ -465,6 +464,13 @@ KEYS: Final = {  # in the order in which they are shown
     name: PolicyKey(name, parse, default, description, *unit)
     for name, parse, default, description, *unit in _ROWS
 }
+
+
+REMOVED_KEYS: Final[Mapping[str, str]] = {
+    # The API refuses a result without its call: no plan can do otherwise (R001-01, T-04).
+    "compact.pair_safe": "remove it: a tool call is always kept with its result",
+}
+"""What to do about keys of earlier versions."""
 
 
 def find_key(name: str) -> PolicyKey:

@@ -198,7 +198,6 @@ NOT_YET_WIRED: Final = frozenset(
         "usage.estimator",
         "usage.per_message_overhead",
         "compact.min_messages",
-        "compact.pair_safe",
         "compact.max_attempts",
         "compact.target_reduction",
         "importance.user_explicit",
