@@ -29,6 +29,7 @@ from ..compaction.undo import UndoResult, find_undo_obstacle, undo
 from ..policy.policy import Policy
 from ..store.database import state_folder
 from ..store.token_samples import read_estimator
+from ..summaries.key_messages import read_importance_settings
 from ..transcript.entry_decoder import iter_entries
 from . import session_access
 from .session_access import ActionFailure, NotPlannedError, SessionAccess
@@ -99,6 +100,7 @@ def _plan_source(context: PlanContext, options: PlanOptions) -> PlanSource:
         window_tokens=session.context.window.tokens,
         open_in=f"the session is open in {holder}" if holder else None,
         read_entries=context.read_entries,
+        importance=read_importance_settings(context.access.policy),
     )
 
 

@@ -75,6 +75,7 @@ class VisibleBlock(msgspec.Struct, frozen=True):
     digest: str  # of its whole text
     is_replaced: bool = False  # the client sends another text than the line holds
     protected_reason: str | None = None  # why it stays as it is; None if it may be changed
+    anchor_score: float | None = None  # of a text that somebody marked (2.2.2); None for others
 
     @property
     def line(self) -> int:

@@ -22,6 +22,7 @@ from ctxtop.core.compaction.automation_rules import (
     decide_compaction,
     decide_recovery,
 )
+from ctxtop.core.compaction.plan import ResultCaps
 from ctxtop.core.compaction.receipts import BackupRetention, backup_retention
 from ctxtop.core.compaction.recovery.recovery_run import (
     RecoveryRetry,
@@ -38,6 +39,7 @@ from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.policy.schema import KEYS
 from ctxtop.core.saves.save_status import SaveLimits, save_limits
+from ctxtop.core.summaries.key_messages import ImportanceSettings
 from ctxtop.core.summaries.summary_building import (
     FactSelection,
     SummarySettings,
@@ -47,7 +49,11 @@ from ctxtop.tui.notifications import NotificationSettings, notification_settings
 from ctxtop.tui.ui_state import DashboardSettings, read_dashboard_settings
 from msgspec.structs import replace
 
-from tests.policy_observations import oversized_items, plan_with_large_results
+from tests.policy_observations import (
+    oversized_items,
+    plan_with_large_results,
+    summary_with_anchors,
+)
 
 from .test_automation import NOW, READY
 
@@ -119,6 +125,12 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "summary.preserve_tool_results": (False, read_summary_settings),
     "summary.cache": (False, read_summary_settings),
     "summary.levels": (2, read_summary_settings),
+    "importance.user_explicit": (0.5, summary_with_anchors),
+    "importance.decision": (0.2, summary_with_anchors),
+    "importance.tool_result": (0.2, summary_with_anchors),
+    "importance.keyword": (0.2, summary_with_anchors),
+    "importance.anchors_max": (1, summary_with_anchors),
+    "importance.anchor_marker": ("[keep]", summary_with_anchors),
     "recovery.order": (["revert"], read_recovery_settings),
     "recovery.auto": (True, lambda policy: decide_recovery(policy, READY, None)),
     "recovery.aggressive": (True, read_recovery_settings),
@@ -200,12 +212,6 @@ NOT_YET_WIRED: Final = frozenset(
         "compact.min_messages",
         "compact.max_attempts",
         "compact.target_reduction",
-        "importance.user_explicit",
-        "importance.decision",
-        "importance.tool_result",
-        "importance.keyword",
-        "importance.anchors_max",
-        "importance.anchor_marker",
     }
 )
 """Keys that presets promise and nothing reads yet."""
@@ -213,6 +219,7 @@ NOT_YET_WIRED: Final = frozenset(
 
 BESIDE: Final[dict[str, dict[str, object]]] = {
     "limit.default": {"limit.unknown": "use_default"},
+    "importance.tool_result": {"importance.user_explicit": 0.1},
     "tools.header_lines": {"tools.cap_tokens": 1_000},
     "compact.levels": {"threshold": ["0.8:light:inform", "0.9:medium:inform"]},
     "compact.midpoint": {"threshold": ["0.8:light:inform", "0.9:medium:inform"]},
@@ -272,10 +279,12 @@ SETTINGS: Final[list[Any]] = [
     ComplianceSettings,
     DashboardSettings,
     FactSelection,
+    ImportanceSettings,
     InjectionLimits,
     NotificationSettings,
     RecoveryRetry,
     RecoverySettings,
+    ResultCaps,
     ResultLimits,
     SaveLimits,
     SummarySettings,
