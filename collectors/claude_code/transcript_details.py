@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ...core.compaction.plan import MAX_TRANSCRIPT_BYTES
 from ...core.measure.composition import (
+    DEFAULT_WARN_RESULT_CHARS,
     MAX_ITEMS,
     Composition,
     CompositionSource,
@@ -63,15 +64,17 @@ def read_composition(
     counting: CountingRule = DEFAULT_COUNTING,
     until_offset: int | None = None,
     max_items: int = MAX_ITEMS,
+    warn_result_chars: int = DEFAULT_WARN_RESULT_CHARS,
     max_whole_bytes: int = MAX_TRANSCRIPT_BYTES,
     tail_bytes: int = LARGE_TRANSCRIPT_TAIL_BYTES,
 ) -> Composition:
     """Break down the context of a session, or of one of its agents, by content.
 
     As it is now, or as it was after the line at byte offset `until_offset`; with at most
-    `max_items` of the largest items. Without a `counter`, texts are counted as `counting` asks.
-    Of a transcript larger than `max_whole_bytes`, only the last `tail_bytes` are
-    read, without line numbers. Raises TranscriptUnavailableError.
+    `max_items` of the largest items, of which results of more than `warn_result_chars` are marked
+    as oversized. Without a `counter`, texts are counted as `counting` asks. Of a transcript larger
+    than `max_whole_bytes`, only the last `tail_bytes` are read, without line numbers. Raises
+    TranscriptUnavailableError.
     """
     who = f"agent {agent_id}" if agent_id else f"session {session_id}"
     place = context_queries.find_transcript(db, session_id, agent_id)
@@ -101,7 +104,7 @@ def read_composition(
     )
     content = _content_from_request(db, file_id, path, context, agent_id, session_id)
     composition = break_down_context(
-        content or _content_from_transcript(context, once), once, max_items
+        content or _content_from_transcript(context, once), once, max_items, warn_result_chars
     )
     items = tuple(replace(item, name=sanitize_title(item.name)) for item in composition.largest)
     if is_too_large:

@@ -8,19 +8,28 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from ..compaction import plan as plans
 from ..compaction import receipts as receipt_store
 from ..compaction.apply import ReportStage, apply_plan
 from ..compaction.compaction_target import CompactionTarget, require_idle
-from ..compaction.plan import CompactionPlan, CompactionRefusedError, PlanOptions, Refusal
+from ..compaction.plan import (
+    CompactionPlan,
+    CompactionRefusedError,
+    PlanOptions,
+    Refusal,
+    ResultCaps,
+)
 from ..compaction.receipts import ApplyMode, CompactionReceipt, ReceiptState, ReceiptStore
 from ..compaction.transcript_planning import PlanDraft
 from ..compaction.transcript_reading import EntryReader, PlanSource
 from ..compaction.transcript_view import TranscriptView, check_transcript_size, open_transcript
 from ..compaction.undo import UndoResult, find_undo_obstacle, undo
+from ..policy.policy import Policy
 from ..store.database import state_folder
 from ..store.token_samples import read_part_counters
+from ..summaries.key_messages import read_importance_settings
 from ..transcript.entry_decoder import iter_entries
 from . import session_access
 from .session_access import ActionFailure, NotPlannedError, SessionAccess
@@ -35,6 +44,16 @@ class PlanContext(msgspec.Struct, frozen=True):
     on_view: Callable[[TranscriptView], None] = lambda _: None
     """Receives the transcript that a plan for the whole conversation is made from."""
     read_entries: EntryReader = iter_entries
+
+
+def options_with_policy(options: PlanOptions, policy: Policy) -> PlanOptions:
+    """Add what the session's policy says about plans."""
+    caps = ResultCaps(
+        max_tokens=policy.count("tools.cap_tokens"),
+        max_web_tokens=policy.count("tools.web_cap_tokens"),
+        header_lines=policy.count("tools.header_lines"),
+    )
+    return replace(options, result_caps=caps)
 
 
 def plan_compaction(context: PlanContext, options: PlanOptions) -> CompactionPlan:
@@ -67,6 +86,7 @@ def draft_compaction(context: PlanContext, options: PlanOptions) -> Iterator[Pla
         if too_large:
             raise NotPlannedError(f"{too_large.why}: {too_large.what_to_do}")
         with open_transcript(path) as file:
+            options = options_with_policy(options, context.access.policy)
             yield PlanDraft(_plan_source(context, options), file, options)
 
 
@@ -80,6 +100,7 @@ def _plan_source(context: PlanContext, options: PlanOptions) -> PlanSource:
         window_tokens=session.context.window.tokens,
         open_in=f"the session is open in {holder}" if holder else None,
         read_entries=context.read_entries,
+        importance=read_importance_settings(context.access.policy),
     )
 
 

@@ -270,6 +270,17 @@ TEMPLATES_BY_SECTIONS: Final = {
 LAST_PROMPT: Final = "last"  # the word for the newest prompt
 
 
+class ResultCaps(msgspec.Struct, frozen=True):
+    """The policy's keys `tools.*` for plans: the largest results that level 3 leaves (R002-18)."""
+
+    max_tokens: int = 50_000  # of any result (002-110)
+    max_web_tokens: int = 10_000  # of a web page or a web search
+    header_lines: int = 3  # first lines that a cut result keeps
+
+
+DEFAULT_RESULT_CAPS: Final = ResultCaps()
+
+
 class PlanOptions(msgspec.Struct, frozen=True):
     """What was requested; None for what was not named."""
 
@@ -293,6 +304,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     """The most that stays of what follows the last real prompt: an agent that works on one
     prompt for hundreds of turns could never be made smaller. Results that are older than that
     were the source of 1 % of the later edits (recorded sessions)."""
+    result_caps: ResultCaps = DEFAULT_RESULT_CAPS
 
     @property
     def whole_strategy(self) -> str | None:

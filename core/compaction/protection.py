@@ -28,14 +28,29 @@ def mark_protected(
         block.call_id for block in blocks if is_call(block.part) and block.part.name == "TodoWrite"
     ]
     last_todo = todo_calls[-1] if todo_calls else None
+    anchors = _anchor_scores(blocks)
 
     def reason(block: VisibleBlock) -> str | None:
+        score = anchors.get(_message_id(block))
+        if score is not None:
+            return f"anchor, score {score:.2f}"
         if block.index < first_answer:
             return "first prompt"
         why = _protection_reason(block, retained_uuids, last_todo)
         return why or (NEWEST_TURNS if block.index >= tail else None)
 
     return [replace(block, protected_reason=reason(block)) for block in blocks]
+
+
+def _anchor_scores(blocks: Iterable[VisibleBlock]) -> dict[str | int, float]:
+    """Return the scores of the messages that somebody marked: all of them stays (2.2.2)."""
+    return {
+        _message_id(block): block.anchor_score for block in blocks if block.anchor_score is not None
+    }
+
+
+def _message_id(block: VisibleBlock) -> str | int:
+    return block.entry.message_id or block.entry.uuid or block.entry.offset
 
 
 def sum_protected_tokens(blocks: Iterable[VisibleBlock]) -> tuple[ProtectedTokens, ...]:

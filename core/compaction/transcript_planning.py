@@ -63,6 +63,8 @@ STRATEGIES: Final = (
     CompactionStrategy("old-results", Severity.MASKED, masked.find_old_results),
     # Opt-in: of the same results the others keep less.
     CompactionStrategy("long-results", Severity.MASKED, masked.find_long_results, is_opt_in=True),
+    # The last of its level: it cuts only what the others leave.
+    CompactionStrategy(masked.OVERSIZED, Severity.MASKED, masked.find_oversized_results),
     CompactionStrategy("write-contents", Severity.INPUTS, masked.find_write_contents),
     CompactionStrategy("edit-inputs", Severity.INPUTS, masked.find_edit_inputs),
     CompactionStrategy("heredocs", Severity.INPUTS, masked.find_heredocs),
@@ -187,11 +189,12 @@ def _enabled_strategies(options: PlanOptions) -> list[CompactionStrategy]:
 
 
 def _best_first(operations: Sequence[Operation], view: TranscriptView) -> list[Operation]:
-    return sorted(
-        operations,
-        key=lambda each: each.tokens_saved / max(1, view.tokens - _tokens_before(each, view)),
-        reverse=True,
-    )
+    def rank(each: Operation) -> tuple[bool, float]:
+        saved = each.tokens_saved / max(1, view.tokens - _tokens_before(each, view))
+        # The newest turns are cut only if that is needed.
+        return each.strategy != masked.OVERSIZED, saved
+
+    return sorted(operations, key=rank, reverse=True)
 
 
 def _tokens_before(operation: Operation, view: TranscriptView) -> int:

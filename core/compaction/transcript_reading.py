@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..measure.tokens import PartCounter, measure_thinking
+from ..summaries.key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
 from ..transcript import conversation
 from ..transcript.conversation import Entry, MessagePart, PartKind
 from ..transcript.entry_decoder import iter_entries
@@ -47,6 +48,7 @@ class PlanSource(msgspec.Struct, frozen=True):
     open_in: str | None = None  # what has the session open, if that forbids a plan
     read_entries: EntryReader = iter_entries
     """Called twice: for all entries, then for those that are sent."""
+    importance: ImportanceSettings = DEFAULT_IMPORTANCE
 
 
 def read_transcript_view(
@@ -64,13 +66,14 @@ def read_transcript_view(
     entries = list(_shorten_entries(read(source.path)))
     sent = visible_entries(entries)
     model = conversation.newest_model(sent)
-    measures = _PartMeasures(source.path, read, source.counter_of(model))
+    measures = _PartMeasures(source.path, read, source.counter_of(model), source.importance)
     measures.add([*lines_for_overhead(entries, sent), *sent])
     types = {entry.line: entry.type for entry in entries}
     lines = tuple(
         line if line.type else replace(line, type=types.get(line.number, "")) for line in scan.lines
     )
-    blocks = mark_protected(_make_blocks(sent, measures, model), retained_uuids(entries), options)
+    found = _keep_newest_anchors(_make_blocks(sent, measures, model), source.importance.max_anchors)
+    blocks = mark_protected(found, retained_uuids(entries), options)
 
     def count_entry(entry: Entry) -> int:
         if any((entry.line, part) not in measures.known for part in entry.parts):
@@ -88,6 +91,7 @@ def read_transcript_view(
         overhead_tokens=estimate_overhead(blocks, entries, count_entry),
         torn_line=scan.torn_line,
         window_tokens=source.window_tokens or 0,
+        result_caps=options.result_caps,
     )
 
 
@@ -146,16 +150,24 @@ class _PartSize(NamedTuple):
     tokens: int
     chars: int
     digest: str
+    anchor_score: float | None  # if it is marked
 
 
 class _PartMeasures:
     """The sizes of parts, by line and shortened part; as a counter it knows those parts."""
 
-    def __init__(self, path: Path, read_entries: EntryReader, counter: PartCounter) -> None:
+    def __init__(
+        self,
+        path: Path,
+        read_entries: EntryReader,
+        counter: PartCounter,
+        importance: ImportanceSettings,
+    ) -> None:
         self.counter: Final = counter
         self.known: Final[dict[tuple[int, MessagePart], _PartSize]] = {}
         self._path: Final = path
         self._read_entries: Final = read_entries
+        self._importance: Final = importance
         self._tokens: Final[dict[MessagePart, int]] = {}
 
     def add(self, entries: Sequence[Entry]) -> None:
@@ -174,8 +186,12 @@ class _PartMeasures:
             del entry
 
     def measure(self, part: MessagePart) -> _PartSize:
+        is_marked = self._importance.has_marker((part,))
         return _PartSize(
-            self.counter.tokens(part), len(part.text), transcript_view.text_digest(part.text)
+            self.counter.tokens(part),
+            len(part.text),
+            transcript_view.text_digest(part.text),
+            self._importance.score((part,)) if is_marked else None,
         )
 
     def tokens(self, part: MessagePart) -> int:
@@ -211,10 +227,20 @@ def _make_blocks(
                     chars=size.chars,
                     digest=size.digest,
                     is_replaced=known is None,
+                    anchor_score=size.anchor_score,
                 )
             )
             position += tokens
     return blocks
+
+
+def _keep_newest_anchors(blocks: Sequence[VisibleBlock], most: int) -> list[VisibleBlock]:
+    """Take the score from the marked texts that are more than the policy's anchors (2.2.2)."""
+    marked = [block.index for block in blocks if block.anchor_score is not None]
+    too_many = set(marked[: max(0, len(marked) - most)])
+    return [
+        replace(block, anchor_score=None) if block.index in too_many else block for block in blocks
+    ]
 
 
 def _first_visible_thinking(sent: Sequence[Entry]) -> int:

@@ -21,7 +21,7 @@ from ..measure.models import LARGE_WINDOW, SMALL_WINDOW
 from ..summaries.mentions import NameIndex, decoded_text
 from ..transcript.conversation import Entry, MessagePart, remembered_leaf
 from ..transcript.raw_lines import MAX_LINE_BYTES, complete_line_length
-from .plan import MAX_TRANSCRIPT_BYTES, Refusal
+from .plan import DEFAULT_RESULT_CAPS, MAX_TRANSCRIPT_BYTES, Refusal, ResultCaps
 
 HASH_CHUNK_CHARS: Final = 1 << 16  # encoded at once: a text of many MB is not held twice
 
@@ -75,6 +75,7 @@ class VisibleBlock(msgspec.Struct, frozen=True):
     digest: str  # of its whole text
     is_replaced: bool = False  # the client sends another text than the line holds
     protected_reason: str | None = None  # why it stays as it is; None if it may be changed
+    anchor_score: float | None = None  # of a text that somebody marked (2.2.2); None for others
 
     @property
     def line(self) -> int:
@@ -230,6 +231,7 @@ class TranscriptView:
     torn_line: FileLine | None = None  # an incomplete line at the end of the file
     window_tokens: int = 0
     """Of the session's model; if 0 is passed, of the smallest model that holds the context."""
+    result_caps: ResultCaps = DEFAULT_RESULT_CAPS
 
     def __post_init__(self) -> None:
         if not self.window_tokens:
@@ -275,8 +277,11 @@ class TranscriptView:
 
     def is_changeable(self, block: VisibleBlock) -> bool:
         """Whether a block is unprotected, sent as its line holds it, and not changed yet."""
-        is_free = block.protected_reason is None and not block.is_replaced
-        return is_free and block.line not in self._changed_lines
+        return block.protected_reason is None and self.is_untouched(block)
+
+    def is_untouched(self, block: VisibleBlock) -> bool:
+        """Whether a block is sent as its line holds it, and not changed yet."""
+        return not block.is_replaced and block.line not in self._changed_lines
 
     def is_changed(self, block: VisibleBlock) -> bool:
         """Whether an operation changes a block already; no second one may."""

@@ -268,6 +268,7 @@ def _attachment_path(part: MessagePart) -> tuple[str, ...]:
 
 
 MAX_ITEMS: Final = 20  # what a person looks through; most of a context (compaction.md 1.4)
+DEFAULT_WARN_RESULT_CHARS: Final = 10_000  # longer results are reported (001-05)
 MAX_ITEM_NAME_CHARS: Final = 240  # a command may be a whole script; a path is seldom so long
 _DESCRIPTIVE_FIELDS: Final = (
     "file_path", "notebook_path", "path", "command", "pattern", "url", "query", "description",
@@ -290,6 +291,8 @@ class ContextItem(msgspec.Struct, frozen=True):
     tokens: int
     line: int | None  # of the transcript, from 1; None if no conversation line holds it
     superseded: str | None  # by what, and at which line
+    result_chars: int | None = None  # of a tool's result; None for anything else
+    oversized: bool = False  # a result longer than `tools.warn_result_chars` (001-05)
 
 
 def tool_call_name(call: MessagePart) -> str:
@@ -347,14 +350,18 @@ class _Leaf(msgspec.Struct, frozen=True):
 
 
 def break_down_context(
-    content: ContextContent, counter: PartCounter, max_items: int = MAX_ITEMS
+    content: ContextContent,
+    counter: PartCounter,
+    max_items: int = MAX_ITEMS,
+    warn_result_chars: int = DEFAULT_WARN_RESULT_CHARS,
 ) -> Composition:
     """Break a context down by category.
 
     The parts of a recorded request are scaled so that they add up to the API's count. Parts
     reconstructed from the transcript are only ever scaled down: the rest of the total is
     unexplained. If nothing was measured, the total is the content's own estimate, else the sum of
-    the parts. At most `max_items` of the largest items are named.
+    the parts. At most `max_items` of the largest items are named; those that are results of more
+    than `warn_result_chars` are marked as oversized.
     """
     cached = CachedPartCounter(counter)
 
@@ -383,7 +390,7 @@ def break_down_context(
         estimated=content.measured_tokens is None,
         source=content.source,
         categories=tuple(shares),
-        largest=_largest_items([*leaves, *later], max_items),
+        largest=_largest_items([*leaves, *later], max_items, warn_result_chars),
         unexplained_tokens=total - explained,
         later_tokens=sum(leaf.tokens for leaf in later),
     )
@@ -448,7 +455,9 @@ def _make_share(
     )
 
 
-def _largest_items(leaves: Sequence[_Leaf], max_items: int) -> tuple[ContextItem, ...]:
+def _largest_items(
+    leaves: Sequence[_Leaf], max_items: int, warn_result_chars: int
+) -> tuple[ContextItem, ...]:
     parts = [leaf.part for leaf in leaves]
     superseded = find_superseded(parts)
     calls: dict[str | None, MessagePart] = {
@@ -464,9 +473,15 @@ def _largest_items(leaves: Sequence[_Leaf], max_items: int) -> tuple[ContextItem
             tokens=leaf.tokens,
             line=leaf.part.line,
             superseded=superseded.get(number),
+            result_chars=_result_chars(leaf.part.content),
+            oversized=(_result_chars(leaf.part.content) or 0) > warn_result_chars,
         )
         for number, leaf in largest
     )
+
+
+def _result_chars(part: MessagePart) -> int | None:
+    return len(part.text) if part.kind in RESULT_KINDS else None
 
 
 def _item_name(leaf: _Leaf, call: MessagePart | None) -> str:

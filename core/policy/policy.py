@@ -73,7 +73,7 @@ TRUST_EFFECTS: Final[Mapping[str, str]] = {
     "limit": "changes the window that everything is measured against",
     "usage": "changes what is counted",
     "price": "changes costs, and when a compaction pays off",
-    "tools": "changes which results count as large",
+    "tools": "changes which results count as large, and what is cut of them",
     "terminal": "lets the dashboard answer permission prompts of its sessions",
     "saveflow": "changes which folders are searched for saves",
 }  # by area: what its keys do once their file is trusted

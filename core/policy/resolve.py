@@ -25,7 +25,7 @@ from .policy import (
     trust_effect,
     why_too_low,
 )
-from .schema import KEYS, PRESETS, find_key, is_partial, parse_change
+from .schema import KEYS, PRESETS, REMOVED_KEYS, find_key, is_partial, parse_change
 from .value_types import InvalidValueError, PolicyValue, format_value
 
 POLICY_TABLE: Final = "policy"
@@ -137,6 +137,8 @@ def _make_notice(raw: RawValue, error: Exception) -> PolicyNotice:
         text = str(raw.value)
         short = text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"
         what, fix = f"{short!r} is not valid", f"use {error}; until then the next origin applies"
+    elif raw.key in REMOVED_KEYS:
+        what, fix = "no longer a setting", REMOVED_KEYS[raw.key]
     else:
         near = get_close_matches(raw.key, KEYS, 1)
         what = "no such key"

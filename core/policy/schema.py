@@ -311,7 +311,6 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "newest messages that are kept unchanged",
         "messages",
     ),
-    ("compact.pair_safe", boolean, True, "keep each tool call with its result"),
     ("compact.cooldown_s", _SECONDS, 60, "pause between two attempts", "s"),
     ("compact.timeout_s", _SECONDS, 60, "an attempt fails after this time", "s"),
     ("compact.max_attempts", _COUNT, 2, "attempts before giving up"),
@@ -389,12 +388,12 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "tools.warn_result_chars",
         integer(0, MAX_TOKENS),
         10_000,
-        "size of a large result",
+        "longer results are marked as oversized",
         "characters",
     ),
-    ("tools.cap_tokens", _TOKENS, 50_000, "largest result", "tokens"),
-    ("tools.web_cap_tokens", _TOKENS, 10_000, "largest web page", "tokens"),
-    ("tools.header_lines", _COUNT, 3, "lines that a truncated result keeps", "lines"),
+    ("tools.cap_tokens", _TOKENS, 50_000, "larger results are cut at level 3", "tokens"),
+    ("tools.web_cap_tokens", _TOKENS, 10_000, "the same for web pages", "tokens"),
+    ("tools.header_lines", _COUNT, 3, "first lines that a cut result keeps", "lines"),
     ("compliance.mode", _COMPLIANCE_MODE, "last_message", "where the marker counts"),
     ("compliance.line_limit", _COUNT, 10, "longest agent result", "lines"),
     ("compliance.review_line_limit", _COUNT, 20, "longest review", "lines"),
@@ -473,6 +472,13 @@ KEYS: Final = {  # in the order in which they are shown
     name: PolicyKey(name, parse, default, description, *unit)
     for name, parse, default, description, *unit in _ROWS
 }
+
+
+REMOVED_KEYS: Final[Mapping[str, str]] = {
+    # The API refuses a result without its call: no plan can do otherwise (R001-01, T-04).
+    "compact.pair_safe": "remove it: a tool call is always kept with its result",
+}
+"""What to do about keys of earlier versions."""
 
 
 def find_key(name: str) -> PolicyKey:

@@ -14,8 +14,17 @@ from ..transcript.visible_messages import visible_entries
 from . import artifacts, key_messages, tool_outcomes
 from .artifacts import IN_PROGRESS, Artifacts, Todo, TodoList, part_text, prompt_excerpt
 from .decision_patterns import find_sentences, quote_line
+from .key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
 from .mentions import contains_secret, find_declarations, find_names_and_facts, split_words
-from .summary_facts import FactKind, SummaryFact, make_fact, merge_facts, replace_angle_brackets
+from .summary_facts import (
+    MARKED_WEIGHT,
+    FactKind,
+    SummaryFact,
+    is_marked_anchor,
+    make_fact,
+    merge_facts,
+    replace_angle_brackets,
+)
 
 ItemT = TypeVar("ItemT")
 
@@ -117,6 +126,7 @@ class ExtractionSource(msgspec.Struct, frozen=True):
     kept_offsets: frozenset[int] = frozenset()
     """Offsets of the lines that stay word for word: their messages are not repeated."""
     transcript_path: str = ""  # the file that still holds all of it
+    importance: ImportanceSettings = DEFAULT_IMPORTANCE
 
 
 def extract_facts(
@@ -153,7 +163,7 @@ def extract_facts(
             )
             for job in tool_outcomes.list_running_jobs(entries)
         ),
-        *_anchor_facts(removed),
+        *_anchor_facts(removed, source.importance),
         *_name_facts(removed, known),
         *_next_step_facts(entries, source.kept_offsets, todos.open, prompts),
         *_hint_facts(source, removed),
@@ -166,7 +176,15 @@ def _drop_outdated(old: Sequence[SummaryFact], new: Sequence[SummaryFact]) -> li
     outdated = {FactKind.NEXT, FactKind.HINT, FactKind.GOAL}
     outdated |= {fact.kind for fact in new} & {FactKind.TODO, FactKind.RUNNING}
     done = {fact.key for fact in new if fact.kind is FactKind.DONE}
-    return [fact for fact in old if fact.kind not in outdated and fact.key not in done]
+    # What was marked is quoted again from the transcript.
+    marked = {(fact.kind, fact.text) for fact in new if is_marked_anchor(fact)}
+    return [
+        fact
+        for fact in old
+        if fact.kind not in outdated
+        and fact.key not in done
+        and (fact.kind, fact.text) not in marked
+    ]
 
 
 def _goal_facts(prompts: Sequence[SummaryFact]) -> list[SummaryFact]:
@@ -247,22 +265,28 @@ def _check_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
     return list(reversed(last.values()))
 
 
-def _anchor_facts(removed: Sequence[Entry]) -> list[SummaryFact]:
-    """Return the text of the model's own anchors, which no other list holds (003-28)."""
-    own = [
+def _anchor_facts(removed: Sequence[Entry], importance: ImportanceSettings) -> list[SummaryFact]:
+    """Return the text of anchors: the model's own, which no other list holds, and marked ones.
+
+    What is marked stays whole, and is the last to go (2.2.2, 003-28).
+    """
+    candidates = [
         message
         for message in group_messages(list(removed))
         if any(part.kind is PartKind.TEXT and part.text.strip() for part in message.parts)
+        or importance.has_marker(message.parts)
     ]
     facts = []
-    for message in key_messages.find_anchors(own):
+    for message in key_messages.find_anchors(candidates, importance):
         text = "\n".join(
-            part.text for part in message.parts if part.kind in key_messages.SPOKEN_KINDS
+            part.text for part in message.parts if part.kind in key_messages.MARKED_KINDS
         ).strip()
-        shown = text if len(text) <= ANCHOR_CHARS else f"…{text[-ANCHOR_CHARS:]}"
-        weight = 0.4 + 0.3 * key_messages.score_importance(message)
-        line = message.entries[0].line
-        facts.append(make_fact(FactKind.ANCHOR, shown, line, weight, message.key))
+        is_marked, score = importance.has_marker(message.parts), importance.score(message.parts)
+        is_whole = is_marked or len(text) <= ANCHOR_CHARS
+        shown = text if is_whole else f"…{text[-ANCHOR_CHARS:]}"
+        weight = MARKED_WEIGHT if is_marked else 0.4 + 0.3 * score
+        fact = make_fact(FactKind.ANCHOR, shown, message.entries[0].line, weight, message.key)
+        facts.append(replace(fact, score=score))
     return sorted(facts, key=lambda fact: fact.line)
 
 

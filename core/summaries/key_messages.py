@@ -3,16 +3,29 @@
 Sources: requirements 2.2.2, 003-05, 003-17, 003-18, 003-28 and 003-32.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from ..transcript.conversation import RESULT_KINDS, ConversationMessage, Entry, PartKind
+import msgspec
+
+from ..transcript.conversation import (
+    RESULT_KINDS,
+    ConversationMessage,
+    Entry,
+    MessagePart,
+    PartKind,
+)
 from ..transcript.slash_commands import find_slash_command
 from .artifacts import prompt_excerpt
 from .decision_patterns import DECISION_PATTERN, RULE_PATTERN, find_sentences
 from .mentions import contains_secret
 from .summary_facts import FactKind, SummaryFact, make_fact
+
+if TYPE_CHECKING:
+    from ..policy.policy import Policy
 
 ANCHOR_MARKER: Final = "<!-- anchor -->"  # 003-05
 MAX_ANCHORS: Final = 5  # 003-28
@@ -26,6 +39,9 @@ KEYWORD_WEIGHT: Final = 0.5
 KEYWORD_TARGET: Final = 5  # for the full weight: more than a message has that only names an error
 SPOKEN_KINDS: Final = frozenset({PartKind.PROMPT, PartKind.TEXT, PartKind.SUMMARY})
 """What a person or the model says. A file that was read may hold any mark by chance."""
+
+MARKED_KINDS: Final = frozenset({PartKind.PROMPT, PartKind.TEXT})
+"""Where an anchor marker counts: a summary only quotes those of the messages that it replaced."""
 
 # Korean has no word boundaries that \b would match: particles are joined to the word.
 _EMPHASIS: Final = re.compile(
@@ -42,33 +58,59 @@ _KEYWORDS: Final = re.compile(
 )
 
 
-def score_importance(message: ConversationMessage) -> float:
-    """Score a message by its strongest sign, 0..1 (003-17)."""
-    spoken = [part.text for part in message.parts if part.kind in SPOKEN_KINDS]
-    prompts = (part.text for part in message.parts if part.kind is PartKind.PROMPT)
-    if _has_anchor_marker(message) or any(map(_EMPHASIS.search, prompts)):
-        return USER_EXPLICIT_WEIGHT
-    if any(map(DECISION_PATTERN.search, spoken)):
-        return DECISION_WEIGHT
-    if any(part.kind in RESULT_KINDS for part in message.parts):
-        return TOOL_RESULT_WEIGHT
-    keywords = sum(len(_KEYWORDS.findall(text)) for text in spoken)
-    return KEYWORD_WEIGHT * min(1.0, keywords / KEYWORD_TARGET)
+class ImportanceSettings(msgspec.Struct, frozen=True):
+    """The policy's keys `importance.*` (2.2.2)."""
+
+    user_explicit: float = USER_EXPLICIT_WEIGHT
+    decision: float = DECISION_WEIGHT
+    tool_result: float = TOOL_RESULT_WEIGHT
+    keyword: float = KEYWORD_WEIGHT
+    max_anchors: int = MAX_ANCHORS
+    anchor_marker: str = ANCHOR_MARKER
+
+    def score(self, parts: Sequence[MessagePart]) -> float:
+        """Score a message's parts by their strongest sign, 0..1 (003-17)."""
+        spoken = [part.text for part in parts if part.kind in SPOKEN_KINDS]
+        prompts = (part.text for part in parts if part.kind is PartKind.PROMPT)
+        is_explicit = self.has_marker(parts) or any(map(_EMPHASIS.search, prompts))
+        keywords = sum(len(_KEYWORDS.findall(text)) for text in spoken)
+        return max(
+            self.user_explicit * is_explicit,
+            self.decision * any(map(DECISION_PATTERN.search, spoken)),
+            self.tool_result * any(part.kind in RESULT_KINDS for part in parts),
+            self.keyword * min(1.0, keywords / KEYWORD_TARGET),
+        )
+
+    def has_marker(self, parts: Iterable[MessagePart]) -> bool:
+        """Whether the user or the model marked a message as one to keep (003-05)."""
+        return any(self.anchor_marker in part.text for part in parts if part.kind in MARKED_KINDS)
 
 
-def _has_anchor_marker(message: ConversationMessage) -> bool:
-    """Whether the user or the model marked a message as one to keep (003-05)."""
-    return any(ANCHOR_MARKER in part.text for part in message.parts if part.kind in SPOKEN_KINDS)
+DEFAULT_IMPORTANCE: Final = ImportanceSettings()
 
 
-def find_anchors(messages: Sequence[ConversationMessage]) -> tuple[ConversationMessage, ...]:
+def read_importance_settings(policy: Policy) -> ImportanceSettings:
+    return ImportanceSettings(
+        user_explicit=policy.number("importance.user_explicit") or 0.0,
+        decision=policy.number("importance.decision") or 0.0,
+        tool_result=policy.number("importance.tool_result") or 0.0,
+        keyword=policy.number("importance.keyword") or 0.0,
+        max_anchors=policy.count("importance.anchors_max"),
+        anchor_marker=policy.text("importance.anchor_marker"),
+    )
+
+
+def find_anchors(
+    messages: Sequence[ConversationMessage], importance: ImportanceSettings = DEFAULT_IMPORTANCE
+) -> tuple[ConversationMessage, ...]:
     """Choose the anchors: first the marked ones, then the highest score, then the newest."""
 
     def rank(place: int) -> tuple[bool, float, int]:
-        return _has_anchor_marker(messages[place]), score_importance(messages[place]), place
+        parts = messages[place].parts
+        return importance.has_marker(parts), importance.score(parts), place
 
     ranked = sorted(range(len(messages)), key=rank, reverse=True)
-    return tuple(messages[place] for place in ranked[:MAX_ANCHORS])
+    return tuple(messages[place] for place in ranked[: importance.max_anchors])
 
 
 NOT_TYPED_PREFIXES: Final = (

@@ -10,7 +10,12 @@ from msgspec.structs import replace
 
 from ..measure.tokens import count_text
 from .artifacts import shared_basenames
-from .key_messages import NOT_TYPED_PREFIXES
+from .key_messages import (
+    DEFAULT_IMPORTANCE,
+    NOT_TYPED_PREFIXES,
+    ImportanceSettings,
+    read_importance_settings,
+)
 from .mentions import MentionIndex
 from .summary_facts import (
     FACT_HEADINGS,
@@ -21,6 +26,7 @@ from .summary_facts import (
     SummaryFact,
     SummaryTemplate,
     find_template,
+    is_marked_anchor,
     parse_summary,
     render_facts,
     render_summary,
@@ -49,8 +55,14 @@ class Summary(msgspec.Struct, frozen=True):
     tokens: int  # estimated
 
 
-def default_budget(source_tokens: int) -> SummaryBudget:
-    return SummaryBudget(min(int(SOURCE_SHARE * source_tokens), MAX_SUMMARY_TOKENS))
+MAX_MARKED_TOKENS: Final = MAX_PROMPT_TOKENS  # of marked anchors, besides: as for prompts
+
+
+def default_budget(source_tokens: int, facts: Iterable[SummaryFact] = ()) -> SummaryBudget:
+    """Return the budget of a summary; marked anchors among its facts do not count (2.2.2)."""
+    marked = sum(_fact_tokens(fact) + SECTION_TOKENS for fact in facts if is_marked_anchor(fact))
+    own = min(int(SOURCE_SHARE * source_tokens), MAX_SUMMARY_TOKENS)
+    return SummaryBudget(own + min(marked, MAX_MARKED_TOKENS))
 
 
 def estimate_tokens(text: str) -> int:
@@ -95,7 +107,7 @@ def _choose_facts(
     chosen: list[SummaryFact] = []
     begun: set[object] = set()
     titles = {kind: section.title for section in template.sections for kind in section.kinds}
-    for fact in sorted(facts, key=lambda fact: -fact.weight):
+    for fact in sorted(facts, key=lambda fact: (-fact.weight, not is_marked_anchor(fact))):
         cost, title = _fact_tokens(fact), titles[fact.kind]
         if fact.kind not in begun:
             cost += estimate_tokens(f"\n{FACT_HEADINGS[fact.kind]}")
@@ -191,6 +203,7 @@ class SummarySettings(msgspec.Struct, frozen=True):
     use_cache: bool = True
     timeout_s: float = 60.0
     selection: FactSelection = ALL_FACTS
+    importance: ImportanceSettings = DEFAULT_IMPORTANCE
 
     def resolve_model(self, session_model: str | None) -> str:
         if self.model == CHEAP_MODEL_ALIAS:
@@ -215,6 +228,7 @@ def read_summary_settings(policy: Policy) -> SummarySettings:
         use_cache=policy.flag("summary.cache"),
         timeout_s=float(policy.integer("compact.timeout_s") or 1),
         selection=FactSelection(frozenset(excluded), policy.integer("summary.levels") or 1),
+        importance=read_importance_settings(policy),
     )
 
 
@@ -271,6 +285,7 @@ def find_missing_facts(text: str, facts: Sequence[SummaryFact]) -> tuple[Summary
         fact
         for fact in facts
         if fact.kind in exact
+        or is_marked_anchor(fact)
         or (fact.kind is FactKind.FILE and not mentions.has_path(fact.key, shared))
         or (fact.kind in {FactKind.ERROR, FactKind.DONE} and not mentions.has_sentence(fact.key))
     )

@@ -14,6 +14,7 @@ import msgspec
 from ..transcript.conversation import Entry, PartKind
 from .decision_patterns import quote_line
 
+MARKED_WEIGHT: Final = 1.0  # of an anchor that somebody marked: it is the last to go (2.2.2)
 FACT_CHARS: Final = 600  # of a fact of one line: the longest sentence fits (MAX_SENTENCE_CHARS)
 
 
@@ -49,6 +50,7 @@ class SummaryFact(msgspec.Struct, frozen=True):
     key: str  # identifies it: a path, a sentence, an id. The newest fact of a key is used.
     line: int = 0  # of the transcript, from 1; 0 if it has no single one
     weight: float = 0.0  # how much it matters, 0..1: what weighs least goes first
+    score: float | None = None  # of an anchor, its importance (2.2.2); None once it was summarised
 
 
 def make_fact(
@@ -70,6 +72,10 @@ def merge_facts(old: Iterable[SummaryFact], new: Iterable[SummaryFact]) -> tuple
     Merging the same facts again changes nothing.
     """
     return tuple({(fact.kind, fact.key): fact for fact in (*old, *new)}.values())
+
+
+def is_marked_anchor(fact: SummaryFact) -> bool:
+    return fact.kind is FactKind.ANCHOR and fact.weight >= MARKED_WEIGHT
 
 
 class TemplateSection(msgspec.Struct, frozen=True):

@@ -261,6 +261,16 @@ def test_the_next_command_is_the_same_with_something_more(
     assert not transcript.exists()
 
 
+def test_the_policys_caps_apply_to_the_plan(run: Callable[..., Ended]) -> None:
+    words = ("--level", "3", "--json")
+    assert "oversized-results" not in strategies(run(*words))
+    assert "oversized-results" in strategies(run(*words, "--set", "tools.cap_tokens=500"))
+
+
+def strategies(ended: Ended) -> set[str]:
+    return {each["strategy"] for each in ended.json["operations"]}
+
+
 def test_a_large_transcript_needs_force(
     run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:

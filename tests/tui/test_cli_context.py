@@ -116,7 +116,19 @@ def test_json_adds_up_to_what_was_measured(run: Callable[..., Ended]) -> None:
         "tokens": first["tokens"],
         "line": 3,
         "superseded": "read again at line 5",
+        "oversized": False,
     }
+
+
+def test_results_above_the_policys_size_are_marked(run: Callable[..., Ended]) -> None:
+    words = (SESSION, "--set", "tools.warn_result_chars=3999")
+    oversized = [
+        each["line"] for each in run(*words, "--json").json["largest"] if each["oversized"]
+    ]
+    assert sorted(oversized) == [3, 5]
+    assert run(*words).out.count("4,000 characters") == 2
+    words = (SESSION, "--set", "tools.warn_result_chars=4000")
+    assert not any(each["oversized"] for each in run(*words, "--json").json["largest"])
 
 
 def test_the_table_says_what_is_estimated(run: Callable[..., Ended]) -> None:

@@ -87,7 +87,7 @@ def test_every_value_with_its_origin(run: Callable[..., Ended], tmp_path: Path) 
         "of": "window",
     }
     assert value(found, "mode")["origin"] == "preset"
-    assert value(found, "compact.pair_safe")["where"] is None
+    assert value(found, "summary.cache")["where"] is None
 
 
 def test_the_same_for_people(run: Callable[..., Ended]) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.summaries import key_messages
-from ctxtop.core.summaries.key_messages import find_anchors, score_importance
+from ctxtop.core.summaries.key_messages import (
+    DEFAULT_IMPORTANCE,
+    ImportanceSettings,
+    find_anchors,
+)
 from ctxtop.core.transcript.conversation import ConversationMessage, MessagePart, PartKind
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,18 +37,18 @@ MARK = "<!-- anchor -->"
     ],
 )
 def test_a_message_scores_by_its_strongest_sign(said: ConversationMessage, score: float) -> None:
-    assert score_importance(said) == pytest.approx(score)
+    assert DEFAULT_IMPORTANCE.score(said.parts) == pytest.approx(score)
 
 
 def test_a_result_that_quotes_a_mark_is_only_a_result() -> None:
     read = message(MessagePart(PartKind.TOOL_RESULT, f"{MARK} we decided: important", "Read", "a"))
 
-    assert score_importance(read) == 0.7
+    assert DEFAULT_IMPORTANCE.score(read.parts) == 0.7
 
 
 @given(st.text() | st.sampled_from(["important decision", "error " * 9]), st.sampled_from(PartKind))
 def test_a_score_is_between_0_and_1(text: str, kind: PartKind) -> None:
-    assert 0 <= score_importance(message(MessagePart(kind, text))) <= 1
+    assert 0 <= DEFAULT_IMPORTANCE.score([MessagePart(kind, text)]) <= 1
 
 
 def test_marked_messages_come_first_then_the_score_then_the_newest() -> None:
@@ -64,10 +67,7 @@ def test_marked_messages_come_first_then_the_score_then_the_newest() -> None:
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])
-def test_there_are_never_more_anchors_than_asked(
-    most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(key_messages, "MAX_ANCHORS", most)
+def test_there_are_never_more_anchors_than_asked(most: int) -> None:
     talk = [prompt(f"{MARK} {number}") for number in range(4)]
 
-    assert find_anchors(talk) == tuple(talk[::-1][:most])
+    assert find_anchors(talk, ImportanceSettings(max_anchors=most)) == tuple(talk[::-1][:most])

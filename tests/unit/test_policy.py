@@ -101,6 +101,15 @@ def test_a_key_that_there_is_not_is_told_with_the_one_that_was_meant() -> None:
     assert far.fix == "`ctxtop settings` lists the keys"
 
 
+def test_a_key_that_was_removed_says_what_applies_instead() -> None:
+    policy = resolve_policy([given(PolicyOrigin.USER_FILE, False, "compact.pair_safe")])
+    (notice,) = policy.notices
+
+    assert notice.what == "no longer a setting"
+    assert notice.fix == "remove it: a tool call is always kept with its result"
+    assert "compact.pair_safe" not in policy.values
+
+
 def test_a_file_of_something_else_is_no_flood() -> None:
     policy = resolve_policy(
         given(PolicyOrigin.USER_FILE, 1, f"x{number}") for number in range(5000)
@@ -122,8 +131,8 @@ BAD: list[tuple[str, object]] = [
     ("compact.min_tokens", float("inf")),
     ("compact.min_tokens", 10**400),
     ("compact.min_tokens", [1]),
-    ("compact.pair_safe", "perhaps"),
-    ("compact.pair_safe", 2),
+    ("summary.cache", "perhaps"),
+    ("summary.cache", 2),
     ("rearm.hysteresis", "never"),
     ("rearm.hysteresis", -0.1),
     ("rearm.hysteresis", 1.01),
@@ -178,7 +187,7 @@ DEFAULT_WITH_60_75 = (
 GOOD: list[tuple[str, object, object]] = [
     ("compact.min_tokens", "70_000", 70_000),
     ("compact.min_tokens", 70_000.0, 70_000),
-    ("compact.pair_safe", "off", False),
+    ("summary.cache", "off", False),
     ("rearm.hysteresis", "off", "off"),
     ("rearm.hysteresis", 0, 0.0),
     ("compact.preserve_recent", "native", "native"),
@@ -234,7 +243,7 @@ def test_a_value_of_another_kind_than_was_asked_for() -> None:
     with pytest.raises(TypeError):
         policy.flag("mode")
     with pytest.raises(TypeError):
-        policy.integer("compact.pair_safe")
+        policy.integer("summary.cache")
     with pytest.raises(KeyError):
         policy.value("nothing")
     assert policy.integer("rearm.cooldown_s") is None

@@ -56,7 +56,6 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("R003-04", "compact.min_messages", 6),
     ("R002-06", "compact.min_tokens", 50_000),
     ("003-26", "compact.preserve_recent", 10),
-    ("R001-01", "compact.pair_safe", True),
     ("R002-06", "compact.cooldown_s", 60),
     ("R002-06", "compact.timeout_s", 60),
     ("T-10", "compact.max_attempts", 2),

@@ -338,7 +338,7 @@ def composition_record(session: Session, agent_id: str | None, found: Compositio
         **record_of(session, "session_id forked_from"),
         "agent_id": agent_id,
         **record_of(found, "total_tokens estimated source later_tokens read_bytes categories"),
-        "largest": records_of(found.largest, "kind what=name tokens line superseded"),
+        "largest": records_of(found.largest, "kind what=name tokens line superseded oversized"),
         "estimator": found.estimator,
     }
 

@@ -295,6 +295,11 @@ _ITEM_COLUMNS: Final[Sequence[TextColumn[ContextItem]]] = (
     Column("kind", lambda each: each.kind, priority=3),
     Column("largest items", lambda each: each.name, flexible=True),
     Column("superseded", lambda each: Cell(each.superseded or "", "notice"), priority=1),
+    Column(
+        "oversized",
+        lambda each: Cell(session_text.oversized_text(each), "warning"),
+        priority=1,
+    ),
 )
 
 

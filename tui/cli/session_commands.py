@@ -49,7 +49,7 @@ _agent_option: Final = click.option(
 def composition(context: click.Context, *, session: str, agent: str | None) -> int:
     """Show what fills the context of a session or an agent.
 
-    Also lists its largest items. SESSION is an id or its start.
+    Also lists its largest items and marks oversized results. SESSION is an id or its start.
     """
     from ...collectors.claude_code.transcript_details import (
         TranscriptUnavailableError,
@@ -60,6 +60,7 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
         session_id = snapshot.session_id(session)
         agent_id = snapshot.agent_id(session_id, agent)
         (of,) = snapshot.sessions(session_id)
+        policy = snapshot.policies.for_project(of.project_root)
         try:
             composed = read_composition(
                 snapshot.db,
@@ -67,6 +68,7 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
                 session_id,
                 agent_id,
                 counting=of.context.counting,
+                warn_result_chars=policy.count("tools.warn_result_chars"),
             )
         except TranscriptUnavailableError as error:
             raise RefusedError(str(error)) from error

@@ -26,7 +26,7 @@ from ...core.transcript.sanitize import one_line
 from .formats import age, duration, shorten, shorten_end, sparkline, tokens, turns_to_go
 
 if TYPE_CHECKING:
-    from ...core.measure.composition import CategoryShare, Composition
+    from ...core.measure.composition import CategoryShare, Composition, ContextItem
     from ...core.model.problem import Problem
 
 
@@ -237,6 +237,11 @@ def composition_total_text(found: Composition) -> str:
 
 MIN_SHARE: Final = 0.01  # of the whole; smaller parts are only in `--json`
 MAX_PARTS: Final = 5  # lines below a category
+
+
+def oversized_text(item: ContextItem) -> str:
+    """Return the length of a result that is longer than `tools.warn_result_chars`, else nothing."""
+    return f"{item.result_chars:,} characters" if item.oversized else ""
 
 
 def largest_parts(share: CategoryShare) -> list[CategoryShare]:

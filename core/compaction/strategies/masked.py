@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from functools import partial
+from math import ceil
 from typing import Final
 
 from ...summaries.decision_patterns import DECISION_PATTERN, REASON_PATTERN, RULE_PATTERN
@@ -11,6 +12,7 @@ from ...transcript.line_types import AGENT_TOOLS, EDIT_TOOLS
 from .. import edit_builder
 from ..edit_builder import Because, FindOperations, OperationReason, read_text
 from ..plan import Operation
+from ..protection import NEWEST_TURNS
 from ..transcript_view import TranscriptView, VisibleBlock
 from . import stubs
 from .stubs import is_worth_stubbing, stub_with_unique_names
@@ -44,20 +46,16 @@ def find_edited_reads(view: TranscriptView, because: Because) -> Iterator[Operat
             yield mask_result(view, old.result, reason, hint)
 
 
-def result_masker(tools: frozenset[str], why: str, restore_hint: str) -> FindOperations:
+def result_masker(tools: frozenset[str], why: str) -> FindOperations:
     def find(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
         for block in stubs.changeable_results(view, tools):
-            yield mask_result(view, block, because(why), restore_hint)
+            yield mask_result(view, block, because(why), stubs.restore_hint(block.part.name))
 
     return find
 
 
-find_old_listings: Final = result_masker(
-    stubs.LISTING_TOOLS, "an old listing", "Search again for more."
-)
-find_old_web_pages: Final = result_masker(
-    stubs.WEB_TOOLS, "an old page", "Fetch it again for more."
-)
+find_old_listings: Final = result_masker(stubs.LISTING_TOOLS, "an old listing")
+find_old_web_pages: Final = result_masker(stubs.WEB_TOOLS, "an old page")
 
 
 HEAD_LINES: Final = 20
@@ -81,7 +79,7 @@ def find_old_shell_output(view: TranscriptView, because: Because) -> Iterator[Op
         operation = None
         if shorter is not None:
             operation = edit_builder.replace_result(view, block, reason, shorter)
-        yield operation or mask_result(view, block, reason, "Run it again for more.")
+        yield operation or mask_result(view, block, reason, stubs.restore_hint(block.part.name))
 
 
 def _shorter_outputs(view: TranscriptView, text: str, what: str) -> Iterator[str]:
@@ -124,8 +122,64 @@ def find_old_results(view: TranscriptView, because: Because) -> Iterator[Operati
     reason = because("an old result")
     for block in stubs.changeable_results(view):
         if block.part.name not in _TOOLS_HANDLED_ELSEWHERE:
-            verb = "Read" if block.part.name == "Read" else "Call"
-            yield mask_result(view, block, reason, f"{verb} it again for more.")
+            yield mask_result(view, block, reason, stubs.restore_hint(block.part.name))
+
+
+OVERSIZED: Final = "oversized-results"
+STUB_RESERVE_TOKENS: Final = 50  # of a cap, for the notice (R002-18)
+MAX_CAP_ATTEMPTS: Final = 4  # a stub with names takes more than the reserve: each try keeps less
+
+
+def find_oversized_results(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find results above their cap that no other strategy replaced, in the newest turns too.
+
+    The first lines and the end stay (R002-18). Errors and agents' results stay whole.
+    """
+    caps = view.result_caps
+    for block in view.blocks:
+        cap = caps.max_web_tokens if block.part.name in stubs.WEB_TOOLS else caps.max_tokens
+        is_large = block.part.kind is PartKind.TOOL_RESULT and block.tokens > cap
+        if is_large and not block.part.media and _can_be_capped(view, block):
+            yield _cap_result(view, block, because(f"larger than {cap:,} tokens"), cap)
+
+
+def _can_be_capped(view: TranscriptView, block: VisibleBlock) -> bool:
+    return block.protected_reason in {None, NEWEST_TURNS} and view.is_untouched(block)
+
+
+def _cap_result(
+    view: TranscriptView, block: VisibleBlock, reason: OperationReason, cap: int
+) -> Operation | None:
+    text = read_text(view, block) or ""
+    chars_per_token = len(text) / block.tokens
+    room = int(max(0, cap - STUB_RESERVE_TOKENS) * chars_per_token)
+    shorter = _cut_middle(view, block, text, room)
+    for _ in range(MAX_CAP_ATTEMPTS):
+        excess = 0 if shorter is None else view.count_tokens_with_text(block, shorter) - cap
+        if excess <= 0 or room <= 0:
+            break
+        room = max(0, room - ceil(excess * chars_per_token))
+        shorter = _cut_middle(view, block, text, room)
+    return None if shorter is None else edit_builder.replace_result(view, block, reason, shorter)
+
+
+def _cut_middle(view: TranscriptView, block: VisibleBlock, text: str, room: int) -> str | None:
+    """Keep the first lines, and of the end what fits into `room` characters.
+
+    None if what goes is not worth a stub.
+    """
+    count = view.result_caps.header_lines
+    head = "\n".join(text.split("\n", count)[:count])[: room // 2]
+    end = len(text) - (room - len(head))
+    line_end = text.find("\n", end, end + MAX_TEXT_LINE_CHARS)
+    tail = text[end if line_end < 0 else line_end + 1 :]
+    removed = text[len(head) : len(text) - len(tail)].strip("\n")
+    what = f"{stubs.CAPPED}{_describe_result(view, block)}"
+    hint = stubs.restore_hint(block.part.name)
+    stub = stub_with_unique_names(view, removed, what, hint, f"{head}\n{tail}")
+    if not is_worth_stubbing(removed, stub):
+        return None
+    return "\n".join(each for each in (head, stub, tail) if each)
 
 
 FIRST_CHARS: Final = 10_000  # of a result: not-agent's limit (001-05)

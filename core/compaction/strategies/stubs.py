@@ -21,12 +21,18 @@ SHORT_STUB_BYTES: Final = 80  # for what the same context repeats elsewhere (com
 MIN_STUB_RATIO: Final = 2  # a text no longer than this many stubs stays (compaction.md 7.2)
 MARK_HEX_CHARS: Final = 8
 _WHAT_CHARS: Final = 160
-_STUB_START: Final = re.compile(rf"\[ctxtop [0-9a-f]{{{MARK_HEX_CHARS}}}: ")
+CAPPED: Final = "capped "  # how the description in a capped result's stub begins
+_STUB_START: Final = re.compile(rf"\[ctxtop ([0-9a-f]{{{MARK_HEX_CHARS}}}): ({CAPPED})?")
 
 
 def has_stub(text: str) -> bool:
-    """Whether a text contains a stub already; such a text is left as it is."""
-    return _STUB_START.search(text) is not None
+    """Whether a text contains a stub already; such a text is left as it is.
+
+    A capped result can still be large: once it is old, it is masked like any other.
+    """
+    stubs = _STUB_START.findall(text)
+    capped = {mark for mark, is_capped in stubs if is_capped}
+    return any(mark not in capped for mark, _ in stubs)
 
 
 def text_mark(text: str) -> str:
@@ -136,6 +142,19 @@ READ_TOOLS: Final = frozenset({"Read"})
 SHELL_TOOLS: Final = frozenset({"Bash", "BashOutput", "TaskOutput", "PowerShell"})
 LISTING_TOOLS: Final = frozenset({"Glob", "Grep", "LS"})
 WEB_TOOLS: Final = frozenset({"WebFetch", "WebSearch"})
+
+_RESTORE_HINTS: Final = {
+    **dict.fromkeys(READ_TOOLS, "Read it again for more."),
+    **dict.fromkeys(SHELL_TOOLS, "Run it again for more."),
+    **dict.fromkeys(LISTING_TOOLS, "Search again for more."),
+    **dict.fromkeys(WEB_TOOLS, "Fetch it again for more."),
+}
+
+
+def restore_hint(tool: str) -> str:
+    """Return how the model gets a tool's result back."""
+    return _RESTORE_HINTS.get(tool, "Call it again for more.")
+
 
 DEFAULT_READ_LINES: Final = 2_000  # of a Read without a limit (the tool's own description)
 _ALREADY_READ_PREFIXES: Final = (

@@ -1,7 +1,7 @@
 """Levels 7 and 8: a summary of the older messages, a cut, a revert to a prompt, or a hand-off."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -9,6 +9,7 @@ import msgspec
 
 from ...summaries import summary_building
 from ...summaries.extract import ExtractionSource, extract_facts, list_all_entries
+from ...summaries.key_messages import DEFAULT_IMPORTANCE, MAX_ANCHORS, ImportanceSettings
 from ...summaries.model_summary import ModelSummaryOptions, ProviderError, write_model_summary
 from ...summaries.summary_building import Summary, SummaryBudget, SummarySettings
 from ...summaries.summary_facts import SummaryFact, previous_summary_facts
@@ -178,12 +179,16 @@ def _make_boundary_operation(
 MIN_REMOVED_MESSAGES: Final = 3  # messages that must leave (001-24, R001-04: preserve + 3)
 
 
-def facts_before_tail(conversation: Conversation, tail: RetainedTail) -> tuple[SummaryFact, ...]:
+def facts_before_tail(
+    conversation: Conversation,
+    tail: RetainedTail,
+    importance: ImportanceSettings = DEFAULT_IMPORTANCE,
+) -> tuple[SummaryFact, ...]:
     """Extract the facts that a summary of all before the tail may hold."""
     entries = list_all_entries(conversation.entries)
     retained = frozenset(entry.offset for entry in tail.retained)
     return extract_facts(
-        ExtractionSource(tuple(entries), retained, conversation.transcript_path),
+        ExtractionSource(tuple(entries), retained, conversation.transcript_path, importance),
         previous_summary_facts(entries),
     )
 
@@ -193,11 +198,12 @@ def _select_facts(
 ) -> tuple[tuple[SummaryFact, ...], SummaryBudget]:
     """Return the facts that the settings want, and the budget.
 
-    Without one it is min(8 % of what leaves, 12k tokens), and the person's messages besides.
+    Without one it is min(8 % of what leaves, 12k tokens), and the person's messages and marked
+    anchors besides.
     """
-    facts = settings.selection.select(facts_before_tail(conversation, tail))
+    facts = settings.selection.select(facts_before_tail(conversation, tail, settings.importance))
     source = conversation.tokens(tail.removed)
-    return facts, settings.budget or summary_building.default_budget(source)
+    return facts, settings.budget or summary_building.default_budget(source, facts)
 
 
 def summarise_by_rules(
@@ -255,6 +261,7 @@ def place_summary(
     why = "all facts fit"
     if summary.omitted:
         why = f"{summary.omitted} of {len(facts)} facts did not fit"
+    why = "; ".join([why, *_list_anchors(summary)])
     return _make_boundary_operation(
         conversation,
         redact(summary.text),
@@ -262,6 +269,16 @@ def place_summary(
         Severity.SUMMARY,
         (SUMMARISE, what, why),
     )
+
+
+def _list_anchors(summary: Summary) -> Iterator[str]:
+    """Say which messages the summary quotes as anchors, with their scores (2.2.2)."""
+    scored = [
+        f"line {fact.line} ({fact.score:.2f})" for fact in summary.facts if fact.score is not None
+    ]
+    more = [f"{len(scored) - MAX_ANCHORS} more"] if len(scored) > MAX_ANCHORS else []
+    if scored:
+        yield f"anchors: {', '.join([*scored[:MAX_ANCHORS], *more])}"
 
 
 def plan_cut(conversation: Conversation, turns: int) -> Operation | Refusal:

@@ -14,8 +14,13 @@ from ....core.measure.window import Certainty, Trigger
 from ....core.model.context import Context, ContextState
 from ....core.transcript.sanitize import one_line
 from ...text import formats
-from ...text.formats import NOTHING, fit_left, fit_right, percent, shorten, tokens
-from ...text.session_text import composition_total_text, largest_parts, share_tokens_text
+from ...text.formats import NOTHING, fit_left, fit_right, percent, plural, shorten, tokens
+from ...text.session_text import (
+    composition_total_text,
+    largest_parts,
+    oversized_text,
+    share_tokens_text,
+)
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
 
@@ -54,6 +59,7 @@ LINE_CELLS: Final = 11
 WIDE_CELLS: Final = 76  # cells from which an item's category is shown
 ITEMS_PER_CATEGORY: Final = 12  # the largest items of a category that are listed beside it
 SUPERSEDED_SIGN: Final = "✂"  # a later item repeats this one, so it can go without loss
+OVERSIZED_SIGN: Final = "!"  # a tool's result longer than `tools.warn_result_chars` (001-05)
 NOTHING_IN_CONTEXT: Final = "the context is empty"
 
 
@@ -87,9 +93,16 @@ def category_detail(composition: Composition, share: CategoryShare, width: int) 
     if items:
         parts += [Content(""), heading("Largest items")]
         parts += [_short_item_line(item, width) for item in items[:ITEMS_PER_CATEGORY]]
-    if superseded := _superseded_text(items):
-        parts += [Content(""), quiet(superseded)]
+    if notes := _item_notes(items):
+        parts += [Content(""), *map(quiet, notes)]
     return join_lines(*parts)
+
+
+def _item_notes(items: Sequence[ContextItem]) -> list[str]:
+    """Say what the signs of some items mean."""
+    oversized = sum(item.oversized for item in items)
+    large = f"{OVERSIZED_SIGN} {plural(oversized, 'oversized result')}" if oversized else ""
+    return [each for each in (_superseded_text(items), large) if each]
 
 
 def _superseded_text(items: Sequence[ContextItem]) -> str:
@@ -109,8 +122,7 @@ def items_listing(composition: Composition, width: int) -> Listing:
         name = f"{item.line} {item.name}"
         rows.append(Row(f"{name} {seen[name]}", _item_line(item, items[0].tokens, width), item))
         seen[name] += 1
-    superseded = _superseded_text(items)
-    words = f"the {len(rows)} largest" + (f"; {superseded}" if superseded else "")
+    words = "; ".join([f"the {len(rows)} largest", *_item_notes(items)])
     return Listing(tuple(rows), quiet(shorten(words, width)), NOTHING_IN_CONTEXT)
 
 
@@ -123,6 +135,9 @@ def item_detail(item: ContextItem, text: str) -> Content:
     if item.superseded:
         words = f"{SUPERSEDED_SIGN} {one_line(item.superseded)}"
         parts.append(Content.styled(words, "$level-notice"))
+    if item.oversized:
+        words = f"{OVERSIZED_SIGN} oversized result: {oversized_text(item)}"
+        parts.append(Content.styled(f"{words} (tools.warn_result_chars)", "$level-warning"))
     return join_lines(*parts, Content(""), Content(text))
 
 
@@ -145,7 +160,7 @@ def _item_line(item: ContextItem, largest: int, width: int) -> Content:
     room = max(1, width - len(size) - ITEM_BAR_CELLS - len(kind) - len(line) - 4)
     return Content.assemble(
         (size, "$foreground"),
-        " ",
+        (OVERSIZED_SIGN if item.oversized else " ", "$level-warning"),
         *bar_with_track(item.tokens / largest if largest else 0.0, ITEM_BAR_CELLS, "$accent"),
         (kind, "$quiet"),
         " ",
@@ -158,7 +173,8 @@ def _item_line(item: ContextItem, largest: int, width: int) -> Content:
 def _short_item_line(item: ContextItem, width: int) -> Content:
     return Content.assemble(
         (fit_right(f"≈{tokens(item.tokens)}", TOKEN_CELLS - 1), "$quiet"),
-        (f" {SUPERSEDED_SIGN} " if item.superseded else "   ", "$level-notice"),
+        (OVERSIZED_SIGN if item.oversized else " ", "$level-warning"),
+        (f"{SUPERSEDED_SIGN} " if item.superseded else "  ", "$level-notice"),
         shorten(item.name, max(1, width - TOKEN_CELLS - 2)),
     )
 

@@ -217,8 +217,10 @@ class SessionScreen(Page):
             self._is_stale = False
         newest = timeline.turns[-1] if timeline and timeline.turns else None
         session, projects = self._session, self.app.places.folder.projects
+        policy = self.app.feed.policies.for_project(session.project_root)
+        large = policy.count("tools.warn_result_chars")
         self.look_up(
-            lambda db: session_tabs.read_turn_details(db, projects, session, newest, past),
+            lambda db: session_tabs.read_turn_details(db, projects, session, newest, past, large),
             lambda found: self._keep_turn(past, found),
         )
 

@@ -109,6 +109,7 @@ def read_turn_details(
     session: Session,
     newest: TimelineTurn | None,
     past: TimelineTurn | None,
+    warn_result_chars: int,
 ) -> TurnDetails:
     """Read the composition and the tool calls as of turn `past`; None reads the current ones."""
     from ....collectors.claude_code.transcript_details import (
@@ -126,6 +127,7 @@ def read_turn_details(
             counting=session.context.counting,
             until_offset=until,
             max_items=MAX_ITEMS,
+            warn_result_chars=warn_result_chars,
         )
         calls = read_tool_calls(db, projects, session.session_id, turn) if turn else ()
     except TranscriptUnavailableError as error:

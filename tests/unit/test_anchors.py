@@ -1,0 +1,131 @@
+"""What somebody marked as an anchor stays whole: in plans by level, and in summaries."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from ctxtop.core.actions.conversation_planning import plan_conversation
+from ctxtop.core.compaction.plan import AppendLine, Operation, PlanOptions, Severity, edits_of
+from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
+from ctxtop.core.summaries.key_messages import ImportanceSettings
+from ctxtop.core.summaries.summary_building import SummarySettings
+from ctxtop.core.summaries.summary_facts import FactKind, parse_summary
+from msgspec.structs import replace
+
+from tests.planned import plan_transcript, source_of
+from tests.worked import Session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctxtop.core.compaction.plan import CompactionPlan
+
+MARK = "<!-- anchor -->"
+PROSE = "\n".join(f"The decoder reads frame {n} and hands it to the next stage." for n in range(60))
+LEVEL_6 = PlanOptions(level=Severity.PROSE.value, keep=2, min_tail_tokens=1_000)
+
+
+def session_with(*answers: str) -> Session:
+    session = Session()
+    session.ask("mend the decoder")
+    for answer in answers:
+        session.say(answer)
+        session.ask()
+    session.rest(lines=20)
+    return session
+
+
+def plan_by_level(
+    session: Session, folder: Path, importance: ImportanceSettings | None = None
+) -> CompactionPlan:
+    source = source_of(session.write(folder / "session.jsonl"))
+    return plan_transcript(replace(source, importance=importance or source.importance), LEVEL_6)
+
+
+def shortened_lines(plan: CompactionPlan) -> list[int | None]:
+    return [each.line for each in plan.operations if each.strategy == "old-prose"]
+
+
+def anchors_protected(plan: CompactionPlan) -> list[str]:
+    return [each.why for each in plan.protected if each.why.startswith("anchor")]
+
+
+def summarise(
+    session: Session, folder: Path, importance: ImportanceSettings | None = None
+) -> tuple[Operation, str]:
+    settings = SummarySettings(keep_messages=4, importance=importance or ImportanceSettings())
+    source = source_of(session.write(folder / "session.jsonl"))
+    plan = plan_conversation(source, lambda said, _view: summarise_by_rules(said, settings))
+    assert plan.refused == ()
+    (operation,) = plan.operations
+    *_, summary = edits_of([operation])
+    assert isinstance(summary, AppendLine)
+    return operation, json.loads(summary.text)["message"]["content"]
+
+
+def test_a_marked_answer_stays_and_is_listed_with_its_score(tmp_path: Path) -> None:
+    plan = plan_by_level(session_with(PROSE, f"{PROSE}\n{MARK}"), tmp_path)
+    assert shortened_lines(plan) == [2]
+    assert anchors_protected(plan) == ["anchor, score 1.00"]
+
+
+def test_without_a_marker_nothing_is_an_anchor(tmp_path: Path) -> None:
+    plan = plan_by_level(session_with(PROSE, f"We decided to keep it.\n{PROSE}"), tmp_path)
+    assert shortened_lines(plan) == [2, 4]
+    assert anchors_protected(plan) == []
+
+
+def test_the_newest_marked_messages_count_up_to_the_policys_number(tmp_path: Path) -> None:
+    session = session_with(f"{PROSE}\n{MARK} one", f"{PROSE}\n{MARK} two")
+    plan = plan_by_level(session, tmp_path, ImportanceSettings(max_anchors=1))
+    assert shortened_lines(plan) == [2]
+
+
+def test_the_marker_is_a_setting(tmp_path: Path) -> None:
+    session = session_with(f"{PROSE}\n{MARK}", f"{PROSE}\n[keep]")
+    plan = plan_by_level(session, tmp_path, ImportanceSettings(anchor_marker="[keep]"))
+    assert shortened_lines(plan) == [2]
+
+
+def test_a_file_that_holds_the_marker_marks_nothing(tmp_path: Path) -> None:
+    session = session_with(PROSE)
+    session.use("Read", f"{MARK}\n{PROSE}", file_path="/a.md")
+    session.rest()
+    assert anchors_protected(plan_by_level(session, tmp_path)) == []
+
+
+def test_a_summary_quotes_marked_messages_whole(tmp_path: Path) -> None:
+    session = session_with(f"{PROSE}\n{MARK}", "We decided to keep SQLite.", PROSE)
+    operation, text = summarise(session, tmp_path)
+    assert f"{PROSE}\n{MARK}" in [
+        fact.text for fact in parse_summary(text) if fact.kind is FactKind.ANCHOR
+    ]
+    assert "anchors: line 2 (1.00), line 4 (0.80)" in operation.why
+
+
+def test_a_marked_prompt_is_quoted_as_an_anchor_too(tmp_path: Path) -> None:
+    session = Session()
+    session.ask(f"the port is 8080 {MARK}")
+    session.say("Yes.")
+    session.rest(lines=20)
+    operation, _ = summarise(session, tmp_path)
+    assert "line 1 (1.00)" in operation.why
+
+
+def test_the_scores_follow_the_weights(tmp_path: Path) -> None:
+    session = session_with(f"the port {MARK}", "We decided to keep SQLite.")
+    weights = ImportanceSettings(user_explicit=0.6, decision=0.3)
+    operation, _ = summarise(session, tmp_path, weights)
+    assert "line 2 (0.60), line 4 (0.30)" in operation.why
+
+
+def test_a_second_summary_quotes_a_marked_message_once(tmp_path: Path) -> None:
+    session = session_with(f"the port is 8080 {MARK}", "Fine.")
+    operation, _ = summarise(session, tmp_path)
+    for edit in edits_of([operation]):
+        assert isinstance(edit, AppendLine)
+        session.lines.append(json.loads(edit.text))
+    session.rest(lines=20)
+    _, text = summarise(session, tmp_path)
+    assert text.count("the port is 8080") == 1
