@@ -32,6 +32,7 @@ from ..transcripts import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from sqlite3 import Connection
 
@@ -60,7 +61,7 @@ IN_STEPS = counts(STEPS) | {
 
 
 @pytest.fixture
-def db(claude: ClaudeFolder, collector: Collector, store: Path) -> Connection:
+def db(claude: ClaudeFolder, collector: Collector, store: Path) -> Iterator[Connection]:
     """A session of three answers with an agent; the second answer has several steps."""
     path = claude.projects / PROJECT / f"{SESSION}.jsonl"
     write(
@@ -80,7 +81,7 @@ def db(claude: ClaudeFolder, collector: Collector, store: Path) -> Connection:
     )
     collector.scan()
     with closing(open_reader(store)) as found:
-        yield found  # type: ignore[misc]
+        yield found
 
 
 def policies_of(**values: object) -> Policies:

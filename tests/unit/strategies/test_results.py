@@ -190,9 +190,9 @@ def test_inputs_of_repeated_calls_are_compared_as_values(
 ) -> None:
     """R002-17: key order does not matter at any depth; a number is not its text."""
     name = "mcp__db__query"
-    first = {"table": "t", "where": {"a": 1, "b": [2]}, "extra": extra}
-    same = {"extra": extra, "where": {"b": [2], "a": 1}, "table": "t"}
-    other = {"table": "t", "where": {"a": "1", "b": [2]}, "extra": extra}
+    first: dict[str, Any] = {"table": "t", "where": {"a": 1, "b": [2]}, "extra": extra}
+    same: dict[str, Any] = {"extra": extra, "where": {"b": [2], "a": 1}, "table": "t"}
+    other: dict[str, Any] = {"table": "t", "where": {"a": "1", "b": [2]}, "extra": extra}
     lines = [
         session.use(name, numbered(words=f"{WORDS} {n}"), **asked)[1]
         for n, asked in enumerate((first, other, same))
