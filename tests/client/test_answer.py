@@ -79,7 +79,7 @@ def ask(lab: Lab, screen: Screen, prompt: str) -> None:
 
 def is_held_back(target: PromptTarget) -> bool:
     """Whether the call is not written; if it is refused for another reason, a test looks at it."""
-    end = time.monotonic() + WRITTEN_S
+    end, why = time.monotonic() + WRITTEN_S, ""
     while time.monotonic() < end:
         try:
             prove_prompt(target)

@@ -11,9 +11,11 @@ from rich.segment import Segment
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content
+from textual.geometry import Region
 from textual.reactive import reactive
 from textual.strip import Strip
 from textual.visual import Visual
+from textual.widget import Widget
 
 from ..keymap import bind, bind_hidden
 from ..messages import WidgetMessage
@@ -21,7 +23,7 @@ from ..text.text_lines import HIT_STYLE, highlight_matches
 from .text_pane import (
     CONTEXT_LINES_ABOVE,
     PAGER_PAGE_DOWN_KEYS,
-    LinesWidget,
+    SizeWatch,
     movement_bindings,
 )
 
@@ -48,7 +50,7 @@ class ViewRow(Protocol):
         ...
 
 
-class ConversationView(LinesWidget, can_focus=True):
+class ConversationView(Widget, can_focus=True):
     """Draws the rows in sight, and asks for more before an end of them comes into sight."""
 
     ALLOW_SELECT = False
@@ -119,6 +121,7 @@ class ConversationView(LinesWidget, can_focus=True):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id)
+        self._size_watch: Final = SizeWatch(self)
         self.auto_links = False  # Textual looks for links in every line, and there are none
         self.rows: Sequence[ViewRow] = ()
         self.top = 0  # the first row in sight
@@ -246,6 +249,10 @@ class ConversationView(LinesWidget, can_focus=True):
 
     # Drawing.
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._size_watch.check()
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         place = self.top + y
         if place < len(self.rows):
@@ -291,6 +298,7 @@ class ConversationView(LinesWidget, can_focus=True):
         return first, max(first, last)
 
     def on_resize(self, event: events.Resize) -> None:
+        self._size_watch.receive(event)
         self._strips.clear()
         self._set_top(self.top)
         self._keep_cursor_in_sight()

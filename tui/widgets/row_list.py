@@ -26,7 +26,7 @@ from ..keymap import bind
 from ..messages import CoalescingMessage, WidgetMessage
 from ..tables import Column, Item
 from ..text.column_headers import ColumnOrder, column_at, header_line, next_order, sort_items
-from .text_pane import LinesWidget, movement_bindings
+from .text_pane import SizeWatch, movement_bindings
 
 _ROW_CLASS: Final = "rows--row"
 _CURRENT_ROW_CLASS: Final = "rows--marked"
@@ -86,7 +86,7 @@ class LazyRow:
 AnyRow = Row | LazyRow
 
 
-class Rows(ScrollView, LinesWidget, can_focus=True, inherit_bindings=False):
+class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     """The rows; besides the arrows it has keys of less and vi, and a click only marks."""
 
     ALLOW_SELECT = False
@@ -111,6 +111,7 @@ class Rows(ScrollView, LinesWidget, can_focus=True, inherit_bindings=False):
         super().__init__()
         self.auto_links = False  # Textual looks for links in every row, and there are none
         self.shown: Sequence[AnyRow] = []  # all rows, in order
+        self._size_watch: Final = SizeWatch(self)
         self._starts: list[int] = [0]  # the first line of each row, and the line after the last one
         self._strips: dict[str, tuple[AnyRow, int, dict[str, list[Strip]]]] = {}
         """By row key: the row, the width, and its strips by state."""
@@ -193,6 +194,7 @@ class Rows(ScrollView, LinesWidget, can_focus=True, inherit_bindings=False):
         This includes a resize to the same width, because rows may have been drawn for another
         width in between.
         """
+        self._size_watch.receive(event)
         self._measure()
         self.post_message(self.RoomChanged())
 
@@ -206,6 +208,10 @@ class Rows(ScrollView, LinesWidget, can_focus=True, inherit_bindings=False):
     def row_at(self, line: int) -> int | None:
         """Return the index of the row at a line of the list, None if there is none."""
         return bisect_right(self._starts, line) - 1 if 0 <= line < self._starts[-1] else None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._size_watch.check()
+        return super().render_lines(crop)
 
     def render_line(self, y: int) -> Strip:
         line = y + self.scroll_offset.y

@@ -39,27 +39,29 @@ MAX_CACHED_STRIPS: Final = 2_000  # drawn lines that are cached: some screens of
 CONTEXT_LINES_ABOVE: Final = 3  # lines above a passage that the user goes to
 
 
-class LinesWidget(Widget):
-    """A widget that draws its own lines: it receives a Resize for every size it is drawn in.
+class SizeWatch:
+    """Sends its widget a Resize for every size that it is drawn in.
 
     Textual (8.2.8) sends none if a scroll computes the positions of all widgets after one of them
     was added and before the layout.
     """
 
-    _known_size = Size()
+    def __init__(self, widget: Widget) -> None:
+        self._widget: Final = widget
+        self._known = Size()
 
-    def on_resize(self, event: events.Resize) -> None:
-        self._known_size = event.size
+    def receive(self, event: events.Resize) -> None:
+        self._known = event.size
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        size = self.outer_size
-        if size != self._known_size:
-            self._known_size = size
-            self.post_message(events.Resize(size, self.virtual_size, self.container_size))
-        return super().render_lines(crop)
+    def check(self) -> None:
+        """Compare the size; to be called before lines are drawn."""
+        widget, size = self._widget, self._widget.outer_size
+        if size != self._known:
+            self._known = size
+            widget.post_message(events.Resize(size, widget.virtual_size, widget.container_size))
 
 
-class TextPane(ScrollView, LinesWidget, can_focus=True):
+class TextPane(ScrollView, can_focus=True):
     """Lines of text, of which one passage can be marked."""
 
     DEFAULT_CSS = """
@@ -90,6 +92,7 @@ class TextPane(ScrollView, LinesWidget, can_focus=True):
         self.lines: Sequence[Content] = ()
         self._current: Passage | None = None
         self._width = 0
+        self._size_watch: Final = SizeWatch(self)
         self._strips: dict[int, Strip] = {}
 
     @property
@@ -134,6 +137,10 @@ class TextPane(ScrollView, LinesWidget, can_focus=True):
     def action_edge(self, place: int) -> None:
         self.jump(len(self.lines) if place else 0)
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        self._size_watch.check()
+        return super().render_lines(crop)
+
     def render_line(self, y: int) -> Strip:
         number = self.scroll_offset.y + y
         if not 0 <= number < len(self.lines):
@@ -155,6 +162,7 @@ class TextPane(ScrollView, LinesWidget, can_focus=True):
         return strip.crop_extend(0, width, style.rich_style)
 
     def on_resize(self, event: events.Resize) -> None:
+        self._size_watch.receive(event)
         if self.line_width != self._width:
             self._width = self.line_width
             self.post_message(self.Resized(self))
