@@ -42,9 +42,8 @@ LIVE_STATUSES: Final = frozenset(
 
 
 WORKING_STATUSES: Final = frozenset({SessionStatus.BUSY, SessionStatus.ACTIVE})
-SILENT_ANSWERS: Final = (
-    3  # in a row, without text or tool call: the compaction went wrong (R002-09)
-)
+SILENT_ANSWERS: Final = 3
+"""Answers in a row without text or tool call: the compaction before them went wrong (R002-09)."""
 
 
 class PromptTooLong(msgspec.Struct, frozen=True):
