@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.plan import CompactionPlan, PlanOptions, Severity
+from ctxtop.core.compaction.plan import CompactionPlan, PlanOptions, ResultCaps, Severity
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.rewritten_lines import title_lines
+from ctxtop.core.compaction.strategies.masked import OVERSIZED
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.measure.tokens import estimate_tokens
@@ -44,6 +45,9 @@ Json = dict[str, Any]
 NEWEST: Final = PlanOptions(keep=1, min_tail_tokens=0, max_task_tokens=0)
 """So little that the work of a few prompts may be taken out."""
 
+SMALL_CAPS: Final = ResultCaps(max_tokens=1_000)
+"""Below the results of the lab: none has the 50,000 tokens from which they are cut."""
+
 _JOINT: Final = re.compile("\n\n(?=<system-reminder>)")
 """Where the client writes an attachment into the text before it: each is a piece of its own."""
 
@@ -72,7 +76,8 @@ def aim_of(strategy: str) -> PlanOptions:
     """Ask for one strategy alone, or for all of some levels."""
     if strategy in LEVELS:
         return replace(NEWEST, level=LEVELS[strategy].value)
-    return replace(NEWEST, strategies=(strategy, *WITH.get(strategy, ())))
+    caps = SMALL_CAPS if strategy == OVERSIZED else NEWEST.result_caps
+    return replace(NEWEST, strategies=(strategy, *WITH.get(strategy, ())), result_caps=caps)
 
 
 class Counter:
