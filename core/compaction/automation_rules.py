@@ -283,7 +283,7 @@ a few turns. The 15 % of REARM_GROWTH_FACTOR would be beyond most windows."""
 
 
 def _check_attempts(policy: Policy, state: AutomationInput) -> AutomationDecision:
-    """Give up on a session after `compact.max_attempts`, until it has grown (T-10)."""
+    """Refuse a session after `compact.max_attempts` failures, until it has grown (T-10)."""
     most = policy.count("compact.max_attempts")
     failed = 0
     for run in reversed(state.runs):

@@ -43,7 +43,7 @@ def mark_protected(
 
 
 def _anchor_scores(blocks: Iterable[VisibleBlock]) -> dict[str | int, float]:
-    """Return the scores of the messages that somebody marked: all of them stays (2.2.2)."""
+    """Return the scores of messages that contain a marker; each is kept whole (2.2.2)."""
     return {
         _message_id(block): block.anchor_score for block in blocks if block.anchor_score is not None
     }

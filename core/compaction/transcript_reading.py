@@ -235,7 +235,7 @@ def _make_blocks(
 
 
 def _keep_newest_anchors(blocks: Sequence[VisibleBlock], most: int) -> list[VisibleBlock]:
-    """Take the score from the marked texts that are more than the policy's anchors (2.2.2)."""
+    """Remove the scores of all marked texts but the newest `most` (2.2.2)."""
     marked = [block.index for block in blocks if block.anchor_score is not None]
     too_many = set(marked[: max(0, len(marked) - most)])
     return [

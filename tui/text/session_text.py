@@ -177,7 +177,7 @@ def cost_texts(cost: SessionCost | None) -> tuple[str, ...]:
 
 
 def counting_texts(session: Session) -> list[str]:
-    """Say what a policy counts otherwise than Claude Code, and what it shows beside the context."""
+    """Describe how a policy counts differently from Claude Code, and the total it shows."""
     counting, spent = session.context.counting, session.spent_tokens
     texts = [] if counting.is_input_side else [f"counts {counting.description}"]
     return texts if spent is None else [*texts, f"{tokens(spent)} spent in all"]

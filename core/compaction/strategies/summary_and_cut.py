@@ -272,7 +272,7 @@ def place_summary(
 
 
 def _list_anchors(summary: Summary) -> Iterator[str]:
-    """Say which messages the summary quotes as anchors, with their scores (2.2.2)."""
+    """Name the messages that the summary quotes as anchors, with their scores (2.2.2)."""
     scored = [
         f"line {fact.line} ({fact.score:.2f})" for fact in summary.facts if fact.score is not None
     ]

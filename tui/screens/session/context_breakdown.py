@@ -99,7 +99,7 @@ def category_detail(composition: Composition, share: CategoryShare, width: int) 
 
 
 def _item_notes(items: Sequence[ContextItem]) -> list[str]:
-    """Say what the signs of some items mean."""
+    """Return a legend for the signs that these items have, with their counts."""
     oversized = sum(item.oversized for item in items)
     large = f"{OVERSIZED_SIGN} {plural(oversized, 'oversized result')}" if oversized else ""
     return [each for each in (_superseded_text(items), large) if each]
@@ -242,7 +242,7 @@ def number_sources(
 ) -> tuple[NumberSource, ...]:
     """Return the four numbers of a context, then every claim of its window and trigger.
 
-    `spent` are the tokens of all answers, if they are shown beside the context.
+    `spent` is the sum of the tokens of all answers, if it is shown beside the context.
     """
     beside = () if spent is None else (_spent_source(spent),)
     return (*_numbers(context), *beside, *map(_claim_source, reasons))
@@ -363,10 +363,10 @@ def _spent_source(spent: int) -> NumberSource:
         "spent",
         "spent in all",
         spent,
-        "the sum of all answers, with those of the agents (usage.source)",
+        "the sum of all answers, agents included (usage.source)",
         "certain",
-        "Each request is counted whole, also what it repeats of the one before it: this is what the"
-        " session has used, not how full its context is.",
+        "Each request counts in full, including what it repeats from the one before: this is what"
+        " the session has used, not how full its context is.",
     )
 
 
