@@ -181,6 +181,17 @@ def test_a_prompt_that_is_too_long_until_the_next_answer(
     assert session(store).status is SessionStatus.ENDED
 
 
+def test_a_prompt_is_too_long_only_until_the_session_is_compacted(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    said = "prompt is too long: 210000 tokens > 200000 maximum"
+    write(path, [user(), assistant("m1", 150_000), refusal(said), boundary(postTokens=20_000)])
+    collector.scan()
+
+    assert session(store).too_long is None
+    assert session(store).status is SessionStatus.ENDED
+
+
 def test_levels_are_replayed_in_the_order_of_the_file(
     path: Path, collector: Collector, store: Path
 ) -> None:

@@ -316,7 +316,7 @@ LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut
 LEFT JOIN response r ON r.file_id = f.file_id AND r.offset = f.answered
 LEFT JOIN api_error e ON e.file_id = f.file_id AND e.offset = f.refused
-    AND refused > COALESCE(answered, -1)
+    AND refused > MAX(COALESCE(answered, -1), COALESCE(cut, -1))
 LEFT JOIN live v ON v.session_id = f.session_id
 LEFT JOIN compaction_left t ON t.file_id = f.file_id AND t.offset = f.cut
 LEFT JOIN status_snapshot n ON v.session_id IS NOT NULL AND (n.part_id, n.offset) = (
