@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from ...core.files.safe_open import open_regular
 from ...core.injection.context_selection import RunOutcome
 from ...core.injection.injected_text import break_client_tags
+from ...core.measure.counting_rule import CountingRule
 from ...core.measure.evidence import ContextEvidence, Evidence
 from ...core.measure.models import SMALL_WINDOW
 from ...core.measure.window import AUTO_COMPACT_VARIABLES, ClaimSource
@@ -115,7 +116,20 @@ def measure_current_context(
         return None
     trigger = evidence.trigger_of(context_evidence, window)
     thresholds = policy.place_thresholds(window, trigger.tokens)
-    return measure_context(latest.stored_counts, window, trigger, thresholds, policy.counting)
+    counts = _with_text(latest.stored_counts, transcript, policy.counting)
+    return measure_context(counts, window, trigger, thresholds, policy.counting)
+
+
+def _with_text(
+    counts: StoredTokenCounts, transcript: Path, counting: CountingRule
+) -> StoredTokenCounts:
+    """Add the size of the conversation's text if the policy counts it; raises OSError."""
+    if not counting.counts_text or counts.text_by(counting) is not None:
+        return counts
+    from ...core.measure.text_context import count_visible_text  # hardly any policy needs it
+
+    text = count_visible_text(read_recent_entries(transcript), counting)
+    return replace(counts, text=text, text_rule=counting.text_rule)
 
 
 def _stored_context(
@@ -147,12 +161,12 @@ def _stored_context(
         context = make_session(row, evidence, now_ms).context
         fits = row.last_model == latest.model and (latest.tokens or 0) <= context.window.tokens
         if fits and context.window.source is not ClaimSource.ASSUMED:
+            counts = latest.stored_counts
+            if row.answer_tokens == latest.tokens:
+                counts = replace(counts, text=row.text_tokens, text_rule=row.text_rule)
+            counts = _with_text(counts, transcript, policy.counting)
             return evidence_rows, measure_context(
-                latest.stored_counts,
-                context.window,
-                context.trigger,
-                context.thresholds,
-                context.counting,
+                counts, context.window, context.trigger, context.thresholds, policy.counting
             )
     return evidence_rows, None
 

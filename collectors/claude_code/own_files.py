@@ -299,6 +299,7 @@ def status_line_record(session: Session) -> dict[str, object]:
         "model": session.model,
         "context_tokens": context.tokens,
         "context_state": context.state.value,
+        "context_source": context.counting.source.value,
         "counter_tokens": context.token_counts.counter,
         "window_tokens": context.window.tokens,
         "window_source": context.window.source.value,

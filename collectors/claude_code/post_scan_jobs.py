@@ -22,6 +22,7 @@ from ...core.store.writer import Writer
 from ...core.transcript.conversation import Entry, MessagePart, without_sidechains
 from ...core.transcript.sanitize import map_texts, sanitize_text
 from ..policy_files import PolicyFiles
+from .context_text_job import ContextTextJob
 from .own_files import StatusLineFiles
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ PendingT = TypeVar("PendingT", PendingReports, UnmeasuredSave)
 MAX_QUERIED_SESSIONS: Final = 400  # a query may name them twice; SQLite takes 999 values
 MAX_HEAD_ENTRIES: Final = 500  # a session has some ten lines before its first answer
 REPORT_BUDGET_S: Final = 0.25
+TEXT_BUDGET_S: Final = 2.0  # of one scan; older sessions are counted after the next one
 MEASURE_BUDGET_S: Final = 0.1  # no file is begun after it, so that changes are read
 
 
@@ -336,6 +338,7 @@ class PostScanJobs:
         self._estimates: Final = PostCompactionEstimates(folder, writer)
         self._compaction_reports: Final = CompactionReportJob(folder, writer, problems)
         files = policy_files or PolicyFiles()
+        self._context_texts: Final = ContextTextJob(folder, writer, files)
         self._warnings: Final = WarningEvaluator(writer, files, problems)
         self.status_lines: Final = StatusLineFiles(writer, files, problems)
         self.pending_evaluation: set[str] = set()  # sessions with newly read lines
@@ -362,6 +365,7 @@ class PostScanJobs:
         has_other_policy = self._warnings.refresh_policies()
         self.pending_evaluation.clear()
         self._report_changes(self._estimates.run())
+        self._report_changes(self._context_texts.run(seconds=TEXT_BUDGET_S))
         evaluated = self._warnings.evaluate()
         if evaluated or has_other_policy:
             self._report_change(evaluated)
@@ -371,6 +375,7 @@ class PostScanJobs:
         if not self.pending_evaluation:
             return
         self._report_changes(self._estimates.run(self.pending_evaluation))
+        self._report_changes(self._context_texts.run(_query_filter(self.pending_evaluation)))
         evaluated = self._warnings.evaluate(self.pending_evaluation)
         grown, self.pending_evaluation = self.pending_evaluation, set()
         self._report_changes(evaluated)

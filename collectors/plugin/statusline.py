@@ -51,15 +51,16 @@ def read_status_file(store: str, session_id: str) -> dict[str, Any]:
 
 
 _INPUT_FIELDS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+_TEXT_SOURCES: Final = ("chars4", "tiktoken")  # of UsageSource, whose import would take too long
 _LARGE_WINDOW_SUFFIX: Final = "[1m]"
 
 
 def render_status_line(snapshot: Mapping[str, Any], saved: Mapping[str, Any]) -> str:
     """Render the status line from the client's `snapshot` and what the reader `saved`.
 
-    The client's own numbers are the newest, so they win. The saved trigger and forecast apply
-    only to the model and context window they were computed for, and the forecast is reduced by
-    the tokens added since.
+    The client's own numbers are the newest, so they win, unless the policy counts the text. The
+    saved trigger and forecast apply only to the model and context window they were computed for,
+    and the forecast is reduced by the tokens added since.
     """
     context = _fields(snapshot, "context_window")
     window = _count(context.get("context_window_size"))
@@ -68,7 +69,8 @@ def render_status_line(snapshot: Mapping[str, Any], saved: Mapping[str, Any]) ->
     usage = _fields(context, "current_usage")
     used = sum(_count(usage.get(name)) or 0 for name in _INPUT_FIELDS) or None
     sign = ""
-    if used is None and saved.get("context_state") == "estimated":
+    counts_text = saved.get("context_source") in _TEXT_SOURCES
+    if counts_text or (used is None and saved.get("context_state") == "estimated"):
         # After a compaction the client reports nothing until the next answer.
         used, sign = _count(saved.get("context_tokens")), "≈"
     parts = [_context_text(used, window, sign)]

@@ -128,7 +128,7 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
             f"≈ {round(freed / 1000)}k tokens{done}",
             f"undo: ctxtop undo {receipt.receipt_id}",
         ),
-        left_tokens=max(0, (tokens or plan.before_tokens) - freed),
+        left_tokens=max(0, (tokens or plan.before_tokens) - _as_counted(freed, act)),
         receipt=receipt.receipt_id,
     )
 
@@ -151,14 +151,32 @@ def _ladder_options(act: AutomaticAction) -> PlanOptions:
     tokens = automation_rules.automatic_target(act.access.policy, context)
     return PlanOptions(
         level=plans.DEFAULT_MAX_SEVERITY.value,
-        target=tokens / plans.effective_window(context.window.tokens),
+        target=_as_sent(tokens, act) / plans.effective_window(context.window.tokens),
     )
+
+
+def _as_sent(tokens: int, act: AutomaticAction) -> float:
+    """Convert tokens as the policy counts them into tokens that the model is sent."""
+    context = act.session.context
+    if not context.tokens or not context.sent_tokens:
+        return tokens
+    return tokens * context.sent_tokens / context.tokens
+
+
+def _as_counted(tokens: int, act: AutomaticAction) -> int:
+    """Convert tokens that the model is sent into tokens as the policy counts them."""
+    context = act.session.context
+    if not context.tokens or not context.sent_tokens:
+        return tokens
+    return round(tokens * context.tokens / context.sent_tokens)
 
 
 def _compact_with_client(act: AutomaticAction) -> ActionResult:
     """Compact with the client: in the session if it is open, else in a run of our own."""
     session, client = act.session, act.access.client
-    requests = automation_rules.client_break_even(session.context.tokens or 0, model=session.model)
+    requests = automation_rules.client_break_even(
+        session.context.sent_tokens or 0, model=session.model
+    )
     price = automation_rules.check_break_even(requests, act.situation)
     if not price.allowed:
         return _too_expensive(act, price)

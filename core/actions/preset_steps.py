@@ -50,11 +50,14 @@ def _mode(policy: Policy) -> str:
 _TEXTS: Final = {
     TextEstimator.TIKTOKEN: "texts by tiktoken",
     TextEstimator.CHARS4: "texts as characters / 4",
+    TextEstimator.CHARS_BY_SCRIPT: "texts as characters / 4, Hangul as characters / 1.5",
 }
 
 
 def _counting(policy: Policy) -> str:
     counting = policy.counting
+    if counting.counts_text:
+        return counting.description
     total = ", with the sum of all answers beside it" if counting.shows_spent else ""
     parts = "the whole input" if counting.is_input_side else counting.description
     return f"the API's count of the last answer: {parts}{total}; {_TEXTS[counting.estimator]}"

@@ -1,9 +1,12 @@
 """How a policy counts a context: which of an answer's token counts are part of it.
 
 Requirements 2.1 T-03. Claude Code counts the whole input of the last answer. Other systems leave
-out what was just written to the cache (omo-latest), or add the answer itself (omo-2.6).
+out what was just written to the cache (omo-latest), or add the answer itself (omo-2.6), or count
+the conversation's text instead (not-agent, hybrid-buffer).
 """
 
+import math
+import re
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
@@ -31,9 +34,19 @@ class UsageComponent(StrEnum):
 class TextEstimator(StrEnum):
     TIKTOKEN = "tiktoken"  # calibrated for Claude's tokenizers, with what surrounds each text
     CHARS4 = "chars4"
+    CHARS_BY_SCRIPT = "chars_by_script"
 
 
 CHARS_PER_TOKEN: Final = 4  # requirements 001-04, 002-19; rounded up (003-11)
+HANGUL_PER_TOKEN: Final = 1.5  # characters of Korean script (R003-10)
+_HANGUL: Final = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
+
+
+def estimate_by_characters(text: str, estimator: TextEstimator) -> int:
+    """Estimate a text's tokens by its length; rounded up."""
+    by_script = estimator is TextEstimator.CHARS_BY_SCRIPT and not text.isascii()
+    hangul = len(_HANGUL.findall(text)) if by_script else 0
+    return math.ceil(hangul / HANGUL_PER_TOKEN + (len(text) - hangul) / CHARS_PER_TOKEN)
 
 
 INPUT_SIDE: Final = frozenset(UsageComponent) - {UsageComponent.OUTPUT}
@@ -45,29 +58,56 @@ _NAMES: Final = {
     UsageComponent.CACHE_READ: "cache read",
     UsageComponent.CACHE_CREATION: "cache write",
 }
+_TEXT_UNITS: Final = {
+    None: "tokens of cl100k_base",
+    TextEstimator.CHARS4: f"characters / {CHARS_PER_TOKEN}",
+    TextEstimator.CHARS_BY_SCRIPT: f"characters / {CHARS_PER_TOKEN} (Hangul / {HANGUL_PER_TOKEN})",
+}
 
 
-COUNTED_FROM_TEXT: Final = frozenset({UsageSource.CHARS4, UsageSource.TIKTOKEN})
-"""Sources that need the length of every text in a context. The store has that of no text but
-agents' results, so a context is counted from its last answer all the same, which is more exact."""
+_TEXT_SOURCES: Final = frozenset({UsageSource.CHARS4, UsageSource.TIKTOKEN})
+
+ANY_SIZE: Final = 1 << 31  # tokens; a text has no fixed relation to what the API counted of it
 
 
 class CountingRule(msgspec.Struct, frozen=True):
-    asked_source: UsageSource = UsageSource.API_LAST  # by the policy; it may not be available
+    asked_source: UsageSource = UsageSource.API_LAST  # by the policy
     components: frozenset[UsageComponent] = INPUT_SIDE
     estimator: TextEstimator = TextEstimator.TIKTOKEN  # of texts that the API has not counted
-    message_overhead: int = 4  # tokens around each message that is counted by its characters
+    message_overhead: int = 4  # tokens around each message that is counted by its text
+    has_text: bool = True  # False for a context whose text is not counted: the API's number is used
 
     @property
     def is_input_side(self) -> bool:
         """Whether a context is what its last answer saw, as in Claude Code."""
-        return self.components == INPUT_SIDE
+        return self.components == INPUT_SIDE and not self.counts_text
 
     @property
     def source(self) -> UsageSource:
         """Where the numbers come from."""
-        is_text = self.asked_source in COUNTED_FROM_TEXT
-        return UsageSource.API_LAST if is_text else self.asked_source
+        is_missing = self.asked_source in _TEXT_SOURCES and not self.has_text
+        return UsageSource.API_LAST if is_missing else self.asked_source
+
+    @property
+    def counts_text(self) -> bool:
+        """Whether a context is the text of its conversation, without system prompt and tools."""
+        return self.source in _TEXT_SOURCES
+
+    @property
+    def text_rule(self) -> str:
+        """A name for how a text is counted, stored beside each count."""
+        parts = [self.asked_source.value, str(self.message_overhead)]
+        if self.text_estimator is TextEstimator.CHARS_BY_SCRIPT:
+            parts.append(self.text_estimator.value)
+        return " ".join(parts)
+
+    @property
+    def text_estimator(self) -> TextEstimator | None:
+        """How a context's text is estimated; None if its tokens of cl100k_base are counted."""
+        if self.asked_source is not UsageSource.CHARS4:
+            return None
+        by_script = self.estimator is TextEstimator.CHARS_BY_SCRIPT
+        return TextEstimator.CHARS_BY_SCRIPT if by_script else TextEstimator.CHARS4
 
     @property
     def shows_spent(self) -> bool:
@@ -76,16 +116,27 @@ class CountingRule(msgspec.Struct, frozen=True):
 
     @property
     def component_names(self) -> list[str]:
-        return [each.value for each in UsageComponent if each in self.components]
+        """The counts of the last answer that are part of the context; none if its text is."""
+        chosen = frozenset[UsageComponent]() if self.counts_text else self.components
+        return [each.value for each in UsageComponent if each in chosen]
 
     @property
-    def output_margin(self) -> int:
-        """The most that this counts beyond the input of an answer."""
+    def margin(self) -> int:
+        """The most that this counts beyond the input of an answer, in tokens."""
+        if self.counts_text:
+            return ANY_SIZE
         return MAX_OUTPUT_TOKENS if UsageComponent.OUTPUT in self.components else 0
 
     @property
     def description(self) -> str:
-        """The counts that are added up: `input + cache read only`, `the whole input + output`."""
+        """What is counted: `input + cache read only`, `the whole input + output`, `the text only`.
+
+        With the unit of a text, and what is added around each message.
+        """
+        if self.counts_text:
+            unit = _TEXT_UNITS[self.text_estimator]
+            around = f", {self.message_overhead} tokens around each message"
+            return f"the text only, as {unit}{around if self.message_overhead else ''}"
         if self.components > INPUT_SIDE:
             return "the whole input + output"
         chosen = [
@@ -93,11 +144,11 @@ class CountingRule(msgspec.Struct, frozen=True):
         ]
         return f"{' + '.join(chosen) or 'nothing'} only"
 
-    def estimate_message(self, chars: int) -> int | None:
-        """Estimate a message by its size alone; None if this estimator has to read it."""
-        if self.estimator is not TextEstimator.CHARS4:
+    def estimate_message(self, text: str) -> int | None:
+        """Estimate a message by its characters; None if its tokens are to be counted."""
+        if self.estimator is TextEstimator.TIKTOKEN:
             return None
-        return -(-chars // CHARS_PER_TOKEN) + self.message_overhead
+        return estimate_by_characters(text, self.estimator) + self.message_overhead
 
     def count(self, context_tokens: int, usage: TokenUsage) -> int:
         """Count an answer whose last request had this input.

@@ -300,7 +300,7 @@ class CharactersCounter:
     def tokens(self, part: MessagePart) -> int:
         """Estimate a part; those of an answer are one message, which the API has counted."""
         text, _ = model_text(part)
-        tokens = self._counting.estimate_message(len(text)) or 0
+        tokens = self._counting.estimate_message(text) or 0
         is_of_answer = part.kind in {PartKind.TEXT, PartKind.THINKING, PartKind.TOOL_INPUT}
         overhead = self._counting.message_overhead if is_of_answer else 0
         return tokens - overhead + part.media * MEDIA_TOKENS

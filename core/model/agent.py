@@ -113,6 +113,8 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         input=row.answer_input or 0,
         cache_creation=row.answer_cache_creation or 0,
         cache_read=row.answer_cache_read or 0,
+        text=row.text_tokens,
+        text_rule=row.text_rule,
     )
     context = evidence.measure(seen, counted)
     return Agent(
@@ -175,9 +177,10 @@ def _usage(row: AgentRow) -> TokenUsage | None:
 def _result(row: AgentRow, counting: CountingRule) -> ReturnedResult | None:
     if row.summary_id is None:
         return None
-    estimated = counting.estimate_message(row.result_chars or 0)
+    text = row.result_text or ""
+    estimated = counting.estimate_message(text)
     return ReturnedResult(
-        text=row.result_text or "",
+        text=text,
         lines=row.result_lines or 0,
         chars=row.result_chars or 0,
         estimated_tokens=row.result_tokens if estimated is None else estimated,

@@ -76,6 +76,11 @@ class StoredTokenCounts(msgspec.Struct, frozen=True):
     input: int = 0  # this and the next two: what the answer spent, over all its steps
     cache_creation: int = 0
     cache_read: int = 0
+    text: int | None = None  # of its text, up to the last answer or to a compaction since
+    text_rule: str | None = None  # `CountingRule.text_rule` by which it was counted
+
+    def text_by(self, counting: CountingRule) -> int | None:
+        return self.text if self.text_rule == counting.text_rule else None
 
     @property
     def usage(self) -> TokenUsage:
@@ -145,6 +150,12 @@ class Context(msgspec.Struct, frozen=True):
         return counter / trigger.tokens
 
     @property
+    def sent_tokens(self) -> int | None:
+        """What the model is sent, by the API's count, whatever the policy counts."""
+        fill = self.token_counts.fill
+        return self.tokens if fill is None or self.counting.is_input_side else fill
+
+    @property
     def ratio(self) -> float | None:
         """The used part of the window; may exceed 1."""
         return None if self.tokens is None else self.tokens / self.window.tokens
@@ -162,6 +173,8 @@ def measure_context(
     thresholds: tuple[PlacedThreshold, ...] = DEFAULT_PLACED_THRESHOLDS,
     counting: CountingRule = DEFAULT_COUNTING,
 ) -> Context:
+    if counting.counts_text and stored.text_by(counting) is None:
+        counting = msgspec.structs.replace(counting, has_text=False)
     tokens, state = tokens_in_use(stored, counting)
     return Context(tokens, state, window, trigger, make_token_counts(stored), thresholds, counting)
 
@@ -172,8 +185,12 @@ def tokens_in_use(
     """Return the tokens in use: the last answer's, else an estimate of the next request, else None.
 
     Source: claude-code-formats 3.1; before the first answer the client itself reports null, not
-    0. After an edit or a clearing the number is an estimate until the next answer.
+    0. After an edit or a clearing the number is an estimate until the next answer. What is counted
+    of a text is always one (T-03).
     """
+    text = stored.text_by(counting) if counting.counts_text else None
+    if text is not None:
+        return max(0, text - stored.cleared), ContextState.ESTIMATED
     if stored.answer is None:
         estimate = stored.boundary_estimate if stored.next_request is None else stored.next_request
         return estimate, ContextState.UNKNOWN if estimate is None else ContextState.ESTIMATED

@@ -163,6 +163,9 @@ def stored_token_counts(row: SessionRow) -> StoredTokenCounts:
             input=row.status_input or 0,
             cache_creation=row.status_cache_creation or 0,
             cache_read=row.status_cache_read or 0,
+            # Its text is counted again with the next answer.
+            text=row.text_tokens,
+            text_rule=row.text_rule,
         )
     version = parse_version(row.client_version)
     return StoredTokenCounts(
@@ -179,6 +182,8 @@ def stored_token_counts(row: SessionRow) -> StoredTokenCounts:
         input=row.answer_input or 0,
         cache_creation=row.answer_cache_creation or 0,
         cache_read=row.answer_cache_read or 0,
+        text=row.text_tokens,
+        text_rule=row.text_rule,
     )
 
 

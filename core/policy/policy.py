@@ -344,7 +344,7 @@ class Policy(msgspec.Struct, frozen=True):
         if any(each.of is ThresholdBase.TRIGGER for each in self.thresholds):
             lowest.append(MIN_TRIGGER)
         least = min(lowest, default=None)
-        return None if least is None else max(0, least - self.counting.output_margin)
+        return None if least is None else max(0, least - self.counting.margin)
 
 
 def make_policy(

@@ -110,6 +110,7 @@ PRESETS: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
         "mode": "auto",
         "usage.source": "chars4",
         "usage.estimator": "chars4",
+        "usage.per_message_overhead": 0,
         "limit.source": "fixed",
         "limit.default": 100_000,
         "threshold": (
@@ -127,6 +128,7 @@ PRESETS: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
         **_NEVER_REARM,
         "usage.source": "chars4",
         "usage.estimator": "chars4",
+        "usage.per_message_overhead": 0,
         "threshold": (
             _REASSURE,
             Threshold(0.80, Level.WARNING, "suggest"),
@@ -242,7 +244,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "usage.source",
         _USAGE_SOURCE,
         "api_last",
-        "how the context is measured; chars4 and tiktoken measure as api_last for now",
+        "what a context is counted by: what the API reported, or the conversation's text",
     ),
     (
         "usage.components",
@@ -251,7 +253,13 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "token counts that are part of the context",
     ),
     ("usage.estimator", _ESTIMATOR, "tiktoken", "how text without a count is estimated"),
-    ("usage.per_message_overhead", _COUNT, 4, "added to each message counted by chars4", "tokens"),
+    (
+        "usage.per_message_overhead",
+        _COUNT,
+        4,
+        "added to each message counted by its text",
+        "tokens",
+    ),
     (
         "limit.source",
         choice("table", "fixed", "env_1m"),

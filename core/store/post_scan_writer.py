@@ -1,13 +1,18 @@
 """What the jobs after a scan still have to compute, and how their results are stored."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from .queries.query_rows import SessionIds, fetch_records, in_condition
 from .transcript_records import FileKind
 from .writer import Writer
+
+if TYPE_CHECKING:
+    from ..measure.text_context import CountedText
 
 
 class PendingFile(msgspec.Struct, frozen=True):
@@ -172,3 +177,55 @@ def save_noise(
 
 _ANSWER_BEFORE: Final = """FROM response r WHERE r.file_id = b.file_id AND r.offset < b.offset
     AND r.sidechain = 0 ORDER BY r.offset DESC LIMIT 1"""
+
+
+class TextFile(PendingFile, frozen=True):
+    """A transcript, and how far its text was counted; the last four are None if it never was."""
+
+    project_root: str | None  # where its session began
+    rule: str | None  # by which it was counted
+    counted_to: int | None  # how far the store had read it then, in bytes
+    offset: int | None  # where to count on, in bytes
+    tokens_before: int | None  # what the model sees before that
+
+
+def text_files(writer: Writer, session_ids: SessionIds = None) -> list[TextFile]:
+    """List the transcripts of all or some sessions, the newest first."""
+    where, values = in_condition("f.session_id", session_ids)
+    sql = f"""SELECT f.file_id, f.path, f.kind, f.session_id, f.offset,
+            COALESCE(s.began_in, s.launched_in), p.rule, p.read_to, p.offset, p.tokens_before
+        FROM file f
+        LEFT JOIN session s ON s.file_id = (SELECT o.file_id FROM file o
+            WHERE o.session_id = f.session_id AND o.kind = 'session' ORDER BY o.gone LIMIT 1)
+        LEFT JOIN context_text_progress p ON p.file_id = f.file_id
+        WHERE f.kind IN ('{FileKind.SESSION}', '{FileKind.AGENT}') AND f.gone = 0 AND {where}
+        ORDER BY f.mtime_ns DESC, f.path"""
+    return [
+        TextFile(file_id, path, FileKind(kind), *rest)
+        for file_id, path, kind, *rest in writer.connection.execute(sql, values)
+    ]
+
+
+def save_counted_text(writer: Writer, file: TextFile, rule: str, counted: CountedText) -> None:
+    """Save what was counted of a file, unless another ctxtop has read more of it meanwhile.
+
+    Counts by another rule are deleted.
+    """
+    db, progress = writer.connection, counted.progress
+    with writer.transaction():
+        row = db.execute("SELECT offset FROM file WHERE file_id = ?", [file.file_id]).fetchone()
+        if row is None or row[0] != file.read_to:
+            return
+        db.execute(
+            "DELETE FROM context_text WHERE file_id = ? AND (rule <> ? OR offset >= ?)",
+            [file.file_id, rule, counted.begins_at],
+        )
+        db.executemany(
+            "INSERT INTO context_text (file_id, offset, rule, tokens) VALUES (?, ?, ?, ?)",
+            [(file.file_id, offset, rule, tokens) for offset, tokens in counted.sizes],
+        )
+        db.execute(
+            "INSERT OR REPLACE INTO context_text_progress"
+            " (file_id, rule, read_to, offset, tokens_before) VALUES (?, ?, ?, ?, ?)",
+            [file.file_id, rule, file.read_to, progress.offset, progress.tokens_before],
+        )

@@ -66,6 +66,11 @@ def status(tokens: int | None, window: int | None = 200_000, **more: Any) -> dic
             KEPT | {"context_state": "estimated"},
             "context ≈50% ≈100k/200k · compacts at 160k, ≈10-30 turns",
         ),
+        (
+            150_000,
+            KEPT | {"context_source": "chars4"},
+            "context ≈50% ≈100k/200k · compacts at 160k, ≈10-30 turns",
+        ),
         (100_000, KEPT | {"trigger_tokens": None}, "context 50% 100k/200k"),
         (100_000, KEPT | {"turns_left": None}, "context 50% 100k/200k · compacts at 160k"),
         # Of another model, or another window.

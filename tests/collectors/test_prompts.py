@@ -35,6 +35,7 @@ from ..transcripts import PROJECT, SESSION, assistant, attachment, boundary, enc
 if TYPE_CHECKING:
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.store.writer import Writer
 
 LARGE = "claude-opus-5-5"
 SMALL = "claude-haiku-4-5"
@@ -101,6 +102,42 @@ def test_what_a_policy_counts_is_what_reaches_a_threshold(
     assert said(store, transcript) is None
     fill(transcript, 700_007)
     assert said(store, transcript) == "reassure"
+
+
+def text_of(transcript: Path, tokens: int) -> None:
+    """Write a session with so much text, of which the API saw less."""
+    asked = user("x" * 4 * (tokens - 1))
+    done = assistant("m1", 50_000, parentUuid=asked["uuid"], model=LARGE, version="2.1.329")
+    write(transcript, [introduction(LARGE), asked, done])
+
+
+def test_a_text_that_a_policy_counts_reaches_a_threshold(
+    store: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CTXTOP_POLICY_USAGE__SOURCE", "chars4")
+    monkeypatch.setenv("CTXTOP_POLICY_USAGE__PER_MESSAGE_OVERHEAD", "0")
+    text_of(transcript, 699_999)
+    assert said(store, transcript) is None
+    text_of(transcript, 700_000)
+    assert said(store, transcript) == "reassure"
+
+
+def test_a_text_that_a_scan_counted_is_not_counted_again(
+    store: Path,
+    transcript: Path,
+    writer: Writer,
+    collector: Collector,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("CTXTOP_POLICY_USAGE__SOURCE", "chars4")
+    text_of(transcript, 1_000)
+    collector.scan()
+    writer.connection.execute(
+        "INSERT INTO context_text SELECT file_id, offset, 'chars4 4', 700000 FROM response"
+    )
+    assert said(store, transcript) == "reassure"
+    fill(transcript, 60_000)
+    assert said(store, transcript) is None, "the answer is another one"
 
 
 def test_no_threshold_is_missed_where_the_output_counts(

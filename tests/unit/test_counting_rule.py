@@ -22,6 +22,7 @@ from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.transcript.conversation import MessagePart, PartKind, TokenUsage
 from ctxtop.tui.screens.session.context_breakdown import number_sources
+from msgspec.structs import replace
 
 ANSWER = TokenUsage(input_tokens=10, cache_creation_tokens=200, cache_read_tokens=3_000)
 STORED = StoredTokenCounts(
@@ -133,15 +134,58 @@ def test_an_output_that_counts_may_reach_a_threshold_from_far_below() -> None:
 
 
 @pytest.mark.parametrize("source", ["chars4", "tiktoken"])
-def test_a_source_that_needs_texts_is_not_claimed(source: str) -> None:
-    """The store has no lengths of a context's texts: the number is the API's, and says so."""
+def test_a_context_is_its_text_where_that_was_counted(source: str) -> None:
     counting = policy_of(source=source).counting
+    counted = replace(STORED, text=2_500, text_rule=counting.text_rule)
+    context = measure_context(counted, WINDOW, counting=counting)
 
-    assert (counting.asked_source, counting.source) == (source, UsageSource.API_LAST)
-    context = measure_context(STORED, WINDOW, counting=counting)
-    assert context.tokens == 3_210
+    assert (context.tokens, context.state) == (2_500, ContextState.ESTIMATED)
+    assert context.counting.source == source
+    assert context.counting.component_names == []
+    assert context.sent_tokens == 3_210
     fill = number_sources(context, ())[0]
-    assert fill.source.endswith(f"; not counted from text (usage.source = {source})")
+    assert fill.source == f"{counting.description} (usage.source = {source})"
+
+
+@pytest.mark.parametrize("source", ["chars4", "tiktoken"])
+def test_a_text_that_was_not_counted_is_not_claimed(source: str) -> None:
+    """The number is the API's, and says so: of an agent without a file, or by another rule."""
+    counting = policy_of(source=source).counting
+    by_another = replace(
+        STORED,
+        text=2_500,
+        text_rule=policy_of(source=source, per_message_overhead=9).counting.text_rule,
+    )
+    for stored in (STORED, by_another):
+        context = measure_context(stored, WINDOW, counting=counting)
+
+        assert context.tokens == 3_210
+        assert context.counting.source is UsageSource.API_LAST
+        fill = number_sources(context, ())[0]
+        assert fill.source.endswith(f"; not counted from text (usage.source = {source})")
+
+
+def test_a_text_may_reach_a_threshold_at_any_input() -> None:
+    assert policy_of(source="chars4").lowest_threshold_tokens == 0
+
+
+@pytest.mark.parametrize(
+    ("source", "values", "description"),
+    [
+        ("chars4", {}, "the text only, as characters / 4, 4 tokens around each message"),
+        ("chars4", {"per_message_overhead": 0}, "the text only, as characters / 4"),
+        (
+            "chars4",
+            {"per_message_overhead": 0, "estimator": "chars_by_script"},
+            "the text only, as characters / 4 (Hangul / 1.5)",
+        ),
+        ("tiktoken", {"per_message_overhead": 0}, "the text only, as tokens of cl100k_base"),
+    ],
+)
+def test_a_text_is_described_by_its_unit(
+    source: str, values: dict[str, object], description: str
+) -> None:
+    assert policy_of(source=source, **values).counting.description == description
 
 
 @pytest.mark.parametrize(
@@ -162,9 +206,9 @@ def test_characters_are_counted_with_the_overhead_of_a_message(
     assert CharactersCounter(counting).tokens(part) == tokens
 
 
-def test_only_the_estimator_of_characters_needs_no_text() -> None:
-    assert policy_of().counting.estimate_message(400) is None
-    assert policy_of(estimator="chars4").counting.estimate_message(401) == 101 + 4
+def test_only_the_estimators_by_characters_count_no_tokens() -> None:
+    assert policy_of().counting.estimate_message("x" * 400) is None
+    assert policy_of(estimator="chars4").counting.estimate_message("x" * 401) == 101 + 4
 
 
 def test_a_cumulative_source_shows_what_was_spent() -> None:

@@ -247,7 +247,7 @@ ROWS: dict[str, tuple[Any, ...]] = {
         ("input", "cache_read", "cache_creation"),
         ("input", "cache_read", "cache_creation"),
     ),
-    "usage.per_message_overhead": (4,) * 9,
+    "usage.per_message_overhead": (4, 4, 0, 0, 4, 4, 4, 4, 4),
     "limit.source": (
         "table",
         "table",

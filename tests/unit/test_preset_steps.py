@@ -30,7 +30,8 @@ def test_the_steps_of_a_preset_are_its_values() -> None:
     assert shown["keeps"] == "the newest 4 messages"
     assert texts("omo-latest")["warns"] == "at 78 %: compacts"
     assert "input + cache read + output only" in texts("omo-2.6")["counts"]
-    assert texts("not-agent")["counts"].endswith("texts as characters / 4")
+    assert texts("not-agent")["counts"] == "the text only, as characters / 4"
+    assert texts("hybrid-buffer")["counts"].endswith("cl100k_base, 4 tokens around each message")
     assert texts("hybrid-buffer")["window"].startswith("80 % of the model's; 100,000 tokens")
     assert texts("clnode")["compacts"] == "never"
     assert texts("default")["compacts"].startswith("a plan by levels")

@@ -41,7 +41,7 @@ from ctxtop.core.store.writer import OtherFolderError, Writer
 from ..dump import dump
 from ..stored import stored_summaries
 
-SCHEMA = (6, "747230c466eb0b26")
+SCHEMA = (7, "81e1b7663fcfcf21")
 """SCHEMA_VERSION and the hash of schema.sql without its comments: they change together."""
 
 VIRTUAL_TABLES = {"search_fts", "summary_fts"}
@@ -56,6 +56,8 @@ TABLES = {
     "context_report",
     "judged_context",
     "judged_file",
+    "context_text",
+    "context_text_progress",
     "warning",
     "aside_line",
     "request",

@@ -141,7 +141,7 @@ def _tokens_to_next_threshold(context: Context | None) -> int:
         return NO_THRESHOLD_LEFT
     # The throttle sees the whole input. What a policy leaves out of it may be counted next time,
     # and what it adds to it may be of any size.
-    most = max(context.tokens, context.token_counts.fill or 0) + context.counting.output_margin
+    most = max(context.tokens, context.token_counts.fill or 0) + context.counting.margin
     return max(1, int(min(ahead) * context.window.tokens) - most)
 
 

@@ -12,7 +12,17 @@ import msgspec
 from ...measure.counting_rule import DEFAULT_COUNTING
 from ..transcript_records import RequestPartRecord, TurnState
 from .agent_queries import RUNNING_STATUSES
-from .query_rows import LISTED, FillRow, RecordT, RequestRow, columns, fetch_records, tokens_column
+from .query_rows import (
+    LISTED,
+    FillRow,
+    RecordT,
+    RequestRow,
+    boundary_tokens_column,
+    columns,
+    fetch_records,
+    text_tokens_column,
+    tokens_column,
+)
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -97,11 +107,20 @@ def count_messages(db: Connection, session_id: str) -> int:
     return int(found[0])
 
 
-def boundaries(db: Connection, session_id: str, agent_id: str | None) -> list[Any]:
-    """List the compactions of one context: offset, then the fields of a TimelineCompaction."""
+def boundaries(
+    db: Connection,
+    session_id: str,
+    agent_id: str | None,
+    counting: CountingRule = DEFAULT_COUNTING,
+) -> list[Any]:
+    """List the compactions of one context: offset, then the fields of a TimelineCompaction.
+
+    `counting` is for the estimate of the next request alone: the client counted the others.
+    """
+    next_estimate = f"COALESCE({text_tokens_column(counting, 'b')}, l.tokens)"
     sql = f"""{CONTEXT_FILE}
         SELECT b.offset, b.at, b.pre_tokens, b.post_tokens, b.trigger, b.uuid,
-               {NEXT_ANSWER_TOKENS}, l.tokens, {COUNTED_MESSAGES_ALONE}
+               {NEXT_ANSWER_TOKENS}, {next_estimate}, {COUNTED_MESSAGES_ALONE}
         FROM boundary b
         LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
         WHERE b.file_id = (SELECT file_id FROM chosen) ORDER BY b.offset"""
@@ -217,9 +236,7 @@ def fill_history(
         SELECT at, tokens, compacted, path, x.offset, mark FROM (
             SELECT * FROM answer
             UNION ALL
-            SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
-                    WHERE l.file_id = b.file_id AND l.offset = b.offset), post_tokens),
-                1, file_id, offset, uuid FROM boundary b
+            SELECT at, {boundary_tokens_column(counting)}, 1, file_id, offset, uuid FROM boundary b
                 WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
         ) x JOIN file USING (file_id) ORDER BY x.offset"""
     return fetch_records(FillRow, db, sql, values)
@@ -234,9 +251,8 @@ def recent_fill_history(
                 SELECT at, {tokens_column(counting)} AS tokens, offset FROM response r
                 WHERE file_id = ?1 AND sidechain = 0 ORDER BY offset DESC LIMIT ?2)
             UNION ALL
-            SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
-                    WHERE l.file_id = ?1 AND l.offset = boundary.offset), post_tokens),
-                1, offset FROM boundary WHERE file_id = ?1
+            SELECT at, {boundary_tokens_column(counting)}, 1, offset
+                FROM boundary b WHERE file_id = ?1
         ) ORDER BY offset DESC LIMIT ?2"""
     rows = fetch_records(FillRow, db, sql, [file_id, limit])
     rows.reverse()

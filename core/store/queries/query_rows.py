@@ -49,12 +49,29 @@ def tokens_column(counting: CountingRule, output: str = LAST_OUTPUT) -> str:
     """Return SQL for an answer `r`, counted as by `CountingRule.count`."""
     if counting.is_input_side:
         return "r.context_tokens"
+    if counting.counts_text:
+        return f"COALESCE({text_tokens_column(counting, 'r')}, r.context_tokens)"
     spent, chosen = (
         "+".join(["0", *(f"r.{each}_tokens" for each in sorted(INPUT_SIDE & some))])
         for some in (INPUT_SIDE, counting.components)
     )
     counted = f"COALESCE(r.context_tokens * ({chosen}) / NULLIF({spent}, 0), r.context_tokens)"
     return f"{counted} + {output}" if UsageComponent.OUTPUT in counting.components else counted
+
+
+def boundary_tokens_column(counting: CountingRule) -> str:
+    """Return SQL for what a compaction `b` left, counted likewise as far as that is known."""
+    return f"""COALESCE({text_tokens_column(counting, "b")}, (SELECT l.tokens
+        FROM compaction_left l WHERE l.file_id = b.file_id AND l.offset = b.offset),
+        b.post_tokens)"""
+
+
+def text_tokens_column(counting: CountingRule, row: str) -> str:
+    """Return SQL for the counted text at an answer or boundary `row`; NULL by another rule."""
+    if not counting.counts_text:
+        return "NULL"
+    return f"""(SELECT x.tokens FROM context_text x WHERE x.file_id = {row}.file_id
+        AND x.offset = {row}.offset AND x.rule = '{counting.text_rule}')"""
 
 
 class SessionRow(msgspec.Struct, frozen=True):
@@ -120,6 +137,8 @@ class SessionRow(msgspec.Struct, frozen=True):
     status_cache_read: int | None = None
     first_answers: str | None = None
     """Of the first answers after the last boundary: 1 for text or a tool call, 0 for neither."""
+    text_tokens: int | None = None  # of its text, if a policy has it counted
+    text_rule: str | None = None  # by which that was counted
 
 
 class AgentRow(msgspec.Struct, frozen=True):
@@ -170,6 +189,8 @@ class AgentRow(msgspec.Struct, frozen=True):
     answer_input: int | None = None  # this and the next two: spent by the last answer, all steps
     answer_cache_creation: int | None = None
     answer_cache_read: int | None = None
+    text_tokens: int | None = None  # of its text, if a policy has it counted
+    text_rule: str | None = None  # by which that was counted
 
 
 class SummaryRow(msgspec.Struct, frozen=True):

@@ -43,7 +43,7 @@ def read_timeline(
 
     compactions = tuple(
         TimelineCompaction(bisect_right(offsets, offset), *fields)
-        for offset, *fields in context_queries.boundaries(db, *owner)
+        for offset, *fields in context_queries.boundaries(db, *owner, context.counting)
     )
     events = [
         *_agent_events(db, owner, noncompliant, turn_at),

@@ -8,7 +8,6 @@ from typing import Final
 from textual.content import Content
 
 from ....core.measure.composition import CategoryShare, Composition, ContextCategory, ContextItem
-from ....core.measure.counting_rule import COUNTED_FROM_TEXT
 from ....core.measure.evidence import AssessedClaim, ClaimStatus, ClaimSubject
 from ....core.measure.window import Certainty, Trigger
 from ....core.model.context import Context, ContextState
@@ -294,6 +293,10 @@ _MESSAGE_COUNTS: Final = (
     "the messages alone, without system prompt and tools, until the next answer",
 ) * 2
 """Claude Code's own numbers between a compaction and the next answer (formats 3.1)."""
+_TEXT_MEANING: Final = (
+    "The text of the conversation, which your policy counts instead of what the API reported. The"
+    " system prompt and the tools are not in it:"
+)
 _LAST_REQUEST: Final = "What the model saw with the last request, as in Claude Code's status line:"
 _NEXT_REQUEST: Final = "An estimate of what the model will see with the next request:"
 
@@ -339,9 +342,12 @@ def _numbers(context: Context) -> Iterator[NumberSource]:
 
 
 def _context_source(context: Context) -> str:
-    asked = context.counting.asked_source
-    if asked in COUNTED_FROM_TEXT:
-        return f"{_own_context_source(context)}; not counted from text (usage.source = {asked})"
+    counting = context.counting
+    asked = f"(usage.source = {counting.asked_source})"
+    if counting.counts_text:
+        return f"{counting.description} {asked}"
+    if not counting.has_text:
+        return f"{_own_context_source(context)}; not counted from text {asked}"
     return _own_context_source(context)
 
 
@@ -353,6 +359,8 @@ def _own_context_source(context: Context) -> str:
 
 
 def _context_meaning(context: Context) -> str:
+    if context.counting.counts_text:
+        return _TEXT_MEANING
     if context.token_counts.fill is not None and not context.counting.is_input_side:
         return "What your policy counts of the last answer, not what the model saw:"
     return _NEXT_REQUEST if context.state is ContextState.ESTIMATED else _LAST_REQUEST
