@@ -141,9 +141,27 @@ _DONE_BY_STRATEGY: Final = {
 
 def _plan(act: AutomaticAction) -> CompactionPlan:
     options = policy_strategy.whole_options(act.access.policy) or _ladder_options(act)
+    options = msgspec.structs.replace(options, in_place=True)
     with closing(open_reader(act.access.store)) as db:
-        in_place = msgspec.structs.replace(options, in_place=True)
-        return plan_compaction(PlanContext(act.access, db), in_place)
+        context = PlanContext(act.access, db)
+        plan = plan_compaction(context, options)
+        # From how many messages on a session is compacted, `compact.min_messages` says alone.
+        while _keeps_too_many(plan) and (fewer := _keep_fewer(options)):
+            options, plan = fewer, plan_compaction(context, fewer)
+        return plan
+
+
+def _keeps_too_many(plan: CompactionPlan) -> bool:
+    return any(each.check == "too_few" for each in plan.refused)
+
+
+def _keep_fewer(options: PlanOptions) -> PlanOptions | None:
+    """Keep one message less of a summary, or one turn less of a cut; None if only one is left."""
+    if (options.keep or 0) > 1:
+        return msgspec.structs.replace(options, keep=(options.keep or 0) - 1)
+    if (options.keep_turns or 0) > 1:
+        return msgspec.structs.replace(options, keep_turns=(options.keep_turns or 0) - 1)
+    return None
 
 
 def _ladder_options(act: AutomaticAction) -> PlanOptions:

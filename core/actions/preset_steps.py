@@ -5,7 +5,8 @@ from typing import Final
 
 import msgspec
 
-from ..compaction.policy_strategy import LADDER, NONE, automatic_strategy
+from ..compaction.plan import DEFAULT_OPTIONS, DEFAULT_PROTECTED_TURNS
+from ..compaction.policy_strategy import LADDER, NONE, SUMMARIES, automatic_strategy
 from ..measure.counting_rule import TextEstimator
 from ..measure.levels import Threshold, ThresholdBase, ThresholdOp
 from ..policy.policy import Policy, PolicyOrigin
@@ -148,19 +149,27 @@ def _compaction(policy: Policy) -> str:
 
 
 def _recent(policy: Policy) -> str:
-    count = policy.value("compact.preserve_recent")
-    return "as Claude Code does" if count == NATIVE else f"the newest {count} messages"
+    strategy, count = automatic_strategy(policy), policy.integer("compact.preserve_recent")
+    if strategy == LADDER:
+        tokens = DEFAULT_OPTIONS.min_tail_tokens
+        return f"the newest {DEFAULT_PROTECTED_TURNS} turns with tools, at least {tokens:,} tokens"
+    if count is None:
+        return "as Claude Code does"
+    fewer = ", fewer of a session that has hardly more" if strategy in SUMMARIES else ""
+    return f"the newest {count} messages{fewer}"
 
 
 def _summary(policy: Policy) -> str:
     size, template = policy.value("summary.max_tokens"), policy.text("summary.template")
     length = "sized by what it replaces" if size == AUTO else f"at most {size:,} tokens"
     sections = template.replace("_", " ")
-    return f"model: {policy.text('summary.model')}; {length}; template: {sections}"
+    model = f"by rules, or by a model if you ask for one: {policy.text('summary.model')}"
+    return f"{model}; {length}; template: {sections}"
 
 
 def _recovery(policy: Policy) -> str:
-    who = "by itself" if policy.flag("recovery.auto") else "when you ask"
+    is_automatic = policy.flag("recovery.auto")
+    who = "by itself once you set mode = auto yourself" if is_automatic else "when you ask"
     return f"{who}: {format_value(policy.value('recovery.order'))}"
 
 

@@ -23,6 +23,10 @@ _WHOLE_STRATEGIES: Final[Mapping[str, str]] = {
 newest messages as they are, as the systems that they are named after do (001-10, 003-26). Both
 cuts keep the first prompt too: without it the model would not know its task (001-18)."""
 
+SUMMARIES: Final = frozenset(
+    name for name, strategy in _WHOLE_STRATEGIES.items() if strategy == SUMMARISE
+)
+
 MESSAGES_OF_A_TURN: Final = 2  # at least: a prompt and its answer (001-59)
 
 
