@@ -61,12 +61,13 @@ from ..transcripts import (
 from ..trusted_files import trust, write_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
     from ctxtop.collectors.client_compact.client_compaction import ClientCompactTarget
+    from ctxtop.core.compaction.compaction_target import CompactionTarget
     from ctxtop.core.compaction.plan import CompactionPlan, PlanOptions
+    from ctxtop.core.compaction.receipts import CompactionReceipt
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder
@@ -90,176 +91,168 @@ class Worker:
         return self.done
 
 
-@pytest.fixture
-def worker() -> Worker:
-    return Worker()
+class Scene:
+    """A project that automation is turned on for, its one session, and what automation did."""
 
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    folder = tmp_path / "proj"
-    folder.mkdir()
-    (folder / ".ctxtop.toml").write_text('mode = "auto"\n')
-    return folder
-
-
-class Clock:
-    def __init__(self) -> None:
+    def __init__(
+        self, claude: ClaudeFolder, writer: Writer, collector: Collector, project: Path
+    ) -> None:
+        self.claude = claude
+        self.writer = writer
+        self.collector = collector
+        self.project = project
+        self.path = claude.projects / PROJECT / f"{SESSION}.jsonl"
+        self.worker = Worker()
+        self.told: list[str] = []
         self.now = NOW
+        project.mkdir()
+        self.choose('mode = "auto"\n')
 
-    def __call__(self) -> int:
-        return self.now
+    def choose(self, policy: str) -> None:
+        """Write the project's policy file; `start` trusts it."""
+        (self.project / ".ctxtop.toml").write_text(policy)
+
+    def fill(self, tokens: int = 175_000, **fields: Any) -> None:  # noqa: ANN401
+        """Write a session of eight messages that is this full and that nobody has open."""
+        before = [self.answer(f"m{number}", 1_000, **fields) for number in "abc"]
+        last = self.answer("msg_1", tokens, **fields)
+        write(self.path, [line for each in (*before, last) for line in (self.asked(), each)])
+
+    def write(self, lines: list[JsonLine]) -> bytes:
+        """Write a session that nothing was written to lately."""
+        content = write(self.path, lines).read_bytes()
+        self.rest()
+        return content
+
+    def rest(self) -> None:
+        os.utime(self.path, (START_MS / 1000, START_MS / 1000))
+
+    def asked(self, words: str = "fix the parser") -> JsonLine:
+        return user(words, cwd=str(self.project))
+
+    def answer(self, name: str, tokens: int, at: int = 1, **fields: Any) -> JsonLine:  # noqa: ANN401
+        return assistant(name, context=tokens, at=at, **({"cwd": str(self.project)} | fields))
+
+    def add(self, *lines: JsonLine) -> None:
+        append(self.path, [*lines])
+        self.collector.scan()
+
+    def open(self, status: str) -> None:
+        """Register this process as having the session open."""
+        began = int(psutil.Process().create_time() * 1000)
+        entry = {"pid": os.getpid(), "sessionId": SESSION, "startedAt": began, "status": status}
+        self.claude.sessions.mkdir(exist_ok=True)
+        text = json.dumps(entry | {"updatedAt": began})
+        (self.claude.sessions / f"{os.getpid()}.json").write_text(text)
+
+    def start(self) -> Automation:
+        """Read what there is, as the collector does, and begin to automate."""
+        return self._start(default_runners(self._note))
+
+    def start_counting(self) -> Automation:
+        """The same, with the worker in place of what changes a session."""
+        return self._start(ActionRunners(self.worker, self.worker, self._note))
+
+    def automate(self, files: PolicyFiles) -> Automation:
+        """Automate by other policies, with the worker."""
+        runners = ActionRunners(self.worker, self.worker, self._note)
+        return make_automation(self.claude, self.writer, files, runners, lambda: self.now)
+
+    def look(self, automation: Automation, times: int = 1) -> None:
+        for _ in range(times):
+            automation.tick()
+            automation.wait(10)
+            self.now += CHECK_INTERVAL_MS
+
+    def runs(self) -> list[AutomaticRunRecord]:
+        return read_automatic_runs(self.writer.connection, 0)
+
+    def receipts(self) -> list[CompactionReceipt]:
+        return ReceiptStore(state_folder(self.writer.path)).all()
+
+    def target(self) -> CompactionTarget:
+        return compaction_target(self.claude, self.writer.path, SESSION, self.path, None)
+
+    def _start(self, runners: ActionRunners) -> Automation:
+        self.collector.scan()
+        trust(self.project)
+        files = trusting_files()
+        files.refresh([str(self.project)])
+        return make_automation(self.claude, self.writer, files, runners, lambda: self.now)
+
+    def _note(self, notice: Problem) -> None:
+        self.told.append(str(notice))
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def scene(claude: ClaudeFolder, writer: Writer, collector: Collector, tmp_path: Path) -> Scene:
+    return Scene(claude, writer, collector, tmp_path / "proj")
+
+
+def trusting_files() -> PolicyFiles:
+    """The policies of the projects that the person trusts."""
+    return PolicyFiles(PolicySources(trust_file=trust_file_path()))
+
+
+class Client:
+    """Stands for the client that is asked to compact."""
+
+    def __init__(self) -> None:
+        self.ways: list[Via] = []
+        self.unreachable: set[Via] = set()
+
+    def ask(self, subject: ClientCompactTarget, via: Via, _text: str) -> ClientCompactResult:
+        self.ways.append(via)
+        if via in self.unreachable:
+            raise NotCompactedError(CompactFailure.UNSAFE, f"it cannot be asked by {via}")
+        return ClientCompactResult(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
 
 
 @pytest.fixture
-def path(claude: ClaudeFolder) -> Path:
-    return claude.projects / PROJECT / f"{SESSION}.jsonl"
+def client(monkeypatch: pytest.MonkeyPatch) -> Client:
+    found = Client()
+    monkeypatch.setattr(ask_module, "ask_to_compact", found.ask)
+    return found
 
 
-@pytest.fixture
-def session(path: Path, project: Path) -> Callable[..., None]:
-    """Makes a session of eight messages that is this full and that nobody has open."""
-
-    def make(tokens: int = 175_000, **fields: Any) -> None:  # noqa: ANN401
-        before = [assistant(f"m{number}", cwd=str(project), **fields) for number in "abc"]
-        last = assistant(context=tokens, cwd=str(project), **fields)
-        write(path, [line for each in (*before, last) for line in (user(cwd=str(project)), each)])
-
-    return make
-
-
-def opened(claude: ClaudeFolder, status: str) -> None:
-    """Register this process as having the session open."""
-    began = int(psutil.Process().create_time() * 1000)
-    entry = {"pid": os.getpid(), "sessionId": SESSION, "startedAt": began, "status": status}
-    claude.sessions.mkdir(exist_ok=True)
-    text = json.dumps(entry | {"updatedAt": began})
-    (claude.sessions / f"{os.getpid()}.json").write_text(text)
-
-
-@pytest.fixture
-def told() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def started(
-    claude: ClaudeFolder,
-    writer: Writer,
-    collector: Collector,
-    project: Path,
-    clock: Clock,
-    told: list[str],
-) -> Callable[..., Automation]:
-    """Reads what there is, as the collector does, and begins to automate."""
-
-    def start(worker: Worker | None = None) -> Automation:
-        collector.scan()
-        trust(project)
-        files = PolicyFiles(PolicySources(trust_file=trust_file_path()))
-        files.refresh([str(project)])
-
-        def noted(notice: Problem) -> None:
-            told.append(str(notice))
-
-        ways = ActionRunners(worker, worker, noted) if worker else default_runners(noted)
-        return make_automation(claude, writer, files, ways, clock)
-
-    return start
-
-
-def answer(project: Path, name: str, tokens: int, at: int) -> JsonLine:
-    return assistant(name, context=tokens, at=at, cwd=str(project))
-
-
-def kept(writer: Writer) -> list[AutomaticRunRecord]:
-    return read_automatic_runs(writer.connection, 0)
-
-
-def looked(automation: Automation, clock: Clock, times: int = 1) -> None:
-    for _ in range(times):
-        automation.tick()
-        automation.wait(10)
-        clock.now += CHECK_INTERVAL_MS
-
-
-def test_a_full_session_that_has_ended_is_compacted(
-    session: Callable[..., None],
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-    writer: Writer,
-    told: list[str],
-) -> None:
-    session()
-    looked(started(worker), clock, 9)
-    (run,) = kept(writer)
-    assert worker.asked == [SESSION]
+def test_a_full_session_that_has_ended_is_compacted(scene: Scene) -> None:
+    scene.fill()
+    scene.look(scene.start_counting(), 9)
+    (run,) = scene.runs()
+    assert scene.worker.asked == [SESSION]
     assert (run.session_id, run.at, run.receipt) == (SESSION, NOW, "r1")
     assert "88% of its window is in use" in run.reason
     assert run.outcome == "compacted"
-    assert told == [str(TOLD)]
+    assert scene.told == [str(TOLD)]
 
 
-def test_nothing_without_opt_in(
-    session: Callable[..., None],
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-    project: Path,
-    writer: Writer,
-) -> None:
-    session()
-    (project / ".ctxtop.toml").write_text('mode = "suggest"\n')
-    looked(started(worker), clock, 3)
-    assert (worker.asked, kept(writer)) == ([], [])
+def test_nothing_without_opt_in(scene: Scene) -> None:
+    scene.fill()
+    scene.choose('mode = "suggest"\n')
+    scene.look(scene.start_counting(), 3)
+    assert (scene.worker.asked, scene.runs()) == ([], [])
 
 
-def test_nothing_by_the_word_of_a_file_that_nobody_trusts(
-    session: Callable[..., None],
-    claude: ClaudeFolder,
-    collector: Collector,
-    worker: Worker,
-    clock: Clock,
-    project: Path,
-    writer: Writer,
-) -> None:
-    session()
-    collector.scan()
+def test_nothing_by_the_word_of_a_file_that_nobody_trusts(scene: Scene) -> None:
+    scene.fill()
+    scene.collector.scan()
     said = 'mode = "auto"\nthreshold = ["0.3:high:compact"]\ncompact.by = "client"\n'
-    (project / ".ctxtop.toml").write_text(said)
-    files = PolicyFiles(PolicySources(trust_file=trust_file_path()))
-    files.refresh([str(project)])
-    looked(
-        make_automation(claude, writer, files, ActionRunners(worker, worker, print), clock),
-        clock,
-        3,
-    )
-    assert (worker.asked, kept(writer)) == ([], [])
+    scene.choose(said)
+    files = trusting_files()
+    files.refresh([str(scene.project)])
+    scene.look(scene.automate(files), 3)
+    assert (scene.worker.asked, scene.runs()) == ([], [])
     # It neither moves the line at which the person's own word acts.
     own = PolicyFiles(PolicySources((), {"CTXTOP_POLICY_MODE": "auto"}, None, trust_file_path()))
-    own.refresh([str(project)])
-    session(100_000)
-    collector.scan()
-    looked(
-        make_automation(claude, writer, own, ActionRunners(worker, worker, print), clock), clock, 3
-    )
-    assert (worker.asked, kept(writer)) == ([], [])
+    own.refresh([str(scene.project)])
+    scene.fill(100_000)
+    scene.collector.scan()
+    scene.look(scene.automate(own), 3)
+    assert (scene.worker.asked, scene.runs()) == ([], [])
 
 
 def test_nothing_by_the_word_of_a_folder_that_the_session_walked_into(
-    path: Path,
-    claude: ClaudeFolder,
-    writer: Writer,
-    worker: Worker,
-    clock: Clock,
-    tmp_path: Path,
-    recorder: Recorder,
+    scene: Scene, tmp_path: Path, recorder: Recorder
 ) -> None:
     root = tmp_path / "home"
     evil = root / "vendor" / "evil"
@@ -267,40 +260,23 @@ def test_nothing_by_the_word_of_a_folder_that_the_session_walked_into(
     write_trusted(evil, 'mode = "auto"\nthreshold = ["0.3:high:compact"]\n')
     before = [assistant(f"m{number}", cwd=str(root)) for number in "abc"]
     last = assistant(context=175_000, cwd=str(evil))
-    write(path, [line for each in (*before, last) for line in (user(cwd=str(root)), each)])
-    files = PolicyFiles(PolicySources(trust_file=trust_file_path()))
-    Collector(claude, writer, recorder, files).scan()
-    looked(
-        make_automation(claude, writer, files, ActionRunners(worker, worker, print), clock),
-        clock,
-        3,
-    )
+    write(scene.path, [line for each in (*before, last) for line in (user(cwd=str(root)), each)])
+    files = trusting_files()
+    Collector(scene.claude, scene.writer, recorder, files).scan()
+    scene.look(scene.automate(files), 3)
     assert files.policies.projects == {}
-    assert (worker.asked, kept(writer)) == ([], [])
+    assert (scene.worker.asked, scene.runs()) == ([], [])
 
 
-def test_the_person_s_own_file_turns_it_on_for_all_projects(
-    session: Callable[..., None],
-    claude: ClaudeFolder,
-    collector: Collector,
-    worker: Worker,
-    clock: Clock,
-    project: Path,
-    writer: Writer,
-    tmp_path: Path,
-) -> None:
-    (project / ".ctxtop.toml").unlink()
+def test_the_person_s_own_file_turns_it_on_for_all_projects(scene: Scene, tmp_path: Path) -> None:
+    (scene.project / ".ctxtop.toml").unlink()
     own = tmp_path / "config.toml"
     own.write_text('mode = "auto"\n')
-    session()
-    collector.scan()
+    scene.fill()
+    scene.collector.scan()
     files = PolicyFiles(PolicySources(user_file=own))
-    looked(
-        make_automation(claude, writer, files, ActionRunners(worker, worker, print), clock),
-        clock,
-        3,
-    )
-    assert worker.asked == [SESSION]
+    scene.look(scene.automate(files), 3)
+    assert scene.worker.asked == [SESSION]
 
 
 @pytest.mark.parametrize(
@@ -313,12 +289,7 @@ def test_the_person_s_own_file_turns_it_on_for_all_projects(
     ],
 )
 def test_a_session_of_few_messages_is_never_compacted(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-    told: list[str],
+    scene: Scene,
     exchanges: int,
     settings: str,
     *,
@@ -326,218 +297,161 @@ def test_a_session_of_few_messages_is_never_compacted(
     is_compacted: bool,
 ) -> None:
     """001-24: at most preserve_recent + 2 messages, which is 6."""
-    (project / ".ctxtop.toml").write_text(f'mode = "auto"\n{settings}')
-    lines = [user(cwd=str(project))]
+    scene.choose(f'mode = "auto"\n{settings}')
+    lines = [scene.asked()]
     for number in range(exchanges):
-        lines += [answer(project, f"m{number}", 175_000, 10), user("go on", cwd=str(project))]
-    write(path, lines if asks_again else lines[:-1])
-    looked(started(worker), clock, 3)
-    assert worker.asked == ([SESSION] if is_compacted else [])
+        lines += [
+            scene.answer(f"m{number}", 175_000, 10),
+            scene.asked("go on"),
+        ]
+    write(scene.path, lines if asks_again else lines[:-1])
+    scene.look(scene.start_counting(), 3)
+    assert scene.worker.asked == ([SESSION] if is_compacted else [])
     if not is_compacted:
-        (notice,) = told
+        (notice,) = scene.told
         assert f"{2 * exchanges} messages: at most {2 * exchanges} are never compacted" in notice
         assert "compact.min_messages" in notice
 
 
-def test_what_a_compaction_left_is_counted(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-) -> None:
+def test_a_summary_of_a_short_session_keeps_fewer_messages(scene: Scene) -> None:
+    """Seven messages are enough, though ten would be kept of a longer session."""
+    scene.choose('mode = "auto"\npreset = "hybrid-buffer"\nusage.source = "api_last"\n')
+    lines = []
+    for number in range(3):
+        words = [text(f"I looked at part {number}. {'It holds. ' * 900}")]
+        lines += [scene.asked(), scene.answer(f"m{number}", 175_000, 10, content=words)]
+    scene.write(chain(*lines, scene.asked("go on")))
+    scene.look(scene.start())
+    (receipt,) = scene.receipts()
+    assert receipt.plan.operations[0].what.endswith(" tokens, 3 messages kept")
+
+
+def test_what_a_compaction_left_is_counted(scene: Scene) -> None:
     """Messages before the last boundary are no longer in the context."""
-    exchanges = [(user(cwd=str(project)), answer(project, f"m{n}", 175_000, 10)) for n in range(9)]
+    exchanges = [(scene.asked(), scene.answer(f"m{n}", 175_000, 10)) for n in range(9)]
     lines = [line for pair in exchanges for line in pair]
     lines.insert(12, boundary())
-    write(path, lines)
-    looked(started(worker), clock, 3)
-    assert worker.asked == []
+    write(scene.path, lines)
+    scene.look(scene.start_counting(), 3)
+    assert scene.worker.asked == []
 
 
 @pytest.mark.parametrize("how", [{"tokens": 120_000}, {"model": "some-model-that-nobody-knows"}])
-def test_nothing_where_a_condition_is_missing(
-    session: Callable[..., None],
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-    how: dict[str, Any],
-) -> None:
-    session(**how)
-    looked(started(worker), clock, 3)
-    assert worker.asked == []
+def test_nothing_where_a_condition_is_missing(scene: Scene, how: dict[str, Any]) -> None:
+    scene.fill(**how)
+    scene.look(scene.start_counting(), 3)
+    assert scene.worker.asked == []
 
 
 @pytest.mark.parametrize("status", ["busy", "waiting"])
-def test_never_where_somebody_is_at_work(
-    session: Callable[..., None],
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-    claude: ClaudeFolder,
-    told: list[str],
-    status: str,
-) -> None:
-    session()
-    opened(claude, status)
-    looked(started(worker), clock, 30)
-    assert worker.asked == []
-    assert told == []
+def test_never_where_somebody_is_at_work(scene: Scene, status: str) -> None:
+    scene.fill()
+    scene.open(status)
+    scene.look(scene.start_counting(), 30)
+    assert scene.worker.asked == []
+    assert scene.told == []
 
 
-def test_not_at_once_after_the_last_line(
-    session: Callable[..., None],
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-) -> None:
-    session(at=60)
-    clock.now = START_MS + 60_000 + 119_999
-    automation = started(worker)
-    looked(automation, clock)
-    assert worker.asked == []
-    looked(automation, clock)
-    assert worker.asked == [SESSION]
+def test_not_at_once_after_the_last_line(scene: Scene) -> None:
+    scene.fill(at=60)
+    scene.now = START_MS + 60_000 + 119_999
+    automation = scene.start_counting()
+    scene.look(automation)
+    assert scene.worker.asked == []
+    scene.look(automation)
+    assert scene.worker.asked == [SESSION]
 
 
-def test_no_double_run(
-    session: Callable[..., None],
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-    writer: Writer,
-) -> None:
-    session()
-    worker.may_end.clear()
-    automation, other = started(worker), started(worker)
+def test_no_double_run(scene: Scene) -> None:
+    scene.fill()
+    scene.worker.may_end.clear()
+    automation, other = scene.start_counting(), scene.start_counting()
     for _ in range(30):
         automation.tick()
         other.tick()
-        clock.now += CHECK_INTERVAL_MS
-    worker.may_end.set()
+        scene.now += CHECK_INTERVAL_MS
+    scene.worker.may_end.set()
     automation.wait(10)
-    assert len(worker.asked) == 1
-    assert len(kept(writer)) == 1
+    assert len(scene.worker.asked) == 1
+    assert len(scene.runs()) == 1
 
 
-def test_a_failed_run_cools_down_too_and_three_open_the_breaker(
-    session: Callable[..., None],
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-    writer: Writer,
-    told: list[str],
-    project: Path,
-) -> None:
-    (project / ".ctxtop.toml").write_text('mode = "auto"\ncompact.max_attempts = 9\n')
-    session()
+def test_a_failed_run_cools_down_too_and_three_open_the_breaker(scene: Scene) -> None:
+    scene.choose('mode = "auto"\ncompact.max_attempts = 9\n')
+    scene.fill()
     notice = Problem("session 11111111", "not changed automatically: the disk is full", "make room")
-    worker.done = ActionResult("file: the disk is full", notice, check="file")
-    looked(started(worker), clock, 60)
-    assert [run.at - NOW for run in kept(writer)] == [0, 60_000, 120_000]
-    assert {run.outcome for run in kept(writer)} == {"file: the disk is full"}
+    scene.worker.done = ActionResult("file: the disk is full", notice, check="file")
+    scene.look(scene.start_counting(), 60)
+    assert [run.at - NOW for run in scene.runs()] == [0, 60_000, 120_000]
+    assert {run.outcome for run in scene.runs()} == {"file: the disk is full"}
     # Each reason once, however often it is met.
-    assert [line.partition(": ")[2].partition(";")[0] for line in told] == [
+    assert [line.partition(": ")[2].partition(";")[0] for line in scene.told] == [
         "not changed automatically: the disk is full",
         "not compacted automatically: 3 runs in 5 minutes: paused for 29 more minutes",
     ]
 
 
-def test_it_gives_up_after_two_attempts_until_the_session_has_grown(
-    session: Callable[..., None],
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-    collector: Collector,
-    path: Path,
-    project: Path,
-    told: list[str],
-) -> None:
+def test_it_gives_up_after_two_attempts_until_the_session_has_grown(scene: Scene) -> None:
     """T-10: compact.max_attempts."""
-    session(tokens=171_000)
-    worker.done = ActionResult("file: the disk is full", TOLD, check="file")
-    automation = started(worker)
-    looked(automation, clock, 60)
-    assert len(worker.asked) == 2
-    assert "2 attempts failed: not tried again until it grew by 5%" in told[-1]
+    scene.fill(tokens=171_000)
+    scene.worker.done = ActionResult("file: the disk is full", TOLD, check="file")
+    automation = scene.start_counting()
+    scene.look(automation, 60)
+    assert len(scene.worker.asked) == 2
+    assert "2 attempts failed: not tried again until it grew by 5%" in scene.told[-1]
     for number, (tokens, asked) in enumerate(((179_000, 2), (180_000, 4)), 1):
         at = 3600 * number
-        append(path, [answer(project, f"m{number}", tokens, at)])
-        collector.scan()
-        clock.now = START_MS + at * 1000 + 600_000
-        looked(automation, clock, 60)
-        assert len(worker.asked) == asked
+        scene.add(scene.answer(f"m{number}", tokens, at))
+        scene.now = START_MS + at * 1000 + 600_000
+        scene.look(automation, 60)
+        assert len(scene.worker.asked) == asked
 
 
-def test_what_is_put_off_is_no_attempt(
-    session: Callable[..., None], started: Callable[..., Automation], worker: Worker, clock: Clock
-) -> None:
+def test_what_is_put_off_is_no_attempt(scene: Scene) -> None:
     """Nor does the price count: the prompt cache goes cold by itself."""
-    session()
-    worker.done = ActionResult("price: not yet", TOLD, check="price")
-    looked(started(worker), clock, 13)
-    assert len(worker.asked) == 3
+    scene.fill()
+    scene.worker.done = ActionResult("price: not yet", TOLD, check="price")
+    scene.look(scene.start_counting(), 13)
+    assert len(scene.worker.asked) == 3
 
 
-def test_what_was_refused_waits_until_somebody_goes_on(
-    session: Callable[..., None],
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-    collector: Collector,
-    path: Path,
-    project: Path,
-) -> None:
-    session()
-    worker.done = ActionResult("open-call: …", TOLD, check="open-call", retry_at=NOW + 86_400_000)
-    automation = started(worker)
-    looked(automation, clock, 60)
-    assert len(worker.asked) == 1
-    append(path, [answer(project, "m2", 176_000, 1301)])
-    collector.scan()
-    clock.now = START_MS + 1_301_000 + 120_000
-    looked(automation, clock)
-    assert len(worker.asked) == 2
+def test_what_was_refused_waits_until_somebody_goes_on(scene: Scene) -> None:
+    scene.fill()
+    scene.worker.done = ActionResult(
+        "open-call: …", TOLD, check="open-call", retry_at=NOW + 86_400_000
+    )
+    automation = scene.start_counting()
+    scene.look(automation, 60)
+    assert len(scene.worker.asked) == 1
+    scene.add(scene.answer("m2", 176_000, 1301))
+    scene.now = START_MS + 1_301_000 + 120_000
+    scene.look(automation)
+    assert len(scene.worker.asked) == 2
 
 
-def test_what_was_compacted_is_left_until_it_has_grown(
-    session: Callable[..., None],
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-    collector: Collector,
-    path: Path,
-    project: Path,
-) -> None:
-    session()
-    worker.done = ActionResult("compacted", TOLD, left_tokens=160_000)
-    automation = started(worker)
-    looked(automation, clock, 60)
+def test_what_was_compacted_is_left_until_it_has_grown(scene: Scene) -> None:
+    scene.fill()
+    scene.worker.done = ActionResult("compacted", TOLD, left_tokens=160_000)
+    automation = scene.start_counting()
+    scene.look(automation, 60)
     for number, (tokens, asked) in enumerate(((171_000, 1), (183_000, 1), (185_000, 2)), 1):
         at = 3600 * number
-        append(path, [answer(project, f"m{number}", tokens, at)])
-        collector.scan()
-        clock.now = START_MS + at * 1000 + 600_000
-        looked(automation, clock)
-        assert len(worker.asked) == asked
+        scene.add(scene.answer(f"m{number}", tokens, at))
+        scene.now = START_MS + at * 1000 + 600_000
+        scene.look(automation)
+        assert len(scene.worker.asked) == asked
 
 
-def test_a_run_that_never_ended_holds_nothing_up_for_ever(
-    session: Callable[..., None],
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-    writer: Writer,
-) -> None:
+def test_a_run_that_never_ended_holds_nothing_up_for_ever(scene: Scene) -> None:
     """ctxtop was ended meanwhile."""
-    session()
-    worker.may_end.clear()
-    started(worker).tick()
-    worker.may_end.set()
-    later = started(worker)
-    clock.now += AUTOMATIC_RUN_TIMEOUT_MS
-    looked(later, clock)
-    assert len(kept(writer)) == 2
+    scene.fill()
+    scene.worker.may_end.clear()
+    scene.start_counting().tick()
+    scene.worker.may_end.set()
+    later = scene.start_counting()
+    scene.now += AUTOMATIC_RUN_TIMEOUT_MS
+    scene.look(later)
+    assert len(scene.runs()) == 2
 
 
 def worked(project: Path) -> list[JsonLine]:
@@ -559,68 +473,43 @@ def prompted(project: Path) -> list[JsonLine]:
     return chain(*lines)
 
 
-def old(path: Path) -> None:
-    os.utime(path, (START_MS / 1000, START_MS / 1000))
-
-
-def test_from_a_full_session_to_a_receipt_and_back(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    claude: ClaudeFolder,
-    writer: Writer,
-    told: list[str],
-) -> None:
+def test_from_a_full_session_to_a_receipt_and_back(scene: Scene) -> None:
     """What ctxtop does by itself is a plan in place: it says so, and can be taken back."""
-    before = write(path, worked(project)).read_bytes()
-    old(path)
-    looked(started(), clock, 30)
-    (receipt,) = ReceiptStore(state_folder(writer.path)).all()
-    assert path.read_bytes() != before
+    before = scene.write(worked(scene.project))
+    scene.look(scene.start(), 30)
+    (receipt,) = scene.receipts()
+    assert scene.path.read_bytes() != before
     assert receipt.mode is ApplyMode.IN_PLACE
     assert receipt.automatic
     assert "88% of its window is in use" in receipt.automatic
-    (run,) = kept(writer)
+    (run,) = scene.runs()
     assert run.receipt == receipt.receipt_id
     assert run.left_tokens
     assert run.left_tokens < 110_000
-    (notice,) = told
+    (notice,) = scene.told
     assert notice.startswith(f"compacted session {SESSION[:8]} automatically: ≈ ")
     assert notice.endswith(f"k tokens; undo: ctxtop undo {receipt.receipt_id}")
-    subject = compaction_target(claude, writer.path, SESSION, path, None)
+    subject = scene.target()
     taken = undo(receipt.receipt_id, None, subject)
-    assert path.read_bytes() == before
+    assert scene.path.read_bytes() == before
     assert taken.sha256 == hashlib.sha256(before).hexdigest()
 
 
-def test_what_is_written_to_in_the_meantime_is_left(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    told: list[str],
-) -> None:
+def test_what_is_written_to_in_the_meantime_is_left(scene: Scene) -> None:
     """The store says that it has ended; the file says that somebody is at work in it."""
-    before = write(path, worked(project)).read_bytes()
-    looked(started(), clock, 30)
-    assert path.read_bytes() == before
-    (notice,) = told
+    before = write(scene.path, worked(scene.project)).read_bytes()
+    scene.look(scene.start(), 30)
+    assert scene.path.read_bytes() == before
+    (notice,) = scene.told
     assert "its transcript was written" in notice
 
 
-def test_too_little_is_said_once(
-    session: Callable[..., None],
-    started: Callable[..., Automation],
-    clock: Clock,
-    path: Path,
-    told: list[str],
-) -> None:
-    session()
-    old(path)
-    looked(started(), clock, 30)
-    assert len(told) == 1
-    assert "not changed automatically" in told[0]
+def test_too_little_is_said_once(scene: Scene) -> None:
+    scene.fill()
+    scene.rest()
+    scene.look(scene.start(), 30)
+    assert len(scene.told) == 1
+    assert "not changed automatically" in scene.told[0]
 
 
 def too_long(project: Path) -> list[JsonLine]:
@@ -631,111 +520,69 @@ def too_long(project: Path) -> list[JsonLine]:
     return chain(*worked(project)[:-1], refusal("Prompt is too long", at=5, **said))
 
 
-def test_a_refused_session_is_mended_in_a_fork_where_the_project_wants_it(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    writer: Writer,
-    collector: Collector,
-    told: list[str],
-) -> None:
+def test_a_refused_session_is_mended_in_a_fork_where_the_project_wants_it(scene: Scene) -> None:
     """002-08 and 002-37: recovery.auto, once for one refusal, and not again in the fork."""
-    (project / ".ctxtop.toml").write_text('mode = "auto"\n[recovery]\nauto = true\n')
-    before = write(path, too_long(project)).read_bytes()
-    old(path)
-    automation = started()
-    looked(automation, clock, 30)
-    collector.scan()
-    looked(automation, clock, 30)
-    assert path.read_bytes() == before
-    assert len([*path.parent.glob("*.jsonl")]) == 2
-    (receipt,) = ReceiptStore(state_folder(writer.path)).all()
+    scene.choose('mode = "auto"\n[recovery]\nauto = true\n')
+    before = scene.write(too_long(scene.project))
+    automation = scene.start()
+    scene.look(automation, 30)
+    scene.collector.scan()
+    scene.look(automation, 30)
+    assert scene.path.read_bytes() == before
+    assert len([*scene.path.parent.glob("*.jsonl")]) == 2
+    (receipt,) = scene.receipts()
     assert receipt.mode is ApplyMode.FORK
     assert receipt.automatic == "it ended in token_limit_exceeded"
-    (notice,) = told
+    (notice,) = scene.told
     assert notice.startswith(f"recovered session {SESSION[:8]} automatically: truncate_largest")
     assert receipt.resume_command in notice
 
 
-def test_a_refused_session_is_only_told_of_without_that(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    writer: Writer,
-) -> None:
-    write(path, chain(*worked(project)[:-1], refusal("Prompt is too long", at=5, cwd=str(project))))
-    old(path)
-    looked(started(), clock, 5)
-    assert kept(writer) == []
+def test_a_refused_session_is_only_told_of_without_that(scene: Scene) -> None:
+    scene.write(
+        chain(
+            *worked(scene.project)[:-1], refusal("Prompt is too long", at=5, cwd=str(scene.project))
+        )
+    )
+    scene.look(scene.start(), 5)
+    assert scene.runs() == []
 
 
-def test_another_refusal_keeps_nothing_from_being_compacted(
-    session: Callable[..., None],
-    started: Callable[..., Automation],
-    worker: Worker,
-    clock: Clock,
-    path: Path,
-    project: Path,
-) -> None:
-    session()
-    append(path, [refusal("API Error: 529 overloaded", at=9, cwd=str(project))])
-    looked(started(worker), clock)
-    assert worker.asked == [SESSION]
+def test_another_refusal_keeps_nothing_from_being_compacted(scene: Scene) -> None:
+    scene.fill()
+    append(scene.path, [refusal("API Error: 529 overloaded", at=9, cwd=str(scene.project))])
+    scene.look(scene.start_counting())
+    assert scene.worker.asked == [SESSION]
 
 
 def test_what_is_opened_after_the_plan_is_left(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    claude: ClaudeFolder,
-    told: list[str],
-    monkeypatch: pytest.MonkeyPatch,
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = write(path, worked(project)).read_bytes()
-    old(path)
+    before = scene.write(worked(scene.project))
     plan = automatic_actions._plan
 
     def then_opened(act: AutomaticAction) -> CompactionPlan:
         planned = plan(act)
-        opened(claude, "idle")
+        scene.open("idle")
         return planned
 
     monkeypatch.setattr(automatic_actions, "_plan", then_opened)
-    looked(started(), clock)
-    assert path.read_bytes() == before
-    assert len(told) == 1
-    assert "the session is open in process" in told[0]
+    scene.look(scene.start())
+    assert scene.path.read_bytes() == before
+    assert len(scene.told) == 1
+    assert "the session is open in process" in scene.told[0]
 
 
-def test_the_client_does_it_where_the_policy_says_so(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    writer: Writer,
-    told: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_client_does_it_where_the_policy_says_so(scene: Scene, client: Client) -> None:
     """By a run of its own, which is for a session nobody has open; never in a live one."""
-    ways: list[Via] = []
-
-    def ask(subject: ClientCompactTarget, via: Via, _text: str) -> ClientCompactResult:
-        ways.append(via)
-        return ClientCompactResult(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
-
-    monkeypatch.setattr(ask_module, "ask_to_compact", ask)
-    (project / ".ctxtop.toml").write_text('mode = "auto"\ncompact.by = "client"\n')
-    before = write(path, worked(project)).read_bytes()
-    old(path)
-    looked(started(), clock, 30)
-    assert ways == [Via.CLI]
-    assert path.read_bytes() == before
-    (run,) = kept(writer)
+    scene.choose('mode = "auto"\ncompact.by = "client"\n')
+    before = scene.write(worked(scene.project))
+    scene.look(scene.start(), 30)
+    assert client.ways == [Via.CLI]
+    assert scene.path.read_bytes() == before
+    (run,) = scene.runs()
     assert run.left_tokens == 24_000
-    assert "by Claude Code: 175000 to 24000 tokens" in told[0]
+    assert "by Claude Code: 175000 to 24000 tokens" in scene.told[0]
 
 
 @pytest.mark.parametrize(
@@ -752,29 +599,19 @@ def test_the_client_does_it_where_the_policy_says_so(
     ],
 )
 def test_a_policy_s_strategy_is_what_is_applied(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    claude: ClaudeFolder,
-    writer: Writer,
-    told: list[str],
-    settings: str,
-    strategy: str,
-    words: str,
+    scene: Scene, settings: str, strategy: str, words: str
 ) -> None:
     """001-10, 001-18, 003-08; whatever it is, it has a receipt and can be undone."""
-    (project / ".ctxtop.toml").write_text(f'mode = "auto"\n{settings}\n')
-    before = write(path, prompted(project)).read_bytes()
-    old(path)
-    looked(started(), clock, 30)
-    (receipt,) = ReceiptStore(state_folder(writer.path)).all()
+    scene.choose(f'mode = "auto"\n{settings}\n')
+    before = scene.write(prompted(scene.project))
+    scene.look(scene.start(), 30)
+    (receipt,) = scene.receipts()
     assert strategy in {each.strategy for each in receipt.plan.operations}
     assert words in receipt.plan.operations[0].what
-    assert ("older " in told[0]) == (strategy in {"summarise", "cut"})
-    target = compaction_target(claude, writer.path, SESSION, path, None)
+    assert ("older " in scene.told[0]) == (strategy in {"summarise", "cut"})
+    target = scene.target()
     undo(receipt.receipt_id, None, target)
-    assert path.read_bytes() == before
+    assert scene.path.read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -786,36 +623,18 @@ def test_a_policy_s_strategy_is_what_is_applied(
     ],
 )
 def test_the_client_compacts_where_a_person_says_native_or_client(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
-    settings: str,
+    scene: Scene, client: Client, settings: str
 ) -> None:
-    ways: list[Via] = []
-
-    def ask(subject: ClientCompactTarget, via: Via, _text: str) -> ClientCompactResult:
-        ways.append(via)
-        return ClientCompactResult(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
-
-    monkeypatch.setattr(ask_module, "ask_to_compact", ask)
-    (project / ".ctxtop.toml").write_text(f'mode = "auto"\n{settings}\n')
-    before = write(path, worked(project)).read_bytes()
-    old(path)
-    looked(started(), clock, 30)
-    assert ways == [Via.CLI]
-    assert path.read_bytes() == before
+    scene.choose(f'mode = "auto"\n{settings}\n')
+    before = scene.write(worked(scene.project))
+    scene.look(scene.start(), 30)
+    assert client.ways == [Via.CLI]
+    assert scene.path.read_bytes() == before
 
 
 @pytest.mark.parametrize("tokens", [75_000, 80_000, 83_500])
 def test_the_target_is_of_the_window_that_the_threshold_is_for(
-    session: Callable[..., None],
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    monkeypatch: pytest.MonkeyPatch,
-    tokens: int,
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, tokens: int
 ) -> None:
     """With not-agent's limit of 100,000 tokens no session is over the one and below the other."""
     targets: list[int | None] = []
@@ -826,160 +645,104 @@ def test_the_target_is_of_the_window_that_the_threshold_is_for(
 
     monkeypatch.setattr(automatic_actions, "plan_compaction", plan)
     said = 'mode = "auto"\npreset = "not-agent"\ncompact.strategy = "ladder"\n'
-    (project / ".ctxtop.toml").write_text(said)
-    session(tokens=tokens)
-    looked(started(), clock)
+    scene.choose(said)
+    scene.fill(tokens=tokens)
+    scene.look(scene.start())
     assert targets == [33_500]
 
 
-def test_a_disabled_module_makes_no_fork(
-    path: Path, project: Path, started: Callable[..., Automation], worker: Worker, clock: Clock
-) -> None:
+def test_a_disabled_module_makes_no_fork(scene: Scene) -> None:
     text = 'mode = "auto"\nrecovery.auto = true\ndisabled_modules = ["auto-recovery"]\n'
-    (project / ".ctxtop.toml").write_text(text)
-    write(path, too_long(project))
-    old(path)
-    looked(started(worker), clock, 3)
-    assert worker.asked == []
-    (project / ".ctxtop.toml").write_text('mode = "auto"\nrecovery.auto = true\n')
-    looked(started(worker), clock, 3)
-    assert worker.asked == [SESSION]
+    scene.choose(text)
+    scene.write(too_long(scene.project))
+    scene.look(scene.start_counting(), 3)
+    assert scene.worker.asked == []
+    scene.choose('mode = "auto"\nrecovery.auto = true\n')
+    scene.look(scene.start_counting(), 3)
+    assert scene.worker.asked == [SESSION]
 
 
 @pytest.mark.parametrize("more", ["", 'compact.by = "client"', 'preset = "omo-2.6"'])
-def test_a_project_without_recovery_never_gets_a_fork(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    writer: Writer,
-    told: list[str],
-    more: str,
-) -> None:
+def test_a_project_without_recovery_never_gets_a_fork(scene: Scene, more: str) -> None:
     """Also not by another way of automation: nothing at all is done to a session in a refusal."""
     text = f'mode = "auto"\nrecovery.auto = true\ndisabled_modules = ["auto-recovery"]\n{more}\n'
-    (project / ".ctxtop.toml").write_text(text)
-    before = write(path, too_long(project)).read_bytes()
-    old(path)
-    looked(started(), clock, 5)
-    assert [*path.parent.glob("*.jsonl")] == [path]
-    assert path.read_bytes() == before
-    assert ReceiptStore(state_folder(writer.path)).all() == []
-    assert (kept(writer), told) == ([], [])
+    scene.choose(text)
+    before = scene.write(too_long(scene.project))
+    scene.look(scene.start(), 5)
+    assert [*scene.path.parent.glob("*.jsonl")] == [scene.path]
+    assert scene.path.read_bytes() == before
+    assert scene.receipts() == []
+    assert (scene.runs(), scene.told) == ([], [])
 
 
 @pytest.mark.parametrize("mode", ["observe", "suggest"])
-def test_only_the_mode_auto_acts(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    writer: Writer,
-    told: list[str],
-    mode: str,
-) -> None:
-    (project / ".ctxtop.toml").write_text(f'mode = "{mode}"\nrecovery.auto = true\n')
-    write(path, worked(project))
-    old(path)
-    looked(started(), clock, 5)
-    assert (kept(writer), told) == ([], [])
+def test_only_the_mode_auto_acts(scene: Scene, mode: str) -> None:
+    scene.choose(f'mode = "{mode}"\nrecovery.auto = true\n')
+    scene.write(worked(scene.project))
+    scene.look(scene.start(), 5)
+    assert (scene.runs(), scene.told) == ([], [])
 
 
 @pytest.mark.parametrize("has_plugin", [True, False])
 def test_where_it_stands_open_and_idle_its_client_is_asked(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    claude: ClaudeFolder,
-    writer: Writer,
-    monkeypatch: pytest.MonkeyPatch,
+    scene: Scene,
+    client: Client,
     *,
     has_plugin: bool,
 ) -> None:
     """By the plugin, else by tmux; whatever the policy says, nobody else may change it."""
-    ways: list[Via] = []
-
-    def ask(subject: ClientCompactTarget, via: Via, _text: str) -> ClientCompactResult:
-        ways.append(via)
-        if via is Via.PLUGIN and not has_plugin:
-            raise NotCompactedError(CompactFailure.UNSAFE, "no module of ctxtop's answers in it")
-        return ClientCompactResult(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
-
-    monkeypatch.setattr(ask_module, "ask_to_compact", ask)
-    before = write(path, worked(project)).read_bytes()
-    old(path)
-    opened(claude, "idle")
-    looked(started(), clock, 30)
-    assert ways == ([Via.PLUGIN] if has_plugin else [Via.PLUGIN, Via.TMUX])
-    assert path.read_bytes() == before
-    (run,) = kept(writer)
+    client.unreachable = set() if has_plugin else {Via.PLUGIN}
+    before = scene.write(worked(scene.project))
+    scene.open("idle")
+    scene.look(scene.start(), 30)
+    assert client.ways == ([Via.PLUGIN] if has_plugin else [Via.PLUGIN, Via.TMUX])
+    assert scene.path.read_bytes() == before
+    (run,) = scene.runs()
     assert run.left_tokens == 24_000
 
 
-def test_an_open_session_that_cannot_be_asked_is_told_of_once(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    claude: ClaudeFolder,
-    told: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def ask(_subject: ClientCompactTarget, via: Via, _text: str) -> ClientCompactResult:
-        raise NotCompactedError(CompactFailure.UNSAFE, f"it cannot be asked by {via}")
-
-    monkeypatch.setattr(ask_module, "ask_to_compact", ask)
-    write(path, worked(project))
-    old(path)
-    opened(claude, "idle")
-    looked(started(), clock, 30)
-    assert len(told) == 1
-    assert "it cannot be asked by tmux" in told[0]
+def test_an_open_session_that_cannot_be_asked_is_told_of_once(scene: Scene, client: Client) -> None:
+    client.unreachable = {Via.PLUGIN, Via.TMUX}
+    scene.write(worked(scene.project))
+    scene.open("idle")
+    scene.look(scene.start(), 30)
+    assert len(scene.told) == 1
+    assert "it cannot be asked by tmux" in scene.told[0]
 
 
-def test_the_collector_s_own(
-    path: Path, project: Path, claude: ClaudeFolder, recorder: Recorder, writer: Writer
-) -> None:
+def test_the_collector_s_own(scene: Scene, recorder: Recorder) -> None:
     """From the files to the notice, with nothing put in its place."""
-    trust(project)
-    files = PolicyFiles(PolicySources(trust_file=trust_file_path()))
-    collector = Collector(claude, writer, recorder, files)
+    trust(scene.project)
+    files = trusting_files()
+    collector = Collector(scene.claude, scene.writer, recorder, files)
     ago = datetime.now(UTC) - timedelta(minutes=10)
-    lines = [line | {"timestamp": ago.isoformat()} for line in worked(project)]
-    before = write(path, lines).read_bytes()
-    old(path)
+    lines = [line | {"timestamp": ago.isoformat()} for line in worked(scene.project)]
+    before = scene.write(lines)
     collector.scan()
-    assert kept(writer) == []
+    assert scene.runs() == []
     collector.post_scan_jobs.automation.tick()
     collector.post_scan_jobs.automation.wait(30)
-    assert path.read_bytes() != before
+    assert scene.path.read_bytes() != before
     (notice,) = recorder.notices
     assert str(notice).startswith(f"compacted session {SESSION[:8]} automatically")
     assert is_automatic_notice(notice)
 
 
 def test_a_subfolder_s_file_changes_nothing_of_the_project_s_session(
-    path: Path,
-    project: Path,
-    claude: ClaudeFolder,
-    writer: Writer,
-    recorder: Recorder,
-    monkeypatch: pytest.MonkeyPatch,
+    scene: Scene, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As the dashboard does it, from its start on: the session has walked into a clone."""
-    (project / ".ctxtop.toml").unlink()
-    evil = project / "vendor" / "evil"
+    (scene.project / ".ctxtop.toml").unlink()
+    evil = scene.project / "vendor" / "evil"
     evil.mkdir(parents=True)
     said = 'mode = "auto"\n[compact]\nmin_tokens = 0\n[[threshold]]\n'
     said += 'at = 0.01\nlevel = "high"\naction = "compact"\n'
     (evil / ".ctxtop.toml").write_text(said)
     ago = datetime.now(UTC) - timedelta(minutes=10)
-    lines = [*worked(project), user("cd vendor/evil", cwd=str(evil))]
+    lines = [*worked(scene.project), user("cd vendor/evil", cwd=str(evil))]
     lines.append(assistant("in", context=176_000, content=[text("there")], cwd=str(evil)))
     lines = [line | {"timestamp": ago.isoformat()} for line in chain(*lines)]
-    before = write(path, lines).read_bytes()
-    old(path)
+    before = scene.write(lines)
     looks: list[bool] = []
     stop, may_act = threading.Event(), threading.Event()
     look = Automation.tick
@@ -992,11 +755,11 @@ def test_a_subfolder_s_file_changes_nothing_of_the_project_s_session(
 
     monkeypatch.setattr(Automation, "tick", looked_once)
     may_act.set()
-    scan_and_watch(claude, writer, recorder, stop, PolicyFiles(), may_act)
+    scan_and_watch(scene.claude, scene.writer, recorder, stop, PolicyFiles(), may_act)
     assert len(looks) == 1
-    assert path.read_bytes() == before
-    assert [*path.parent.glob("*.jsonl")] == [path]
-    assert (kept(writer), recorder.notices) == ([], [])
+    assert scene.path.read_bytes() == before
+    assert [*scene.path.parent.glob("*.jsonl")] == [scene.path]
+    assert (scene.runs(), recorder.notices) == ([], [])
 
 
 @pytest.mark.parametrize(
@@ -1007,22 +770,13 @@ def test_a_subfolder_s_file_changes_nothing_of_the_project_s_session(
     ],
 )
 def test_what_fails_is_one_line_and_no_traceback(
-    path: Path,
-    project: Path,
-    started: Callable[..., Automation],
-    clock: Clock,
-    writer: Writer,
-    told: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    error: Exception,
-    said: str,
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
     def fail(*_: object) -> None:
         raise error
 
     monkeypatch.setattr(session_compaction, "apply_plan", fail)
-    write(path, worked(project))
-    old(path)
-    looked(started(), clock)
-    assert said in told[0]
-    assert said in (kept(writer)[0].outcome or "")
+    scene.write(worked(scene.project))
+    scene.look(scene.start())
+    assert said in scene.told[0]
+    assert said in (scene.runs()[0].outcome or "")
