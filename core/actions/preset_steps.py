@@ -7,7 +7,7 @@ import msgspec
 
 from ..compaction.plan import DEFAULT_OPTIONS, DEFAULT_PROTECTED_TURNS
 from ..compaction.policy_strategy import LADDER, NONE, SUMMARIES, automatic_strategy
-from ..measure.counting_rule import TextEstimator
+from ..measure.counting_rule import CHARACTER_UNITS
 from ..measure.levels import Threshold, ThresholdBase, ThresholdOp
 from ..policy.policy import Policy, PolicyOrigin
 from ..policy.resolve import RawValue, resolve_policy
@@ -48,20 +48,15 @@ def _mode(policy: Policy) -> str:
     return _MODES[policy.text("mode")]
 
 
-_TEXTS: Final = {
-    TextEstimator.TIKTOKEN: "texts by tiktoken",
-    TextEstimator.CHARS4: "texts as characters / 4",
-    TextEstimator.CHARS_BY_SCRIPT: "texts as characters / 4, Hangul as characters / 1.5",
-}
-
-
 def _counting(policy: Policy) -> str:
     counting = policy.counting
     if counting.counts_text:
         return counting.description
     total = ", with the sum of all answers beside it" if counting.shows_spent else ""
     parts = "the whole input" if counting.is_input_side else counting.description
-    return f"the API's count of the last answer: {parts}{total}; {_TEXTS[counting.estimator]}"
+    unit = CHARACTER_UNITS.get(counting.estimator)
+    texts = f"texts as {unit}" if unit else "texts by tiktoken"
+    return f"the API's count of the last answer: {parts}{total}; {texts}"
 
 
 _UNKNOWN_WINDOWS: Final = {

@@ -58,8 +58,7 @@ _NAMES: Final = {
     UsageComponent.CACHE_READ: "cache read",
     UsageComponent.CACHE_CREATION: "cache write",
 }
-_TEXT_UNITS: Final = {
-    None: "tokens of cl100k_base",
+CHARACTER_UNITS: Final = {
     TextEstimator.CHARS4: f"characters / {CHARS_PER_TOKEN}",
     TextEstimator.CHARS_BY_SCRIPT: f"characters / {CHARS_PER_TOKEN} (Hangul / {HANGUL_PER_TOKEN})",
 }
@@ -134,7 +133,8 @@ class CountingRule(msgspec.Struct, frozen=True):
         With the unit of a text, and what is added around each message.
         """
         if self.counts_text:
-            unit = _TEXT_UNITS[self.text_estimator]
+            estimator = self.text_estimator
+            unit = CHARACTER_UNITS[estimator] if estimator else "tokens of cl100k_base"
             around = f", {self.message_overhead} tokens around each message"
             return f"the text only, as {unit}{around if self.message_overhead else ''}"
         if self.components > INPUT_SIDE:

@@ -219,7 +219,7 @@ SHARE_CELLS: Final = 24  # a share's bar: a cell is four percent
 
 def composition_total_text(found: Composition) -> str:
     from ...core.measure.composition import CompositionSource  # after the first paint
-    from ...core.measure.counting_rule import CHARS_PER_TOKEN, TextEstimator
+    from ...core.measure.counting_rule import CHARACTER_UNITS
 
     text = f"{'≈' * found.estimated}{tokens(found.total_tokens)} tokens in context"
     text += " (estimated: not measured yet)" if found.estimated else " (measured)"
@@ -230,8 +230,8 @@ def composition_total_text(found: Composition) -> str:
     if found.read_bytes is not None:
         megabytes = f"{found.read_bytes / 1e6:,.0f} MB"
         text += f"; of the large transcript only the last {megabytes} were read"
-    if found.estimator is TextEstimator.CHARS4:
-        text += f"; texts counted as characters / {CHARS_PER_TOKEN}"
+    if unit := CHARACTER_UNITS.get(found.estimator):
+        text += f"; texts counted as {unit}"
     return text
 
 
