@@ -15,8 +15,10 @@ import msgspec
 
 from ..core.model.problem import Problem
 from ..core.store import database
+from ..core.store.queries.config_queries import project_roots
 from ..core.store.writer import OtherFolderError, StoreReplacedError, Writer
 from .claude_code.collector_thread import Collector, CollectorListener, ScanProgress, StoredChange
+from .claude_code.context_text_job import TEXT_BUDGET_S, ContextTextJob
 from .claude_code.discover import ClaudeFolder, needs_polling
 from .places import PlaceError, Places
 from .policy_files import PolicyFiles
@@ -93,12 +95,21 @@ def update_store(
             outcome.notices.append(writer.rebuild())
             writer.claim_folder(places.folder.root)
             scan(Collector(places.folder, writer, outcome, files))
+        if places.policy.command_line:
+            _count_texts(places, writer)
     except sqlite3.Error as error:
         what, fix = database.explain_error(error)
         raise database.StoreError(f"store {places.store}: {what}; {fix}") from error
     finally:
         writer.close()
     return outcome
+
+
+def _count_texts(places: Places, writer: Writer) -> None:
+    """Count contexts by their text where a command's own options say so: it shows that."""
+    files = PolicyFiles(places.policy)
+    files.refresh(project_roots(writer.connection))
+    ContextTextJob(places.folder, writer, files).run(seconds=TEXT_BUDGET_S)
 
 
 DEBOUNCE_MS: Final = 200  # the longest that changes are collected while more keep coming

@@ -1,23 +1,26 @@
 """Counts the text of contexts after a scan, where a policy counts by it (`usage.source`)."""
 
-from __future__ import annotations
-
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...core.measure.counting_rule import CountingRule
-from ...core.store.post_scan_writer import TextFile, save_counted_text, text_files
+from ...core.store.post_scan_writer import (
+    TextCountRow,
+    TextFile,
+    save_counted_text,
+    text_counts,
+    text_files,
+)
 from ...core.store.transcript_records import FileKind
 from ...core.store.writer import Writer
 from ...core.transcript.conversation import Entry, without_sidechains
 from ..policy_files import PolicyFiles
 from .discover import ClaudeFolder
 
-if TYPE_CHECKING:
-    from ...core.measure.text_context import CountedText
+TEXT_BUDGET_S: Final = 2.0  # of one scan; older sessions are counted after the next one
 
 
 class ContextTextJob:
@@ -29,7 +32,7 @@ class ContextTextJob:
         self._files: Final = files
 
     def run(
-        self, session_ids: Iterable[str] | None = None, seconds: float = math.inf
+        self, session_ids: Collection[str] | None = None, seconds: float = math.inf
     ) -> frozenset[str]:
         """Count the contexts of all or some sessions, newest first, for about `seconds`.
 
@@ -37,35 +40,39 @@ class ContextTextJob:
         reports it.
         """
         policies = self._files.policies
-        if not any(policy.counting.counts_text for policy in policies.all):
+        rules = {each.counting.text_rule for each in policies.all if each.counting.counts_text}
+        if not rules:
             return frozenset()
-        until, counted = time.monotonic() + seconds, set()
+        until, changed = time.monotonic() + seconds, set()
+        counts = text_counts(self._writer, session_ids, rules)
         for file in text_files(self._writer, session_ids):
             counting = policies.for_project(file.project_root).counting
-            if not counting.counts_text or _is_counted(file, counting):
+            known = counts.get((file.file_id, counting.text_rule))
+            if not counting.counts_text or (known and known.counted_to == file.read_to):
                 continue
             try:
-                self._count(file, counting)
+                self._count(file, counting, known)
             except OSError:
                 continue
-            counted.add(file.session_id)
+            changed.add(file.session_id)
             if time.monotonic() >= until:
                 break
-        return frozenset(counted)
+        return frozenset(changed)
 
-    def _count(self, file: TextFile, counting: CountingRule) -> None:
-        from ...core.measure.text_context import count_text  # not before the first paint
+    def _count(self, file: TextFile, counting: CountingRule, known: TextCountRow | None) -> None:
+        from ...core.measure.text_context import (
+            TextProgress,
+            count_later_text,
+            count_text,  # not before the first paint
+        )
 
-        counted = self._count_on(file, counting) or count_text(self._entries(file, 0), counting)
+        counted = None
+        if known is not None:
+            progress = TextProgress(known.offset, known.tokens_before)
+            later = self._entries(file, known.offset)
+            counted = count_later_text(later, counting, progress)
+        counted = counted or count_text(self._entries(file, 0), counting)
         save_counted_text(self._writer, file, counting.text_rule, counted)
-
-    def _count_on(self, file: TextFile, counting: CountingRule) -> CountedText | None:
-        from ...core.measure.text_context import TextProgress, count_later_text
-
-        if file.rule != counting.text_rule or file.offset is None or file.tokens_before is None:
-            return None
-        entries = self._entries(file, file.offset)
-        return count_later_text(entries, counting, TextProgress(file.offset, file.tokens_before))
 
     def _entries(self, file: TextFile, start: int) -> Iterator[Entry]:
         from ...core.transcript.entry_decoder import iter_entries
@@ -73,7 +80,3 @@ class ContextTextJob:
         entries = iter_entries(self._folder.projects / file.path, start)
         known = takewhile(lambda entry: entry.offset < file.read_to, entries)
         return known if file.kind is FileKind.AGENT else without_sidechains(known)
-
-
-def _is_counted(file: TextFile, counting: CountingRule) -> bool:
-    return file.rule == counting.text_rule and file.counted_to == file.read_to

@@ -17,7 +17,12 @@ from ...core.measure.counting_rule import CountingRule
 from ...core.measure.evidence import ContextEvidence, Evidence
 from ...core.measure.models import SMALL_WINDOW
 from ...core.measure.window import AUTO_COMPACT_VARIABLES, ClaimSource
-from ...core.model.context import Context, StoredTokenCounts, measure_context
+from ...core.model.context import (
+    Context,
+    StoredTokenCounts,
+    decode_text_counts,
+    measure_context,
+)
 from ...core.model.session import make_session
 from ...core.policy.policy import Policy
 from ...core.policy.resolve import Policies
@@ -124,12 +129,12 @@ def _with_text(
     counts: StoredTokenCounts, transcript: Path, counting: CountingRule
 ) -> StoredTokenCounts:
     """Add the size of the conversation's text if the policy counts it; raises OSError."""
-    if not counting.counts_text or counts.text_by(counting) is not None:
+    if not counting.counts_text or counting.text_rule in counts.texts:
         return counts
     from ...core.measure.text_context import count_visible_text  # hardly any policy needs it
 
     text = count_visible_text(read_recent_entries(transcript), counting)
-    return replace(counts, text=text, text_rule=counting.text_rule)
+    return replace(counts, texts={counting.text_rule: text})
 
 
 def _stored_context(
@@ -163,7 +168,7 @@ def _stored_context(
         if fits and context.window.source is not ClaimSource.ASSUMED:
             counts = latest.stored_counts
             if row.answer_tokens == latest.tokens:
-                counts = replace(counts, text=row.text_tokens, text_rule=row.text_rule)
+                counts = replace(counts, texts=decode_text_counts(row.text_counts))
             counts = _with_text(counts, transcript, policy.counting)
             return evidence_rows, measure_context(
                 counts, context.window, context.trigger, context.thresholds, policy.counting

@@ -22,7 +22,7 @@ from ...core.store.writer import Writer
 from ...core.transcript.conversation import Entry, MessagePart, without_sidechains
 from ...core.transcript.sanitize import map_texts, sanitize_text
 from ..policy_files import PolicyFiles
-from .context_text_job import ContextTextJob
+from .context_text_job import TEXT_BUDGET_S, ContextTextJob
 from .own_files import StatusLineFiles
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ PendingT = TypeVar("PendingT", PendingReports, UnmeasuredSave)
 MAX_QUERIED_SESSIONS: Final = 400  # a query may name them twice; SQLite takes 999 values
 MAX_HEAD_ENTRIES: Final = 500  # a session has some ten lines before its first answer
 REPORT_BUDGET_S: Final = 0.25
-TEXT_BUDGET_S: Final = 2.0  # of one scan; older sessions are counted after the next one
 MEASURE_BUDGET_S: Final = 0.1  # no file is begun after it, so that changes are read
 
 

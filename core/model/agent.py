@@ -12,7 +12,7 @@ from ..measure.evidence import ContextEvidence, Evidence
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..store.queries.query_rows import AgentRow
 from ..transcript.conversation import AGENT_RESUMED_MS, TokenUsage
-from .context import Context, StoredTokenCounts
+from .context import Context, StoredTokenCounts, decode_text_counts
 
 if TYPE_CHECKING:
     from ..compliance.run_verdict import RunVerdict
@@ -113,8 +113,7 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         input=row.answer_input or 0,
         cache_creation=row.answer_cache_creation or 0,
         cache_read=row.answer_cache_read or 0,
-        text=row.text_tokens,
-        text_rule=row.text_rule,
+        texts=decode_text_counts(row.text_counts),
     )
     context = evidence.measure(seen, counted)
     return Agent(

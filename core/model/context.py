@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -61,6 +62,10 @@ EXACT_OUTPUT_VERSION: Final = (2, 1, 97)
 files it is found up to 2.1.286 (formats 2.6)."""
 
 
+def decode_text_counts(stored: str | None) -> Mapping[str, int]:
+    return msgspec.json.decode(stored, type=dict[str, int]) if stored else {}
+
+
 class StoredTokenCounts(msgspec.Struct, frozen=True):
     """What the store knows of a context after its last boundary; tokens."""
 
@@ -76,11 +81,8 @@ class StoredTokenCounts(msgspec.Struct, frozen=True):
     input: int = 0  # this and the next two: what the answer spent, over all its steps
     cache_creation: int = 0
     cache_read: int = 0
-    text: int | None = None  # of its text, up to the last answer or to a compaction since
-    text_rule: str | None = None  # `CountingRule.text_rule` by which it was counted
-
-    def text_by(self, counting: CountingRule) -> int | None:
-        return self.text if self.text_rule == counting.text_rule else None
+    texts: Mapping[str, int] = {}
+    """The text up to the last answer, or to a compaction since, by `CountingRule.text_rule`."""
 
     @property
     def usage(self) -> TokenUsage:
@@ -173,7 +175,7 @@ def measure_context(
     thresholds: tuple[PlacedThreshold, ...] = DEFAULT_PLACED_THRESHOLDS,
     counting: CountingRule = DEFAULT_COUNTING,
 ) -> Context:
-    if counting.counts_text and stored.text_by(counting) is None:
+    if counting.counts_text and counting.text_rule not in stored.texts:
         counting = msgspec.structs.replace(counting, has_text=False)
     tokens, state = tokens_in_use(stored, counting)
     return Context(tokens, state, window, trigger, make_token_counts(stored), thresholds, counting)
@@ -188,8 +190,8 @@ def tokens_in_use(
     0. After an edit or a clearing the number is an estimate until the next answer. What is counted
     of a text is always one (T-03).
     """
-    text = stored.text_by(counting) if counting.counts_text else None
-    if text is not None:
+    text = stored.texts.get(counting.text_rule)
+    if counting.counts_text and text is not None:
         return max(0, text - stored.cleared), ContextState.ESTIMATED
     if stored.answer is None:
         estimate = stored.boundary_estimate if stored.next_request is None else stored.next_request

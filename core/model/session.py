@@ -17,7 +17,7 @@ from ..measure.evidence import ContextEvidence, Evidence, ReportedWindow
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version
 from ..store.queries.query_rows import SessionRow, UsageRow
-from .context import EXACT_OUTPUT_VERSION, Context, StoredTokenCounts
+from .context import EXACT_OUTPUT_VERSION, Context, StoredTokenCounts, decode_text_counts
 
 ACTIVE_MS: Final = 120_000
 """A session whose transcript grew this recently is active, even if no registry lists it
@@ -164,8 +164,7 @@ def stored_token_counts(row: SessionRow) -> StoredTokenCounts:
             cache_creation=row.status_cache_creation or 0,
             cache_read=row.status_cache_read or 0,
             # Its text is counted again with the next answer.
-            text=row.text_tokens,
-            text_rule=row.text_rule,
+            texts=decode_text_counts(row.text_counts),
         )
     version = parse_version(row.client_version)
     return StoredTokenCounts(
@@ -182,8 +181,7 @@ def stored_token_counts(row: SessionRow) -> StoredTokenCounts:
         input=row.answer_input or 0,
         cache_creation=row.answer_cache_creation or 0,
         cache_read=row.answer_cache_read or 0,
-        text=row.text_tokens,
-        text_rule=row.text_rule,
+        texts=decode_text_counts(row.text_counts),
     )
 
 

@@ -180,24 +180,25 @@ _ANSWER_BEFORE: Final = """FROM response r WHERE r.file_id = b.file_id AND r.off
 
 
 class TextFile(PendingFile, frozen=True):
-    """A transcript, and how far its text was counted; the last four are None if it never was."""
-
     project_root: str | None  # where its session began
-    rule: str | None  # by which it was counted
-    counted_to: int | None  # how far the store had read it then, in bytes
-    offset: int | None  # where to count on, in bytes
-    tokens_before: int | None  # what the model sees before that
+
+
+class TextCountRow(msgspec.Struct, frozen=True):
+    """How far a file's text was counted by a rule; offsets in bytes."""
+
+    counted_to: int  # how far the store had read the file then
+    offset: int  # where to count on
+    tokens_before: int  # what the model sees before that
 
 
 def text_files(writer: Writer, session_ids: SessionIds = None) -> list[TextFile]:
     """List the transcripts of all or some sessions, the newest first."""
     where, values = in_condition("f.session_id", session_ids)
     sql = f"""SELECT f.file_id, f.path, f.kind, f.session_id, f.offset,
-            COALESCE(s.began_in, s.launched_in), p.rule, p.read_to, p.offset, p.tokens_before
+            COALESCE(s.began_in, s.launched_in)
         FROM file f
         LEFT JOIN session s ON s.file_id = (SELECT o.file_id FROM file o
             WHERE o.session_id = f.session_id AND o.kind = 'session' ORDER BY o.gone LIMIT 1)
-        LEFT JOIN context_text_progress p ON p.file_id = f.file_id
         WHERE f.kind IN ('{FileKind.SESSION}', '{FileKind.AGENT}') AND f.gone = 0 AND {where}
         ORDER BY f.mtime_ns DESC, f.path"""
     return [
@@ -206,23 +207,32 @@ def text_files(writer: Writer, session_ids: SessionIds = None) -> list[TextFile]
     ]
 
 
-def save_counted_text(writer: Writer, file: TextFile, rule: str, counted: CountedText) -> None:
-    """Save what was counted of a file, unless another ctxtop has read more of it meanwhile.
+def text_counts(
+    writer: Writer, session_ids: SessionIds, rules: Iterable[str]
+) -> dict[tuple[int, str], TextCountRow]:
+    """Return how far the files of all or some sessions were counted, by file id and rule."""
+    by_rule, rule_names = in_condition("p.rule", rules)
+    where, session_names = in_condition("f.session_id", session_ids)
+    sql = f"""SELECT p.file_id, p.rule, p.read_to, p.offset, p.tokens_before
+        FROM context_text_progress p JOIN file f USING (file_id) WHERE {by_rule} AND {where}"""
+    rows = writer.connection.execute(sql, [*rule_names, *session_names])
+    return {(file_id, rule): TextCountRow(*rest) for file_id, rule, *rest in rows}
 
-    Counts by another rule are deleted.
-    """
+
+def save_counted_text(writer: Writer, file: TextFile, rule: str, counted: CountedText) -> None:
+    """Save what was counted of a file, unless another ctxtop has read more of it meanwhile."""
     db, progress = writer.connection, counted.progress
     with writer.transaction():
         row = db.execute("SELECT offset FROM file WHERE file_id = ?", [file.file_id]).fetchone()
         if row is None or row[0] != file.read_to:
             return
         db.execute(
-            "DELETE FROM context_text WHERE file_id = ? AND (rule <> ? OR offset >= ?)",
+            "DELETE FROM context_text WHERE file_id = ? AND rule = ? AND offset >= ?",
             [file.file_id, rule, counted.begins_at],
         )
         db.executemany(
-            "INSERT INTO context_text (file_id, offset, rule, tokens) VALUES (?, ?, ?, ?)",
-            [(file.file_id, offset, rule, tokens) for offset, tokens in counted.sizes],
+            "INSERT INTO context_text (file_id, rule, offset, tokens) VALUES (?, ?, ?, ?)",
+            [(file.file_id, rule, offset, tokens) for offset, tokens in counted.sizes],
         )
         db.execute(
             "INSERT OR REPLACE INTO context_text_progress"

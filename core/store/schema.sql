@@ -289,20 +289,21 @@ CREATE TABLE compaction_left (
 -- The size of a context's text, of files whose policy counts it (`usage.source`).
 CREATE TABLE context_text (
     file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
-    offset INTEGER NOT NULL, -- Of an answer, whose lines are counted too, or of a boundary.
     rule TEXT NOT NULL, -- How it was counted (CountingRule.text_rule).
+    offset INTEGER NOT NULL, -- Of an answer, whose lines are counted too, or of a boundary.
     tokens INTEGER NOT NULL,
-    PRIMARY KEY (file_id, offset)
+    PRIMARY KEY (file_id, rule, offset)
 ) STRICT, WITHOUT ROWID;
 
--- How far the text of a file was counted.
+-- How far the text of a file was counted by a rule.
 CREATE TABLE context_text_progress (
-    file_id INTEGER PRIMARY KEY REFERENCES file ON DELETE CASCADE,
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
     rule TEXT NOT NULL,
     read_to INTEGER NOT NULL, -- How far the file was read.
     offset INTEGER NOT NULL, -- Where to count on: the last answer, which may still grow.
-    tokens_before INTEGER NOT NULL -- What the model sees before that answer.
-) STRICT;
+    tokens_before INTEGER NOT NULL, -- What the model sees before that answer.
+    PRIMARY KEY (file_id, rule)
+) STRICT, WITHOUT ROWID;
 
 -- The report on a compaction: what was forgotten, how soon it came, what was cleared before it.
 CREATE TABLE compaction_told (

@@ -133,7 +133,7 @@ def test_a_text_that_a_scan_counted_is_not_counted_again(
     text_of(transcript, 1_000)
     collector.scan()
     writer.connection.execute(
-        "INSERT INTO context_text SELECT file_id, offset, 'chars4 4', 700000 FROM response"
+        "INSERT INTO context_text SELECT file_id, 'chars4 4', offset, 700000 FROM response"
     )
     assert said(store, transcript) == "reassure"
     fill(transcript, 60_000)

@@ -234,6 +234,24 @@ def test_json_says_how_a_policy_counts(run: Callable[..., Ended], config: Path) 
     assert session("--preset", "clnode") == (172_000, 172_007, "api_last+cumulative", three, spent)
 
 
+def test_a_preset_on_the_command_line_counts_the_text(
+    run: Callable[..., Ended], config: Path
+) -> None:
+    def session(*policy: str) -> Any:  # noqa: ANN401 -- any JSON
+        records = run(*policy, "sessions", "--json").json
+        return next(each for each in records if each["session_id"] == FULL)
+
+    by_chars = session("--preset", "not-agent")
+    assert (by_chars["context_source"], by_chars["context_components"]) == ("chars4", [])
+    assert 0 < by_chars["context_tokens"] < 1_000
+    by_tokens = session("--preset", "hybrid-buffer")
+    assert by_tokens["context_source"] == "tiktoken"
+    assert by_tokens["context_tokens"] > by_chars["context_tokens"], "4 around each message"
+    assert session()["context_source"] == "api_last"
+    sources = run("--preset", "not-agent", "evidence", FULL).out
+    assert "the text only, as characters / 4 (usage.source = chars4)" in sources
+
+
 def test_the_sources_say_how_a_policy_counts(run: Callable[..., Ended], config: Path) -> None:
     latest = run("--preset", "omo-latest", "evidence", FULL)
     assert "171,900" in latest.out

@@ -136,7 +136,7 @@ def test_an_output_that_counts_may_reach_a_threshold_from_far_below() -> None:
 @pytest.mark.parametrize("source", ["chars4", "tiktoken"])
 def test_a_context_is_its_text_where_that_was_counted(source: str) -> None:
     counting = policy_of(source=source).counting
-    counted = replace(STORED, text=2_500, text_rule=counting.text_rule)
+    counted = replace(STORED, texts={counting.text_rule: 2_500})
     context = measure_context(counted, WINDOW, counting=counting)
 
     assert (context.tokens, context.state) == (2_500, ContextState.ESTIMATED)
@@ -151,11 +151,8 @@ def test_a_context_is_its_text_where_that_was_counted(source: str) -> None:
 def test_a_text_that_was_not_counted_is_not_claimed(source: str) -> None:
     """The number is the API's, and says so: of an agent without a file, or by another rule."""
     counting = policy_of(source=source).counting
-    by_another = replace(
-        STORED,
-        text=2_500,
-        text_rule=policy_of(source=source, per_message_overhead=9).counting.text_rule,
-    )
+    other_rule = policy_of(source=source, per_message_overhead=9).counting.text_rule
+    by_another = replace(STORED, texts={other_rule: 2_500})
     for stored in (STORED, by_another):
         context = measure_context(stored, WINDOW, counting=counting)
 

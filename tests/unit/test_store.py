@@ -41,7 +41,7 @@ from ctxtop.core.store.writer import OtherFolderError, Writer
 from ..dump import dump
 from ..stored import stored_summaries
 
-SCHEMA = (7, "81e1b7663fcfcf21")
+SCHEMA = (7, "cba7e310f5aa9ff4")
 """SCHEMA_VERSION and the hash of schema.sql without its comments: they change together."""
 
 VIRTUAL_TABLES = {"search_fts", "summary_fts"}

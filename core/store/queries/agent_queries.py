@@ -16,7 +16,7 @@ import msgspec
 
 from ...transcript.raw_lines import text_key
 from ..log_records import AnswerItemRecord
-from .query_rows import AgentRow, SessionIds, columns, fetch_records, in_condition
+from .query_rows import TEXT_COUNTS, AgentRow, SessionIds, columns, fetch_records, in_condition
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -255,7 +255,7 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     IIF({_IS_OF_RETURN}, t.input_tokens, r.input_tokens),
     IIF({_IS_OF_RETURN}, t.cache_creation_tokens, r.cache_creation_tokens),
     IIF({_IS_OF_RETURN}, t.cache_read_tokens, r.cache_read_tokens),
-    z.tokens, z.rule
+    {TEXT_COUNTS.format(file_id="k.own_file")}
 FROM known k
 LEFT JOIN session s ON s.file_id = k.own_file
 LEFT JOIN session v ON v.file_id = (SELECT x.file_id FROM file x
@@ -286,8 +286,6 @@ LEFT JOIN summary y ON y.summary_id = (SELECT x.summary_id FROM summary x
     WHERE x.agent_id = COALESCE(t.agent_id, k.agent_id) AND f.session_id = k.session_id
     ORDER BY x.offset DESC LIMIT 1)
 LEFT JOIN estimate n ON n.summary_id = y.summary_id
-LEFT JOIN context_text z ON z.file_id = k.own_file AND z.offset =
-    (SELECT MAX(x.offset) FROM context_text x WHERE x.file_id = k.own_file)
 ORDER BY COALESCE(k.launched_at, s.started_at, k.started_at, u.first_at), k.agent_id
 """
 

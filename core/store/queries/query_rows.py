@@ -74,6 +74,12 @@ def text_tokens_column(counting: CountingRule, row: str) -> str:
         AND x.offset = {row}.offset AND x.rule = '{counting.text_rule}')"""
 
 
+TEXT_COUNTS: Final = """NULLIF((SELECT json_group_object(x.rule, x.tokens) FROM context_text x
+    WHERE x.file_id = {file_id} AND x.offset = (SELECT MAX(y.offset) FROM context_text y
+        WHERE y.file_id = x.file_id AND y.rule = x.rule)), json_object())"""
+"""SQL for the newest count of a file's text by each rule; NULL if there is none."""
+
+
 class SessionRow(msgspec.Struct, frozen=True):
     """A session's file, its metadata, and the newest numbers after its last boundary."""
 
@@ -137,8 +143,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     status_cache_read: int | None = None
     first_answers: str | None = None
     """Of the first answers after the last boundary: 1 for text or a tool call, 0 for neither."""
-    text_tokens: int | None = None  # of its text, if a policy has it counted
-    text_rule: str | None = None  # by which that was counted
+    text_counts: str | None = None  # tokens of its text by the rule of counting, JSON
 
 
 class AgentRow(msgspec.Struct, frozen=True):
@@ -189,8 +194,7 @@ class AgentRow(msgspec.Struct, frozen=True):
     answer_input: int | None = None  # this and the next two: spent by the last answer, all steps
     answer_cache_creation: int | None = None
     answer_cache_read: int | None = None
-    text_tokens: int | None = None  # of its text, if a policy has it counted
-    text_rule: str | None = None  # by which that was counted
+    text_counts: str | None = None  # tokens of its text by the rule of counting, JSON
 
 
 class SummaryRow(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from .agent_queries import IS_WARMUP, WARMUP_PROMPT
 from .context_queries import COUNTED_MESSAGES_ALONE, NEXT_ANSWER_TOKENS
 from .log_queries import unknown_type_rows
 from .query_rows import (
+    TEXT_COUNTS,
     CompactionRow,
     ProblemRow,
     SessionIds,
@@ -311,7 +312,7 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
         SELECT MIN(1, has_text + tool_uses) AS did FROM response
         WHERE file_id = f.file_id AND sidechain = 0 AND offset > cut
         ORDER BY offset LIMIT {WATCHED_ANSWERS}) x)),
-    z.tokens, z.rule
+    {TEXT_COUNTS.format(file_id="f.file_id")}
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut
@@ -331,8 +332,6 @@ LEFT JOIN measurement m ON v.session_id IS NOT NULL AND (m.part_id, m.offset) = 
     AND m.at > MAX(COALESCE(r.at, 0), COALESCE(b.at, 0)) AND m.at >= COALESCE(v.started_at, 0)
 LEFT JOIN context_report c ON c.file_id = f.file_id AND c.offset =
     (SELECT MAX(x.offset) FROM context_report x WHERE x.file_id = f.file_id)
-LEFT JOIN context_text z ON z.file_id = f.file_id AND z.offset =
-    (SELECT MAX(x.offset) FROM context_text x WHERE x.file_id = f.file_id)
 """
 
 _WITHOUT_FILE: Final = """NOT EXISTS (
