@@ -219,7 +219,9 @@ def test_a_text_is_counted_at_each_answer(
         wanted
     )
     timeline = read_timeline(db, (SESSION, None), session.context)
-    assert [turn.tokens for turn in timeline.turns] == wanted
+    assert [(turn.tokens, turn.is_estimate) for turn in timeline.turns] == [
+        (tokens, 1) for tokens in wanted
+    ]
     assert automation_records.context_range_since(db, SESSION, 0, counting) == tuple(wanted)
     levels = {each.warning.level: each.warning.point.tokens for each in read_warnings(db)}
     assert levels[Level.OVERFLOW] == wanted[-1]

@@ -39,7 +39,7 @@ class TimelineAnswerRow(msgspec.Struct, frozen=True, gc=False):
     tokens: int  # what the model saw
     output_tokens: int
     tool_calls: int
-    is_estimate: int = 0  # 1 if an edit of ctxtop lowered `tokens`, which makes it an estimate
+    is_estimate: int = 0  # 1 if an edit of ctxtop lowered `tokens`, or they are of the text
 
 
 class TimelineReturnRow(msgspec.Struct, frozen=True):
@@ -79,8 +79,9 @@ def answers(
 ) -> list[TimelineAnswerRow]:
     before = "r.offset, r.last_offset, r.message_id, r.at, r.model,"
     after = "r.output_tokens, LENGTH(r.tools) - LENGTH(REPLACE(r.tools, ',', ''))"
+    is_estimate = "1" if counting.counts_text else "r.lowered"
     sql = _CONTEXT_ANSWERS.format(
-        columns=f"{before} {tokens_column(counting)}, {after}, r.lowered",
+        columns=f"{before} {tokens_column(counting)}, {after}, {is_estimate}",
         step_columns=f"{before} {tokens_column(counting, _STEP_OUTPUT)}, {after}, 0",
     )
     sql += "SELECT * FROM answer ORDER BY offset"

@@ -383,7 +383,9 @@ def session_header(session: Session, past: TimelineTurn | None, width: int, now_
         facts = _header_facts(session, now_ms)
     else:
         facts = [f"as it was; now {percent(context.ratio)}", "End returns to now"]
-        context = replace(context, tokens=past.tokens, state=ContextState.MEASURED)
+        is_estimate = context.counting.counts_text
+        state = ContextState.ESTIMATED if is_estimate else ContextState.MEASURED
+        context = replace(context, tokens=past.tokens, state=state)
     cells = min(MAX_HEADER_BAR, max(MIN_HEADER_BAR, width - HEADER_TEXT_CELLS))
     header = Content.assemble(" ", gauge(context, cells))
     size = formats.tokens_of_window(context)
