@@ -60,11 +60,8 @@ class ContextTextJob:
         return frozenset(changed)
 
     def _count(self, file: TextFile, counting: CountingRule, known: TextCountRow | None) -> None:
-        from ...core.measure.text_context import (
-            TextProgress,
-            count_later_text,
-            count_text,  # not before the first paint
-        )
+        # Not before the first paint.
+        from ...core.measure.text_context import TextProgress, count_later_text, count_text
 
         counted = None
         if known is not None:

@@ -63,10 +63,9 @@ CHARACTER_UNITS: Final = {
     TextEstimator.CHARS_BY_SCRIPT: f"characters / {CHARS_PER_TOKEN} (Hangul / {HANGUL_PER_TOKEN})",
 }
 
-
 _TEXT_SOURCES: Final = frozenset({UsageSource.CHARS4, UsageSource.TIKTOKEN})
 
-ANY_SIZE: Final = 1 << 31  # tokens; a text has no fixed relation to what the API counted of it
+_ANY_SIZE: Final = 1 << 31  # tokens; a text has no fixed relation to what the API counted of it
 
 
 class CountingRule(msgspec.Struct, frozen=True):
@@ -123,7 +122,7 @@ class CountingRule(msgspec.Struct, frozen=True):
     def margin(self) -> int:
         """The most that this counts beyond the input of an answer, in tokens."""
         if self.counts_text:
-            return ANY_SIZE
+            return _ANY_SIZE
         return MAX_OUTPUT_TOKENS if UsageComponent.OUTPUT in self.components else 0
 
     @property
