@@ -30,6 +30,7 @@ from ..policy.policy import Policy
 from ..store.database import state_folder
 from ..store.token_samples import read_part_counters
 from ..summaries.key_messages import read_importance_settings
+from ..summaries.rule_choices import read_rule_choices
 from ..transcript.entry_decoder import iter_entries
 from . import session_access
 from .session_access import ActionFailure, NotPlannedError, SessionAccess
@@ -101,6 +102,7 @@ def _plan_source(context: PlanContext, options: PlanOptions) -> PlanSource:
         open_in=f"the session is open in {holder}" if holder else None,
         read_entries=context.read_entries,
         importance=read_importance_settings(context.access.policy),
+        rule_choices=read_rule_choices(target.state_folder),
     )
 
 

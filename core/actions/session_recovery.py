@@ -28,6 +28,7 @@ from ..store.automation_records import clean_up_runs, read_recovery, update_reco
 from ..store.database import StoreError, explain_error, open_reader
 from ..store.token_samples import read_part_counters
 from ..store.writer import Writer
+from ..summaries.rule_choices import read_rule_choices
 from ..summaries.summary_building import SummarySettings, read_summary_settings
 from ..transcript.conversation import Entry, PartKind
 from ..transcript.entry_decoder import iter_entries, read_entries
@@ -217,7 +218,11 @@ def _recovery_context(options: RecoveryOptions) -> Iterator[RecoveryContext]:
     with open_transcript(target.transcript) as file:
         scan = file.scan()
         source = PlanSource(
-            target.session_id, target.transcript, options.counter_of, options.window_tokens
+            target.session_id,
+            target.transcript,
+            options.counter_of,
+            options.window_tokens,
+            rule_choices=read_rule_choices(target.state_folder),
         )
         view = read_transcript_view(source, file, scan)
         refusal = find_refusal(target.session_id, view.entries, view.decoded_line)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ..measure.tokens import PartCounter, measure_thinking
 from ..summaries.key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
+from ..summaries.session_rules import NO_RULE_CHOICES, RuleChoices
 from ..transcript import conversation
 from ..transcript.conversation import Entry, MessagePart, PartKind
 from ..transcript.entry_decoder import iter_entries
@@ -49,6 +50,7 @@ class PlanSource(msgspec.Struct, frozen=True):
     read_entries: EntryReader = iter_entries
     """Called twice: for all entries, then for those that are sent."""
     importance: ImportanceSettings = DEFAULT_IMPORTANCE
+    rule_choices: RuleChoices = NO_RULE_CHOICES
 
 
 def read_transcript_view(

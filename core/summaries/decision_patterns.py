@@ -23,11 +23,14 @@ REASON_PATTERN: Final = re.compile(r"\b(?:because|the reason)\b|때문에|이므
 
 RULE_PATTERN: Final = re.compile(
     r"\b(?:must(?:n't)?|never|always|only|do not|don[’']t|no longer|required to|forbidden"
-    r"|make sure|prefer)\b"
-    r"|지\s?마(?:세요|라|십시오)?(?![가-힣])|지\s?말(?:고|아|것|라)|반드시|항상|절대|금지",
+    r"|make sure|prefer|from now on|going forward|stop \w+ing|avoid|use \S[^.?!\n]{0,60} instead of"
+    r"|that[’']s (?:wrong|not)|I (?:already |just )?(?:said|told you|asked you))\b"
+    r"|\bno, (?=\w)|, not\b"
+    r"|지\s?마(?:세요|라|십시오)?(?![가-힣])|지\s?말(?:고|아|것|라)|반드시|항상|절대|금지"
+    r"|앞으로|이제부터|그만|말고|아니라|틀렸|라고 했",
     re.IGNORECASE,
 )
-"""A person's rule (compaction.md 4.2, Q8), in English and Korean."""
+"""A person's rule or correction (compaction.md 4.2, Q8), in English and Korean."""
 
 MIN_SENTENCE_CHARS: Final = 8  # a shorter one ("Don't!") names nothing that a summary could hold
 MAX_SENTENCE_CHARS: Final = 500  # a longer run without an end is a table, a log or code
@@ -85,6 +88,25 @@ _MODAL_VERBS: Final = (
 
 _WE_WILL: Final = r"(?:let[’']s|we[’']ll|I[’']ll|we will|I will|let me)"
 
+_COMMAND_VERBS: Final = (
+    r"(?:add|answer|apply|ask|avoid|build|call|change|check|commit|create|define|delete|document"
+    r"|ensure|explain|fix|follow|format|handle|implement|import|include|indent|keep|leave|limit|log"
+    r"|make|mark|match|move|name|never|pass|place|prefer|put|quote|raise|read|refer|remove|rename"
+    r"|reply|report|respond|return|reuse|run|save|set|show|sort|split|start|stick|store|test|treat"
+    r"|update|use|validate|verify|wrap|write)"
+)
+"""How the lines of a memory file that tell the model what to do begin."""
+
+_CORRECTION: Final = (
+    rf"^(?:no|nope|wrong)[,:;—–-]+\s*(?:please\s+)?(?:{_COMMAND_VERBS}\b"
+    rf"|(?:it|that|they|we|you)\s+{_MODAL_VERBS}\b)"
+    r"|^(?:please\s+)?use\b[^.?!]{1,80}?(?:,\s*not\b|\binstead of\b)|\bshould\b[^.?!]{1,80}, not\b"
+    r"|\bI(?: already| just)? (?:said|told you|asked you)[,:]?\s+[\"“]?"
+    r"(?:not\b|never\b|to\b|no\b|only\b|use\b|that (?:you|it|we|they)\b)"
+    r"|\bthat[’']s (?:wrong|incorrect|not right|not what I \w+)[,:;—–-]+\s*\w+\s+\w+"
+)
+"""What was not as the person wants it, with what is wanted."""
+
 _RULE: Final = re.compile(
     rf"{_CLAUSE_START}(?:never|always|do not|don[’']t|prefer|make sure|(?:ensure|be sure)\b)"
     rf"(?!\s+{_NOT_COMMANDED})(?=\s+\w)"
@@ -98,10 +120,18 @@ _RULE: Final = re.compile(
     r"|\b(?:make|keep|keeps?)\b[\w\s'’-]{1,60}?\balways\b"
     r"|\bI(?:\s+\w+)?\s+prefer\b|\bno longer\s+(?:to\s+)?be\b.*\b(?:should|must)\b"
     r"|\b(?:is|are)\s+(?:forbidden|required to|not allowed)\b|^forbidden\b"
-    r"|지\s?마(?:세요|라|십시오)?(?![가-힣])|지\s?말(?:고|아|것|라)|반드시|항상|절대|금지",
+    rf"|\bfrom now on\b|\bgoing forward\b|{_CLAUSE_START}(?:stop\s+\w+ing|avoid)\s+\w"
+    rf"|{_CORRECTION}"
+    r"|지\s?마(?:세요|라|십시오)?(?![가-힣])|지\s?말(?:고|아|것|라)|반드시|항상|절대|금지"
+    r"|^앞으로(?:는|도)?\s|이제부터|그만\s?(?:하|해|쓰|써)|틀렸|라고 했(?:잖|는데|지|습니다|어)"
+    r"|(?:말고|아니라)\s.*(?:사용|쓰|써|하세요|해 ?주세요|해야)",
     re.IGNORECASE,
 )
-"""A command, an obligation or a restriction, in the words of the person who sets it."""
+"""A command, an obligation, a restriction or a correction, in the person's own words."""
+
+_MEMORY_RULE: Final = re.compile(
+    rf"^{_COMMAND_VERBS}\b|[:;—–]\s+{_COMMAND_VERBS}\b|{_RULE.pattern}", re.IGNORECASE
+)
 
 _NOT_A_RULE: Final = re.compile(
     r"\?\s*$|\bcan always\b|\bwould be to\b|\bcould\b(?!.*\bmust\b)|\bbug\b|\broot cause\b"
@@ -140,6 +170,20 @@ def find_rules(text: str) -> Iterator[str]:
     """Yield the sentences of a person's text that set a rule, in order."""
     for sentence in find_sentences(RULE_PATTERN, text):
         if _RULE.search(sentence) and not _NOT_A_RULE.search(sentence):
+            yield sentence
+
+
+_MEMORY_CUE: Final = re.compile(
+    rf"(?:^[ \t>*+-]*(?:\d+[.)][ \t]*)?|[.!:;][ \t*]+){_COMMAND_VERBS}\b|{RULE_PATTERN.pattern}",
+    re.IGNORECASE | re.MULTILINE,
+)
+
+
+def find_memory_rules(text: str) -> Iterator[str]:
+    """Yield the sentences of a memory file (CLAUDE.md) that tell the model what to do, in order."""
+    for sentence in find_sentences(_MEMORY_CUE, text):
+        is_rule = _MEMORY_RULE.search(sentence) and not _NOT_A_RULE.search(sentence)
+        if is_rule and not sentence.endswith(":"):
             yield sentence
 
 

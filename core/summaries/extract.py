@@ -16,6 +16,15 @@ from .artifacts import IN_PROGRESS, Artifacts, Todo, TodoList, part_text, prompt
 from .decision_patterns import find_sentences, quote_line
 from .key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
 from .mentions import contains_secret, find_declarations, find_names_and_facts, split_words
+from .session_rules import (
+    NO_RULE_CHOICES,
+    RuleChoices,
+    carried_rules,
+    dropped_rule_keys,
+    rule_facts,
+    rule_key,
+    session_rules,
+)
 from .summary_facts import (
     MARKED_WEIGHT,
     FactKind,
@@ -127,6 +136,7 @@ class ExtractionSource(msgspec.Struct, frozen=True):
     """Offsets of the lines that stay word for word: their messages are not repeated."""
     transcript_path: str = ""  # the file that still holds all of it
     importance: ImportanceSettings = DEFAULT_IMPORTANCE
+    rule_choices: RuleChoices = NO_RULE_CHOICES
 
 
 def extract_facts(
@@ -148,7 +158,7 @@ def extract_facts(
     facts = [
         *_goal_facts(prompts),
         *key_messages.prompt_facts(removed),
-        *key_messages.constraint_facts(prompts),
+        *_constraint_facts(source, prompts),
         *(
             make_fact(FactKind.DECISION, f'"{quote.text}"', quote.line, 0.8 - penalty)
             for quote, penalty in _with_age_penalties(known.decisions)
@@ -168,7 +178,12 @@ def extract_facts(
         *_next_step_facts(entries, source.kept_offsets, todos.open, prompts),
         *_hint_facts(source, removed),
     ]
-    return merge_facts(_drop_outdated(previous_facts, facts), facts)
+    dropped = dropped_rule_keys(entries, source.rule_choices)
+    return tuple(
+        fact
+        for fact in merge_facts(_drop_outdated(previous_facts, facts), facts)
+        if fact.kind is not FactKind.CONSTRAINT or rule_key(fact.key) not in dropped
+    )
 
 
 def _drop_outdated(old: Sequence[SummaryFact], new: Sequence[SummaryFact]) -> list[SummaryFact]:
@@ -185,6 +200,16 @@ def _drop_outdated(old: Sequence[SummaryFact], new: Sequence[SummaryFact]) -> li
         and fact.key not in done
         and (fact.kind, fact.text) not in marked
     ]
+
+
+def _constraint_facts(
+    source: ExtractionSource, prompts: Sequence[SummaryFact]
+) -> list[SummaryFact]:
+    """Return the rules, and what else in the prompts may be one, newest first."""
+    rules = carried_rules(session_rules(source.entries, source.rule_choices))
+    facts = {rule_key(fact.key): fact for fact in key_messages.constraint_facts(prompts)}
+    facts |= {rule_key(fact.key): fact for fact in rule_facts(rules)}
+    return sorted(facts.values(), key=lambda fact: -fact.line)
 
 
 def _goal_facts(prompts: Sequence[SummaryFact]) -> list[SummaryFact]:

@@ -44,7 +44,7 @@ SECTION_TOKENS: Final = 12  # an upper bound for a section's heading and its emp
 
 
 class SummaryBudget(msgspec.Struct, frozen=True):
-    max_tokens: int  # of everything but the person's messages
+    max_tokens: int  # of everything but the person's messages and rules
     max_prompt_tokens: int = MAX_PROMPT_TOKENS  # of those, besides
 
 
@@ -79,16 +79,18 @@ def build_summary(
 ) -> Summary:
     """Choose facts and write them: what weighs least goes first, no budget is exceeded.
 
-    Of a person's messages the first always stays, then the newest; one that is too long keeps
-    both ends. The same facts give the same text.
+    All rules stay, whatever the budget. Of a person's messages the first always stays, then the
+    newest; one that is too long keeps both ends. The same facts give the same text.
     """
+    rules = [fact for fact in facts if fact.kind is FactKind.CONSTRAINT]
     prompts = [fact for fact in facts if fact.kind is FactKind.PROMPT]
-    others = [fact for fact in facts if fact.kind is not FactKind.PROMPT]
+    others = [fact for fact in facts if fact.kind not in {FactKind.PROMPT, FactKind.CONSTRAINT}]
     chosen = _choose_facts(others, template, budget.max_tokens, preface)
     if estimate_tokens(render_summary(chosen, template, preface)) > budget.max_tokens:
         return Summary("", (), len(facts), 0)
+    chosen += rules
     messages = _choose_prompts(prompts, budget.max_prompt_tokens)
-    limit = budget.max_tokens + budget.max_prompt_tokens
+    limit = budget.max_tokens + budget.max_prompt_tokens + rule_tokens(rules)
     while (
         messages
         and estimate_tokens(render_summary([*chosen, *messages], template, preface)) > limit
@@ -124,6 +126,14 @@ def _choose_facts(
 
 def _fact_tokens(fact: SummaryFact) -> int:
     return estimate_tokens("\n".join(["", *render_facts([fact])]))
+
+
+def rule_tokens(rules: Sequence[SummaryFact]) -> int:
+    """Return an upper bound of the tokens that rules take besides the budget, in tokens."""
+    if not rules:
+        return 0
+    heading = estimate_tokens(f"\n{FACT_HEADINGS[FactKind.CONSTRAINT]}") + SECTION_TOKENS
+    return heading + sum(map(_fact_tokens, rules))
 
 
 def _choose_prompts(prompts: Sequence[SummaryFact], tokens: int) -> list[SummaryFact]:

@@ -7,6 +7,7 @@ eight, oh-my-opencode 4 (5.1, 1.2.14); eleven, compaction.md 5.2.
 import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from itertools import takewhile
 from typing import Final
 
 import msgspec
@@ -190,6 +191,8 @@ def find_template(name: str) -> SummaryTemplate:
 
 
 SUMMARY_MARKER: Final = "[Previous conversation summary]"  # 001-34; begins our own summaries
+HAND_OFF_MARKER: Final = "[Hand-off from session "  # begins the first message of a new session
+CUT_MARKER: Final = "[Earlier conversation removed]"  # begins the summary of a cut
 
 PREFACE: Final = (
     f"{SUMMARY_MARKER}\nThe earlier part of this conversation is no longer in the context."
@@ -282,6 +285,17 @@ def parse_summary(text: str) -> tuple[SummaryFact, ...]:
         elif line.startswith("#"):
             kind = None
     return tuple(facts)
+
+
+def parse_carried_constraints(text: str) -> list[str]:
+    """Return the rules that a summary, a hand-off or a cut of ctxtop's carries, without quotes."""
+    if not text.startswith((SUMMARY_MARKER, HAND_OFF_MARKER, CUT_MARKER)):
+        return []
+    _, found, rest = text.partition(f"\n{FACT_HEADINGS[FactKind.CONSTRAINT]}\n")
+    if not found:
+        return []
+    items = takewhile(bool, map(_ITEM.fullmatch, rest.split("\n")))
+    return [item[1].removeprefix('"').removesuffix('"') for item in items if item]
 
 
 def _parsed_fact(kind: FactKind, text: str, line: int) -> SummaryFact:

@@ -156,7 +156,7 @@ _TEXT_FIELDS: Final = (
 """Fields that hold what the model reads, if the client did not record it as sent."""
 
 _PATH_FIELDS: Final = ("filename", "displayPath", "path", "planFilePath")
-_MEMORY_FILE_HEADING: Final = "Contents of "  # starts each memory file (client 2.1.329)
+MEMORY_FILE_HEADING: Final = "Contents of "  # starts each memory file (client 2.1.329)
 
 _FILE_REFERENCE_TEXT: Final = (
     "Note: {} was read before the last conversation was summarized, but the contents are too"
@@ -210,7 +210,7 @@ def _split_by_file(text: str, attachment: dict[str, Any]) -> Iterable[tuple[str 
         for file in (files if isinstance(files, list) else [])
         if isinstance(file, dict) and isinstance(file.get("path"), str)
     ]
-    found = sorted((text.find(f"{_MEMORY_FILE_HEADING}{path}"), path) for path in paths)
+    found = sorted((text.find(f"{MEMORY_FILE_HEADING}{path}"), path) for path in paths)
     starts = [(0, None), *((start, sanitize_path(path)) for start, path in found if start > 0)]
     ends = [start for start, _ in starts[1:]] + [len(text)]
     for (start, path), end in zip(starts, ends, strict=True):

@@ -1,0 +1,157 @@
+"""Every compaction of ctxtop's carries the rules word for word, whatever the budget."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ctxtop.core.compaction.plan import AppendLine, Operation, Refusal
+from ctxtop.core.compaction.strategies.summary_and_cut import (
+    Conversation,
+    plan_cut,
+    summarise_by_rules,
+    summarise_with_model,
+    write_hand_off,
+)
+from ctxtop.core.summaries.model_summary import ModelSummaryOptions, SummaryRequest
+from ctxtop.core.summaries.session_rules import RuleChoices, list_stated_rules, session_rules
+from ctxtop.core.summaries.summary_building import (
+    FactSelection,
+    SummaryBudget,
+    SummarySettings,
+    estimate_tokens,
+)
+from ctxtop.core.summaries.summary_facts import CUT_MARKER, TEMPLATES, SummaryTemplate
+from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind
+from msgspec.structs import replace
+
+from ..bench.evaluation.kept import constraints_kept, constraints_of
+from ..entries import answered, asked, called, entry, returned
+
+LAST = {"uuid": "u9", "sessionId": "s", "cwd": "/p", "version": "2.1.329", "timestamp": "t"}
+RULES = [f"Never change part number {n} of the shop by hand." for n in range(40)]
+NEWEST = "From now on answer in Korean."
+MEMORY_RULE = "Use tabs in the templates."
+BUDGET = SummaryBudget(200, 60)
+"""Enough for the frame alone: no rule and hardly a prompt would fit in it."""
+
+
+def session() -> tuple[Entry, ...]:
+    file = MessagePart(
+        PartKind.ATTACHMENT, f"- {MEMORY_RULE}", "nested_memory", path="/p/CLAUDE.md"
+    )
+    lines = [entry(file, type="attachment")]
+    for number, rule in enumerate(RULES):
+        lines += [
+            asked(f"{'word ' * 40}\n{rule}"),
+            called("Bash", f"c{number}", command=f"seq {number}"),
+            returned("Bash", f"c{number}", "line\n" * 300),
+            answered(f"Done with {number}."),
+        ]
+    lines += [asked(f"Go on. {NEWEST}"), answered("네.")]
+    return tuple(
+        replace(each, parent=lines[place - 1].uuid if place else None)
+        for place, each in enumerate(lines)
+    )
+
+
+SESSION = session()
+
+
+def conversation(choices: RuleChoices | None = None) -> Conversation:
+    return Conversation(
+        SESSION,
+        LAST,
+        lambda part: estimate_tokens(part.text) + 4,
+        "/t.jsonl",
+        rule_choices=choices or RuleChoices(),
+    )
+
+
+def appended(operation: Operation | Refusal) -> str:
+    assert isinstance(operation, Operation), operation
+    *_, last = (json.loads(each.text) for each in operation.edits if isinstance(each, AppendLine))
+    text: str = last["message"]["content"]
+    return text
+
+
+def carried(text: str) -> set[str]:
+    return {rule for rule in (*RULES, NEWEST, MEMORY_RULE) if f'- "{rule}"' in text}
+
+
+ALL = {*RULES, NEWEST, MEMORY_RULE}
+
+
+@pytest.mark.parametrize("template", TEMPLATES.values(), ids=str)
+def test_a_summary_holds_every_rule(template: SummaryTemplate) -> None:
+    text = appended(summarise_by_rules(conversation(), SummarySettings(template, BUDGET, 4)))
+    summary = entry(MessagePart(PartKind.SUMMARY, text))
+
+    assert carried(text) == ALL
+    kept = constraints_kept(constraints_of(SESSION), [summary])
+    assert kept.part == kept.whole > 0
+
+
+def test_a_summary_of_a_summary_holds_every_rule() -> None:
+    # The frame has to fit in a quarter of it.
+    settings = SummarySettings(
+        budget=SummaryBudget(800, 60), selection=FactSelection(levels=3), keep_messages=4
+    )
+
+    assert carried(appended(summarise_by_rules(conversation(), settings))) == ALL
+
+
+def test_a_hand_off_holds_every_rule_and_the_next_session_has_them() -> None:
+    text = write_hand_off(conversation(), "old", SummarySettings(budget=BUDGET)).text
+    told = session_rules([asked(text)])
+
+    assert carried(text) == ALL
+    assert {rule.text for rule in told} >= ALL
+
+
+def test_a_cut_holds_the_rules_that_leave() -> None:
+    text = appended(plan_cut(conversation(), 2))
+
+    assert text.startswith(CUT_MARKER)
+    # The first prompt and the last two turns stay as they are.
+    assert carried(text) == ALL - {RULES[0], RULES[-1], NEWEST}
+
+
+def test_a_cut_without_rules_says_nothing_of_them() -> None:
+    plain = tuple(
+        replace(each, parts=(MessagePart(PartKind.PROMPT, "Go on."),))
+        if each.parts[0].kind in {PartKind.PROMPT, PartKind.ATTACHMENT}
+        else each
+        for each in SESSION
+    )
+    operation = plan_cut(replace(conversation(), entries=plain), 2)
+
+    assert "onstraints" not in appended(operation)
+    assert "rule" not in operation.what if isinstance(operation, Operation) else False
+
+
+class _Forgetful:
+    """A model whose summary names no rule."""
+
+    name = "test"
+
+    def generate(self, request: SummaryRequest, timeout_s: float) -> str:
+        assert RULES[0] in request.text
+        return "<summary>Part numbers of the shop were changed by hand.</summary>"
+
+
+def test_a_models_summary_gets_the_rules_that_it_lacks() -> None:
+    options = ModelSummaryOptions(_Forgetful(), "s")
+    text = appended(summarise_with_model(conversation(), SummarySettings(budget=BUDGET), options))
+
+    assert carried(text) == ALL
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_dropped_rule_is_not_carried(place: int) -> None:
+    rule = list_stated_rules(SESSION)[place]
+    choices = RuleChoices(dropped=frozenset({rule.rule_id}))
+
+    summary = appended(summarise_by_rules(conversation(choices), SummarySettings(budget=BUDGET)))
+    assert carried(summary) == ALL - {rule.text}
+    assert rule.text not in carried(appended(plan_cut(conversation(choices), 2)))
