@@ -3,7 +3,7 @@
 import mmap
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -29,9 +29,15 @@ from ...core.policy.resolve import Policies
 from ...core.store.queries import session_queries
 from ...core.store.queries.evidence_queries import EvidenceRows, read_evidence_rows
 from ...core.summaries import steering
+from ...core.summaries.session_rules import (
+    MEMORY_ATTACHMENTS,
+    Rule,
+    RuleChoices,
+    session_rules,
+)
 from ...core.transcript import conversation, line_decoder
 from ...core.transcript.conversation import TokenUsage
-from ...core.transcript.entry_decoder import decode_entry
+from ...core.transcript.entry_decoder import decode_entry, iter_lines
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.hook_inputs import open_store_without_waiting
 from .injection_sources import read_session_agents
@@ -179,19 +185,46 @@ def _stored_context(
 AGENT_ACTIVE_MS: Final = 15 * 60_000  # after it an unchanged agent is not running: its client ended
 
 
-def read_essentials(transcript: Path, now_ms: int) -> tuple[steering.Essential, ...]:
-    """List what must survive a compaction, due or just done, by importance; raises OSError."""
+def read_essentials(
+    transcript: Path, rules: Sequence[Rule], now_ms: int
+) -> tuple[steering.Essential, ...]:
+    """List what must survive a compaction, due or just done, by importance; raises OSError.
+
+    `rules` are those that hold (`read_rules`).
+    """
     entries = _before_pending_compaction(read_recent_entries(transcript))
     artifacts = steering.collect_current_artifacts(entries)
     failing = steering.find_failing_files(
         conversation.entries_since_compaction(entries), [use.path for use in artifacts.files]
     )
+    running = _running_agents(transcript, now_ms)
+    return clean_essentials(steering.list_essentials(artifacts, failing, running, rules))
+
+
+def clean_essentials(items: Iterable[steering.Essential]) -> tuple[steering.Essential, ...]:
+    """Remove what a terminal or the client could obey."""
     return tuple(
         replace(item, text=break_client_tags(sanitize_text(item.text)), key=sanitize_text(item.key))
-        for item in steering.list_essentials(
-            artifacts, failing, _running_agents(transcript, now_ms)
-        )
+        for item in items
     )
+
+
+_RULE_LINES: Final = (b'"user"', *(f'"{kind}"'.encode() for kind in sorted(MEMORY_ATTACHMENTS)))
+
+
+def read_rules(transcript: Path, choices: RuleChoices) -> tuple[Rule, ...]:
+    """Read the rules of a whole session, or of an agent's file; raises OSError.
+
+    Of all lines only those are decoded that may state a rule.
+    """
+    is_agent = transcript.parent.name == "subagents"
+    entries = (
+        decode_entry(offset, line, {}, number)
+        for offset, number, line in iter_lines(transcript)
+        if b'"tool_result"' not in line and any(kind in line for kind in _RULE_LINES)
+    )
+    found = (entry for entry in entries if entry and (is_agent or not entry.sidechain))
+    return session_rules(found, choices)
 
 
 def texts_since_compaction(transcript: Path) -> list[str]:

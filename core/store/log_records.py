@@ -66,7 +66,7 @@ class MeasurementRecord(msgspec.Struct, frozen=True):
 
 
 class AnswerItemRecord(msgspec.Struct, frozen=True):
-    """A thing that ctxtop gave the client, or that a compaction lost."""
+    """A thing that ctxtop gave the client."""
 
     offset: int
     at: int

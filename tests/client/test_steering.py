@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ctxtop.core.injection.injected_text import token_upper_bound
-from ctxtop.core.summaries.steering import KEEP_HEADING, REMINDER_HEADING
+from ctxtop.core.summaries.steering import KEEP_HEADING, REMINDER_HEADING, RULES_HEADING
 
 from .api import FORGET
 from .features import install
@@ -68,7 +68,9 @@ def test_a_compaction_keeps_what_it_is_steered_to(lab: Lab) -> None:
     assert not any(told["forgotten"][kind] for kind in KINDS)
     assert {each["kind"] for each in told["steered"]} == {"constraint", "todo", "file", "decision"}
     assert all(each["kept"] for each in told["steered"])
-    assert REMINDER_HEADING not in sent(lab.turn("More. [[say:ok]]", resume=session), "answer")
+    request = sent(lab.turn("More. [[say:ok]]", resume=session), "answer")
+    assert REMINDER_HEADING not in request
+    assert RULES_HEADING not in request
 
 
 def test_what_it_forgot_all_the_same_is_said_once(lab: Lab) -> None:
@@ -83,9 +85,18 @@ def test_what_it_forgot_all_the_same_is_said_once(lab: Lab) -> None:
     assert [each["text"] for each in told["steered"] if not each["kept"]] == [f'"{rule}"']
     for number in range(2):
         request = sent(lab.turn(f"More {number}. [[say:ok]]", resume=session), "answer")
-        assert request.count(REMINDER_HEADING) == 1
-        assert request.partition(REMINDER_HEADING)[2].count(rule) == 1
-        assert DECISION not in request.partition(REMINDER_HEADING)[2]
+        assert request.count(RULES_HEADING) == 1
+        assert request.partition(RULES_HEADING)[2].count(rule) == 1
+        assert DECISION not in request.partition(RULES_HEADING)[2]
+
+
+def test_a_rule_that_the_summary_lost_is_in_the_next_request_once(lab: Lab) -> None:
+    install(lab, PostCompact="remember", UserPromptSubmit="remember")
+    session = work(lab, RULE).session_id
+    overflow(lab, session)
+    request = sent(lab.turn("More. [[say:ok]]", resume=session), "answer")
+    assert request.count(RULES_HEADING) == 1
+    assert request.count(RULE) == 1
 
 
 def test_a_manual_one_shows_the_model_what_was_steered(lab: Lab) -> None:
@@ -97,7 +108,7 @@ def test_a_manual_one_shows_the_model_what_was_steered(lab: Lab) -> None:
     # The client writes what the hook said into the conversation: nothing is left to say.
     told = sent(lab.turn("More. [[say:ok]]", resume=session), "answer")
     assert rule in told
-    assert REMINDER_HEADING not in told
+    assert RULES_HEADING not in told
 
 
 def test_what_the_client_shows_the_model_of_it_again_is_short_and_its_cost_is_told(

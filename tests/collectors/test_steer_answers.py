@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.current_context import read_rules
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.plugin.answers import remember, steer
 from ctxtop.collectors.plugin.hook_answer import HookCall
 from ctxtop.core.injection.injected_text import token_upper_bound
-from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.database import open_reader, state_folder
 from ctxtop.core.store.queries.agent_queries import answer_items
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.summaries.steering import KEEP_HEADING, REMINDER_HEADING
+from ctxtop.core.summaries.rule_choices import mark_rule
+from ctxtop.core.summaries.session_rules import NO_RULE_CHOICES, RuleMark
+from ctxtop.core.summaries.steering import KEEP_HEADING, RULES_HEADING
 
 from ..agents_at_work import called, write_agent
 from ..recorder import Recorder
-from ..transcripts import append, assistant, boundary, summary, text, user, write
+from ..transcripts import append, assistant, attachment, boundary, summary, text, user, write
 from ..trusted_files import write_trusted
 
 if TYPE_CHECKING:
@@ -158,7 +161,7 @@ def test_what_the_summary_left_out_is_said_once(tmp_path: Path, session: Path) -
     judge(tmp_path, session, f"<analysis>{RULE}</analysis> {DECISION} prices.py, round the totals")
     append(session, [boundary(), summary(f"{DECISION} prices.py, round the totals")])
     said = prompted(tmp_path, session)
-    assert said == f'{REMINDER_HEADING}\nRules:\n- "{RULE}"'
+    assert said == f'{RULES_HEADING}\n- "{RULE}"'
     assert prompted(tmp_path, session) == ""
     assert kept(tmp_path, "remember") == [("constraint", f'"{RULE}"')]
 
@@ -225,3 +228,62 @@ def test_a_note_that_is_none_is_a_fault_of_this_prompt_alone(tmp_path: Path, ses
         prompted(tmp_path, session)
     assert prompted(tmp_path, session) == ""
     assert list(note.parent.iterdir()) == []
+
+
+def test_the_rules_come_first_word_for_word_and_as_many_as_fit(
+    tmp_path: Path, session: Path
+) -> None:
+    rules = [
+        f"You must never touch module number {n}, {'word ' * 60}or its tests." for n in range(90)
+    ]
+    append(session, [user(rule) for rule in rules])
+    judge(tmp_path, session, "nothing")
+    append(session, [boundary(), summary("nothing")])
+    said = prompted(tmp_path, session)
+    given = [line[3:-1] for line in said.splitlines() if line.startswith('- "')]
+    # The newest ones, and a shorter one that fits besides.
+    assert given == [*[" ".join(each.split()) for each in reversed(rules)][: len(given) - 1], RULE]
+    assert 900 < token_upper_bound(said) <= 1_500
+    assert kept(tmp_path, "remember") == [("constraint", f'"{each}"') for each in given]
+
+
+def test_a_rule_that_an_earlier_compaction_lost_is_given_back_after_the_next(
+    tmp_path: Path, session: Path
+) -> None:
+    append(session, [boundary(), summary("nothing"), user("More."), assistant("m2")])
+    judge(tmp_path, session, "nothing")
+    append(session, [boundary(), summary("nothing")])
+    assert RULE in prompted(tmp_path, session)
+
+
+def test_a_dropped_rule_is_neither_steered_nor_given_back(tmp_path: Path, session: Path) -> None:
+    (rule,) = read_rules(session, NO_RULE_CHOICES)
+    mark_rule(state_folder(tmp_path / "state" / "ctxtop.db"), rule.rule_id, RuleMark.DROPPED)
+    assert RULE not in steered(tmp_path, session)
+    judge(tmp_path, session, "nothing")
+    append(session, [boundary(), summary("nothing")])
+    said = prompted(tmp_path, session)
+    assert DECISION in said
+    assert RULE not in said
+
+
+def test_a_rule_of_a_memory_file_is_given_back_unless_the_client_sends_it_again(
+    tmp_path: Path, session: Path
+) -> None:
+    one = attachment("nested_memory", path="/shop/a/CLAUDE.md", content="- Use tabs in a.")
+    two = attachment("nested_memory", path="/shop/b/CLAUDE.md", content="- Use spaces in b.")
+    append(session, [one, two])
+    judge(tmp_path, session, RULE)
+    append(session, [boundary(), summary(RULE), two])
+    said = prompted(tmp_path, session)
+    assert '- "Use tabs in a."' in said
+    assert "spaces" not in said
+    assert RULE not in said
+
+
+def test_with_no_room_nothing_is_said(tmp_path: Path, session: Path) -> None:
+    write_trusted(tmp_path, "[steering]\nagain = 0\n")
+    judge(tmp_path, session, "nothing")
+    append(session, [boundary(), summary("nothing")])
+    assert prompted(tmp_path, session) == ""
+    assert kept(tmp_path, "remember") == []

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from ctxtop.core.measure.tokens import count_text
 from ctxtop.core.summaries.artifacts import Artifacts, FileUse, Quote, Todo
+from ctxtop.core.summaries.session_rules import RuleChoices, session_rules
 from ctxtop.core.summaries.steering import (
     KEEP_HEADING,
     RECENT_RESULTS,
+    REMINDER_HEADING,
+    RULES_HEADING,
     Essential,
     EssentialKind,
     RunningAgent,
@@ -14,26 +17,30 @@ from ctxtop.core.summaries.steering import (
     find_failing_files,
     find_missing_essentials,
     fit_essentials,
+    fit_reminder,
     list_essentials,
     render_essentials,
+    render_reminder,
+    rule_essentials,
 )
 from ctxtop.core.transcript.conversation import MessagePart, PartKind
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ..entries import entry
+from ..entries import asked, attached, entry
 
 STANDING = Artifacts(
     files=(FileUse("/p/a.py", edits=3), FileUse("/p/b.py", reads=2), FileUse("/p/c.py", writes=1)),
     decisions=(Quote("We decided on SQLite.", 4), Quote("We chose a queue.", 3)),
     todos=(Todo("Round the totals", "in_progress", 5),),
-    constraints=(Quote("You must never push.", 1), Quote("Always run the tests.", 0)),
+    constraints=(Quote("Only the rules of the session are kept.", 1),),
 )
+RULES = session_rules([asked("Always run the tests."), asked("You must never push.")])
 AGENT = RunningAgent("a12345", "reviewer", "Review the cart")
 
 
 def test_the_first_of_each_kind_comes_before_the_second() -> None:
-    found = list_essentials(STANDING, {"/p/c.py"}, [AGENT])
+    found = list_essentials(STANDING, {"/p/c.py"}, [AGENT], RULES)
     assert [(item.kind, item.key) for item in found] == [
         (EssentialKind.CONSTRAINT, "You must never push."),
         (EssentialKind.TODO, "Round the totals"),
@@ -48,7 +55,7 @@ def test_the_first_of_each_kind_comes_before_the_second() -> None:
 
 
 def test_it_is_written_by_kind_and_word_for_word() -> None:
-    text = render_essentials(list_essentials(STANDING, {"/p/c.py"}, [AGENT]), KEEP_HEADING)
+    text = render_essentials(list_essentials(STANDING, {"/p/c.py"}, [AGENT], RULES), KEEP_HEADING)
     assert text.splitlines() == [
         KEEP_HEADING,
         "Rules:",
@@ -70,7 +77,7 @@ def test_it_is_written_by_kind_and_word_for_word() -> None:
 
 def test_nothing_is_said_of_nothing() -> None:
     assert render_essentials((), KEEP_HEADING) == ""
-    assert list_essentials(Artifacts(), (), ()) == ()
+    assert list_essentials(Artifacts(), (), (), ()) == ()
 
 
 def test_a_file_that_nothing_was_done_to_is_still_named() -> None:
@@ -78,7 +85,7 @@ def test_a_file_that_nothing_was_done_to_is_still_named() -> None:
 
 
 def test_what_a_summary_does_not_hold() -> None:
-    found = list_essentials(STANDING, (), [AGENT])
+    found = list_essentials(STANDING, (), [AGENT], RULES)
     summary = (
         "The person said: you must never push. The queue was chosen for the jobs."
         " Files: a.py, c.py; agent a12345 still reviews; round the totals next."
@@ -93,7 +100,7 @@ def test_what_a_summary_does_not_hold() -> None:
 
 def test_two_files_of_one_name_need_their_folder() -> None:
     files = (FileUse("/p/one/index.ts", edits=1), FileUse("/p/two/index.ts", edits=1))
-    found = list_essentials(Artifacts(files=files), (), ())
+    found = list_essentials(Artifacts(files=files), (), (), ())
     assert [item.key for item in find_missing_essentials(found, ["see one/index.ts"])] == [
         "/p/two/index.ts"
     ]
@@ -115,6 +122,39 @@ def test_no_budget_is_exceeded(items: list[Essential], budget: int) -> None:
     assert max(counted.older, counted.newer) <= budget
     left = iter(items)
     assert all(item in left for item in chosen), "in their order"
+
+
+@settings(deadline=None)
+@given(ITEMS, st.integers(0, 1_500))
+def test_no_reminder_exceeds_its_budget(items: list[Essential], budget: int) -> None:
+    text = render_reminder(fit_reminder(items, budget))
+    counted = count_text(text)
+    assert max(counted.older, counted.newer) <= budget
+
+
+def test_a_reminder_names_the_rules_first_and_as_rules() -> None:
+    found = list_essentials(STANDING, (), (), RULES)
+    text = render_reminder(fit_reminder(found, 1_500))
+    rules, _, others = text.partition("\n\n")
+    assert rules.splitlines() == [
+        RULES_HEADING,
+        '- "You must never push."',
+        '- "Always run the tests."',
+    ]
+    assert others.startswith(f"{REMINDER_HEADING}\nTodos:")
+    assert "Rules:" not in others
+
+
+def test_a_pinned_rule_comes_first_and_what_the_client_sends_again_is_left_out() -> None:
+    entries = [
+        asked("Always sort."),
+        asked("Never guess."),
+        attached("instructions", "- Use tabs.", "/m"),
+    ]
+    first = next(rule for rule in session_rules(entries) if rule.text == "Always sort.")
+    rules = session_rules(entries, RuleChoices(pinned=frozenset({first.rule_id})))
+    assert [item.key for item in rule_essentials(rules)] == ["Always sort.", "Never guess."]
+    assert next(item.key for item in rule_essentials(session_rules(entries))) == "Never guess."
 
 
 def call(number: int, command: str, said: str, *, failed: bool) -> list[MessagePart]:

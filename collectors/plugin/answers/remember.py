@@ -1,4 +1,7 @@
-"""Feature `remember`: repeat once, with the next prompt, what a compaction's summary left out."""
+"""Feature `remember`: repeat once, with the next prompt, what a compaction's summary left out.
+
+Rules come first, word for word, as rules that the user set; all else is data.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
 
 NOTIFICATION_PREFIX: Final = "<task-notification>"
 """Begins a prompt that nobody typed (2.1.329): the reminder waits for a person's prompt."""
+
+MAX_NOTED_RULES: Final = 200  # twice what any budget repeats; a note holds 400 of the longest
 
 _ANALYSIS: Final = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)  # not sent to the model
 
@@ -35,24 +40,33 @@ def answer(call: HookCall) -> HookReply | None:
 def _check_summary(call: HookCall, transcript: Path) -> None:
     import msgspec
 
-    from ....core.summaries.steering import Essential, find_missing_essentials
-    from ...claude_code.current_context import read_essentials
+    from ....core.store.database import state_folder
+    from ....core.summaries.rule_choices import read_rule_choices
+    from ....core.summaries.steering import (
+        Essential,
+        EssentialKind,
+        find_missing_essentials,
+        rule_essentials,
+    )
+    from ...claude_code.current_context import clean_essentials, read_essentials, read_rules
 
     session_id = transcript.stem.lower()
     steered = state_files.take_note(call.store, f"steered-{session_id}")
-    if steered is None:
-        try:
-            items = read_essentials(transcript, call.now_ms)
-        except FileNotFoundError:
-            # The session is not kept on disk.
-            return
-    else:
-        items = msgspec.json.decode(steered, type=tuple[Essential, ...])
+    try:
+        rules = read_rules(transcript, read_rule_choices(state_folder(call.store)))
+        items = (
+            read_essentials(transcript, rules, call.now_ms)
+            if steered is None
+            else msgspec.json.decode(steered, type=tuple[Essential, ...])
+        )
+    except FileNotFoundError:
+        # The session is not kept on disk.
+        return
     summary = _ANALYSIS.sub("", text_field(call.fields, "compact_summary"))
-    lost = find_missing_essentials(items, [summary])
-    for item in lost:
-        about = {"session_id": session_id, "kind": item.kind.value, "text": item.text}
-        state_files.record_answer(call.store, "remember", **about)
+    # Every rule is checked: steering had room for some of them.
+    others = (item for item in items if item.kind is not EssentialKind.CONSTRAINT)
+    lost_rules = find_missing_essentials(clean_essentials(rule_essentials(rules)), [summary])
+    lost = (*lost_rules[:MAX_NOTED_RULES], *find_missing_essentials(others, [summary]))
     note = f"forgotten-{session_id}"
     if lost:
         state_files.leave_note(call.store, note, msgspec.json.encode(lost))
@@ -73,11 +87,11 @@ def _remind(call: HookCall, transcript: Path) -> HookReply | None:
     import msgspec
 
     from ....core.summaries.steering import (
-        REMINDER_HEADING,
         Essential,
+        essential_tokens,
         find_missing_essentials,
-        fit_essentials,
-        render_essentials,
+        fit_reminder,
+        render_reminder,
     )
     from ...claude_code.current_context import texts_since_compaction
     from ..hook_answer import HookReply
@@ -91,5 +105,14 @@ def _remind(call: HookCall, transcript: Path) -> HookReply | None:
     # What the compaction kept word for word, and what other hooks repeated, is still there.
     lost = find_missing_essentials(items, [*sent, text_field(call.fields, "prompt")])
     budget = resolve_hook_policy(call.fields).count("steering.again")
-    text = render_essentials(fit_essentials(lost, budget, REMINDER_HEADING), REMINDER_HEADING)
-    return HookReply(context=text) if text else None
+    given = fit_reminder(lost, budget)
+    for item in given:
+        state_files.record_answer(
+            call.store,
+            "remember",
+            session_id=transcript.stem.lower(),
+            kind=item.kind.value,
+            text=item.text,
+            tokens=essential_tokens(item),
+        )
+    return HookReply(context=render_reminder(given)) if given else None

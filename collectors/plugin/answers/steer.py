@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ....core.store.database import state_folder
+from ....core.summaries.rule_choices import read_rule_choices
 from ....core.summaries.steering import (
     KEEP_HEADING,
     essential_tokens,
     fit_essentials,
     render_essentials,
 )
-from ...claude_code.current_context import read_essentials
+from ...claude_code.current_context import read_essentials, read_rules
 from .. import state_files
 from ..hook_answer import HookReply, text_field, transcript_path
 from ..hook_inputs import resolve_hook_policy
@@ -31,11 +33,13 @@ def answer(call: HookCall) -> HookReply | None:
     path = transcript
     if agent_id:
         path = transcript.with_suffix("") / "subagents" / f"agent-{agent_id}.jsonl"
+    choices = read_rule_choices(state_folder(call.store))
     try:
-        items = fit_essentials(read_essentials(path, call.now_ms), budget, KEEP_HEADING)
+        essentials = read_essentials(path, read_rules(path, choices), call.now_ms)
     except FileNotFoundError:
         # The session is not kept on disk.
         return None
+    items = fit_essentials(essentials, budget, KEEP_HEADING)
     if not items:
         return None
     session_id = transcript.stem.lower()
