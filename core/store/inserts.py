@@ -122,7 +122,14 @@ _TABLES: Final = {
 }
 """The tables of the fields of TranscriptRecords, in the order in which they are stored."""
 
+# A memory file is sent again after a compaction: its rules are where they were last sent.
+_RULE_CONFLICT: Final = """
+ON CONFLICT (file_id, uuid) DO UPDATE SET offset = excluded.offset, at = excluded.at
+WHERE excluded.kind = 'rule'
+"""
+
 _CONFLICTS: Final = {
+    "summary": ("", _RULE_CONFLICT),
     "response": ("", _RESPONSE_CONFLICT),
     "reply": ("", _REPLY_CONFLICT),
     "leaf_title": ("OR REPLACE", ""),

@@ -339,11 +339,11 @@ CREATE TABLE api_error (
 ) STRICT;
 CREATE UNIQUE INDEX api_error_line ON api_error (file_id, uuid);
 
--- Texts worth keeping: agents' results, summaries of compactions, plans.
+-- Texts worth keeping: agents' results, summaries of compactions, plans, and the rules of a person.
 CREATE TABLE summary (
     summary_id INTEGER PRIMARY KEY,
     file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
-    uuid TEXT NOT NULL,
+    uuid TEXT NOT NULL, -- Of its line; of a rule its id.
     offset INTEGER NOT NULL,
     kind TEXT NOT NULL,
     agent_id TEXT,
@@ -351,6 +351,7 @@ CREATE TABLE summary (
     text TEXT NOT NULL,
     lines INTEGER NOT NULL,
     chars INTEGER NOT NULL, -- Of the whole text; `text` may be cut.
+    source TEXT, -- Path of the memory file that states a rule; NULL if a prompt does.
     UNIQUE (file_id, uuid)
 ) STRICT;
 CREATE INDEX summary_agent ON summary (agent_id);

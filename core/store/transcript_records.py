@@ -290,7 +290,7 @@ class AgentReturnRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SummaryRecord(msgspec.Struct, frozen=True, array_like=True):
-    """An agent's result, a compaction's summary, or a plan."""
+    """An agent's result, a compaction's summary, a plan, or a rule that a person set."""
 
     offset: int
     uuid: str
@@ -300,6 +300,7 @@ class SummaryRecord(msgspec.Struct, frozen=True, array_like=True):
     text: str
     lines: int
     chars: int
+    source: str | None = None  # the memory file that states a rule
 
 
 class ReplyRecord(msgspec.Struct, frozen=True, array_like=True):

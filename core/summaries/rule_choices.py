@@ -7,7 +7,8 @@ from typing import Final
 import msgspec
 
 from ..files.safe_open import open_regular
-from .session_rules import NO_RULE_CHOICES, RuleChoices, RuleMark
+from ..model.rule import RuleMark
+from .session_rules import NO_RULE_CHOICES, RuleChoices
 
 FILE_NAME: Final = "rules.json"
 MAX_FILE_BYTES: Final = 1 << 20  # 50,000 choices; a larger file is not ours

@@ -6,12 +6,12 @@ context (`find_memory_rules`). A compaction that ctxtop makes carries them word 
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from ..model.rule import RuleMark, RuleSource
 from ..transcript.client_messages import MEMORY_FILE_HEADING
 from ..transcript.conversation import Entry, MessagePart, PartKind
 from .artifacts import prompt_excerpt
@@ -28,19 +28,6 @@ MEMORY_ATTACHMENTS: Final = frozenset({STARTUP_MEMORY, "nested_memory"})
 
 _MEMORY_EPILOGUE: Final = "IMPORTANT: this context may or may not be relevant"
 """Begins what the client (2.1.329) writes behind the memory files."""
-
-
-class RuleSource(StrEnum):
-    PROMPT = "prompt"
-    MEMORY = "memory"
-
-
-class RuleMark(StrEnum):
-    """What the person chose for a rule."""
-
-    NONE = "none"
-    PINNED = "pinned"
-    DROPPED = "dropped"
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -134,8 +121,14 @@ def list_stated_rules(entries: Iterable[Entry]) -> tuple[Rule, ...]:
 
 
 def find_prompt_rules(text: str) -> Iterator[str]:
-    """Yield the rules in what a person typed; what holds a key or a password is left out."""
-    return (each for each in find_rules(prompt_excerpt(text)) if not contains_secret(each))
+    """Yield the rules in what a person typed; what holds a key or a password is left out.
+
+    Of a hand-off from another session those are the rules that it carries.
+    """
+    carried = parse_carried_constraints(text)
+    return (
+        each for each in carried or find_rules(prompt_excerpt(text)) if not contains_secret(each)
+    )
 
 
 def find_file_rules(text: str) -> Iterator[str]:
@@ -152,14 +145,13 @@ def is_memory_file(part: MessagePart) -> bool:
 
 def _prompt_rules(entry: Entry) -> Iterator[Rule]:
     for prompt in prompt_facts([entry]):
-        if not parse_carried_constraints(prompt.text):
-            for text in find_prompt_rules(prompt.text):
-                yield _make_rule(entry, text, RuleSource.PROMPT)
+        for text in find_prompt_rules(prompt.text):
+            yield _make_rule(entry, text, RuleSource.PROMPT)
 
 
 def _carried_rules(entry: Entry) -> Iterator[Rule]:
     for part in entry.parts:
-        if part.kind in {PartKind.PROMPT, PartKind.SUMMARY}:
+        if part.kind is PartKind.SUMMARY:
             for text in parse_carried_constraints(part.text):
                 yield _make_rule(entry, text, RuleSource.PROMPT)
 

@@ -23,7 +23,8 @@ from ..model.filter_language import (
 from ..store.queries.query_rows import SummaryRow
 
 PLAN_KIND: Final = "plan"  # of what ctxtop wrote, held by a receipt, and of plans made in plan mode
-SUMMARY_KINDS: Final = ("agent", "boundary", PLAN_KIND)  # the client writes a boundary
+RULE_KIND: Final = "rule"  # what a person told the model to do: listed only if it is asked for
+SUMMARY_KINDS: Final = ("agent", "boundary", PLAN_KIND, RULE_KIND)  # the client writes a boundary
 FILTER_NAMES: Final = ("kind", "type", "project", "since", "session")
 
 MAX_TERMS: Final = 32  # more are ignored: nobody types them, and each is a search of its own

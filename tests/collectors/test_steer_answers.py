@@ -13,11 +13,12 @@ from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.plugin.answers import remember, steer
 from ctxtop.collectors.plugin.hook_answer import HookCall
 from ctxtop.core.injection.injected_text import token_upper_bound
+from ctxtop.core.model.rule import RuleMark
 from ctxtop.core.store.database import open_reader, state_folder
 from ctxtop.core.store.queries.agent_queries import answer_items
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.summaries.rule_choices import mark_rule
-from ctxtop.core.summaries.session_rules import NO_RULE_CHOICES, RuleMark
+from ctxtop.core.summaries.session_rules import NO_RULE_CHOICES
 from ctxtop.core.summaries.steering import KEEP_HEADING, RULES_HEADING
 
 from ..agents_at_work import called, write_agent
@@ -244,7 +245,11 @@ def test_the_rules_come_first_word_for_word_and_as_many_as_fit(
     # The newest ones, and a shorter one that fits besides.
     assert given == [*[" ".join(each.split()) for each in reversed(rules)][: len(given) - 1], RULE]
     assert 900 < token_upper_bound(said) <= 1_500
-    assert kept(tmp_path, "remember") == [("constraint", f'"{each}"') for each in given]
+    recorded = kept(tmp_path, "remember")
+    assert [text for kind, text in recorded if kind == "constraint"] == [
+        f'"{each}"' for each in given
+    ]
+    assert all(text in said for _, text in recorded)
 
 
 def test_a_rule_that_an_earlier_compaction_lost_is_given_back_after_the_next(

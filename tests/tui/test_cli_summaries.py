@@ -7,6 +7,9 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.model.rule import RuleMark
+from ctxtop.core.store.database import state_folder
+from ctxtop.core.summaries.rule_choices import mark_rule
 
 from tests import transcripts as made
 from tests.worked import WORDS, Session, numbered
@@ -76,6 +79,34 @@ def test_a_hand_off_is_a_plan(run: Run) -> None:
     # What takes away and writes nothing is none.
     compact(run, "--strategy", "revert", "--to", "last")
     assert len(run("summaries", "--json").json) == 1
+
+
+def test_rules_are_listed_with_their_source_and_state(run: Run) -> None:
+    (rule,) = run("summaries", "--kind", "rule", "--json").json
+    assert (rule["kind"], rule["text"]) == ("rule", "Never push.")
+    assert rule["rule"] | {"rule_id": "", "offset": 0} == {
+        "rule_id": "",
+        "source": "prompt",
+        "path": None,
+        "offset": 0,
+        "state": "in context",
+        "state_at": None,
+        "mark": "none",
+    }
+    assert run("summaries", "--search", "kind:rule push", "--json").json == [rule]
+    assert "in context · in a prompt" in run("summaries", "--kind", "rule").out
+    assert run("summaries", "--kind", "plan", "--json").json == []
+
+
+def test_a_dropped_rule_is_not_in_the_summary(run: Run, tmp_path: Path) -> None:
+    (rule,) = run("summaries", "--kind", "rule", "--json").json
+    (store,) = tmp_path.rglob("*.db")
+    mark_rule(state_folder(store), rule["rule"]["rule_id"], RuleMark.DROPPED)
+
+    compact(run, "--strategy", "summarise", "--keep", "4")
+    (plan,) = run("summaries", "--json").json
+    assert "onstraints" not in plan["text"]
+    assert "dropped · in a prompt" in run("summaries", "--kind", "rule").out
 
 
 def test_a_plan_is_compared_with_what_it_stands_for(run: Run) -> None:

@@ -524,3 +524,34 @@ async def test_pictures(demo: Stage) -> None:
         await replaced(it)
         await it.calm()
         await compare_sizes(it, "summaries-replaced")
+
+
+async def test_rules_are_listed_on_request_pinned_and_dropped(demo: Stage) -> None:
+    async with opened(demo) as it:
+        screen = await all_summaries(it)
+        assert not any(name.startswith("rule") for name in shown(it))
+        await search(it, "kind:rule")
+        assert len(screen.rows.ids) > 1
+        assert set(shown(it)) == {"rule"}
+        assert "stated in a prompt · in context" in it.words
+        assert "b Pin  D Drop" in it.words
+        assert "d Replaced" not in it.words
+        for key, words in (
+            ("b", "pinned: always carried"),
+            ("D", "dropped: ignored until you state it again"),
+        ):
+            await it.press(key)
+            await it.until(lambda words=words: words in it.words)
+        await listed(it)
+        assert "§ rule: dropped" in it.words
+        await it.press("D")
+        await it.until(lambda: "dropped: ignored" not in it.words)
+        await listed(it)
+        assert "§ rule: in context" in it.words
+
+
+async def test_other_texts_are_neither_pinned_nor_dropped(demo: Stage) -> None:
+    async with opened(demo) as it:
+        await all_summaries(it)
+        assert "d Replaced" in it.words
+        assert "D Drop" not in it.words

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.model.rule import RuleMark, RuleSource
 from ctxtop.core.summaries.decision_patterns import find_memory_rules
 from ctxtop.core.summaries.rule_choices import FILE_NAME, mark_rule, read_rule_choices
 from ctxtop.core.summaries.session_rules import (
     NO_RULE_CHOICES,
     RuleChoices,
-    RuleMark,
-    RuleSource,
     carried_rules,
     make_rule_id,
     session_rules,

@@ -16,6 +16,7 @@ from ...core.compliance.findings import Judgement, finding_labels
 from ...core.measure import compaction_report
 from ...core.measure.activity import SessionCost, estimate_cost
 from ...core.measure.tokens import tokens_or_estimate
+from ...core.model.rule import ListedRule
 from ...core.policy.value_types import to_json_value
 from ...core.store.queries import activity_queries, agent_queries, log_queries, session_queries
 from ...core.store.queries.query_rows import CompactionRow, SummaryRow
@@ -323,13 +324,14 @@ def policy_record(policy: Policy, notices: Iterable[PolicyNotice]) -> Record:
     }
 
 
-def summary_record(row: SummaryRow, name: str) -> Record:
+def summary_record(row: SummaryRow, name: str, rule: ListedRule | None) -> Record:
     """Return an object of `ctxtop summaries`; `name` is what `ctxtop diff` calls it."""
     return {
         **record_of(row, "kind session_id agent_id agent_type at"),
         "tokens": tokens_or_estimate(row.estimated_tokens, row.text),
         "text": row.text,
         "id": name,
+        "rule": rule and record_of(rule, "rule_id source path offset state state_at mark"),
     }
 
 

@@ -10,6 +10,7 @@ from ...core.measure.compaction_report import CompactionReport, decode_report
 from ...core.measure.composition import CategoryShare, Composition, ContextItem
 from ...core.measure.levels import Level
 from ...core.measure.tokens import tokens_or_estimate
+from ...core.model.rule import ListedRule
 from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin, ResolvedValue
 from ...core.policy.value_types import format_value
 from ...core.store.queries.query_rows import CompactionRow, SummaryRow
@@ -18,6 +19,7 @@ from ..tables import Cell, Column, TextColumn
 from ..text import compaction_text, compliance_text, formats, session_text
 from ..text.formats import NOTHING, age, date_time, percent, plural, tokens
 from ..text.settings_text import ignored_table
+from ..text.summary_text import rule_state
 from .command_store import shorten_ids
 from .printing import draw_table, paint, session_id_cell, terminal_width, text_bar
 
@@ -242,7 +244,9 @@ SUMMARY_LINES: Final = 12  # of each summary; `--json` has the whole
 MIN_SUMMARY_CELLS: Final = 20  # a narrower terminal wraps by itself
 
 
-def summaries_list(rows: Iterable[tuple[SummaryRow, str]]) -> list[str]:
+def summaries_list(
+    rows: Iterable[tuple[SummaryRow, str]], rules: Mapping[int, ListedRule]
+) -> list[str]:
     """Lay out `ctxtop summaries`: each summary with the short id that `ctxtop diff` takes."""
     lines: list[str] = []
     for row, short_id in rows:
@@ -251,6 +255,9 @@ def summaries_list(rows: Iterable[tuple[SummaryRow, str]]) -> list[str]:
         head = f"{short_id}  {date_time(row.at)}  {kind}  {row.session_id}  ≈{size} tokens"
         text_lines = row.text.strip("\n").split("\n")
         lines.append(paint(one_line(head), "ok"))
+        if rule := rules.get(row.summary_id):
+            source = f"in {rule.path}" if rule.path else "in a prompt"
+            lines.append(paint(f"  {rule_state(rule)} · {one_line(source)}", "quiet"))
         wrapped, whole = _first_lines(text_lines)
         lines += [f"  {line}".rstrip() for line in wrapped]
         if more := len(text_lines) - whole:

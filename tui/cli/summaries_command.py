@@ -9,11 +9,20 @@ import msgspec
 
 from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.claude_code.transcripts import replaced_content
+from ...core.model.rule import ListedRule
 from ...core.store.database import state_folder
 from ...core.store.queries.query_rows import SummaryRow
+from ...core.store.readers.rule_reader import read_listed_rules
 from ...core.store.readers.summary_reader import find_summaries, read_summary_rows
+from ...core.summaries.rule_choices import read_rule_choices
 from ...core.summaries.summary_comparison import ItemFate, ReplacedContent, TextDiff, diff_texts
-from ...core.summaries.summary_search import PlanSummary, SummaryCriteria
+from ...core.summaries.summary_search import (
+    RULE_KIND,
+    SUMMARY_KINDS,
+    PlanSummary,
+    SummaryCriteria,
+    parse_summary_query,
+)
 from ...core.transcript.sanitize import one_line
 from .command_errors import DONE, FAILED, RefusedError, print_error, print_errors
 from .command_options import options_of, session_option, store_command
@@ -27,6 +36,7 @@ class ListedSummaries(msgspec.Struct, frozen=True):
     """The summaries that a command found, with their whole text."""
 
     rows: tuple[SummaryRow, ...]
+    rules: dict[int, ListedRule]  # what is known of the rules among them, by their ids
     plans: tuple[PlanSummary, ...]
     filter_errors: tuple[str, ...]  # filters that were not understood
     session_titles: dict[str, str]  # titles and projects of the sessions
@@ -39,6 +49,11 @@ class ListedSummaries(msgspec.Struct, frozen=True):
     default="",
     metavar="TEXT",
     help='Words, "a phrase", -not; project:, type:, kind:, since:7d.',
+)
+@click.option(
+    "--kind",
+    type=click.Choice(SUMMARY_KINDS),
+    help="Only this kind; rules are listed only if they are asked for.",
 )
 @click.option(
     "--format",
@@ -54,43 +69,50 @@ def summaries(
     *,
     session: str | None,
     search: str,
+    kind: str | None,
     form: str,
     export: str | None,
     no_redact: bool,
 ) -> int:
-    """List agent results, compaction summaries and plans. Newest first."""
+    """List agent results, compaction summaries and plans, or your rules. Newest first."""
     options = options_of(context)
     if options.as_json and (export or form != "text"):
         raise click.UsageError("--json prints JSON: omit --format and --export", context)
     query = search.encode("utf-8", "replace").decode()
-    with open_snapshot(options, Collector.scan_and_count_tokens) as snapshot:
-        listed = read_summaries(snapshot, query, snapshot.optional_session_id(session))
+    # What compactions lost of the rules is in the reports on them.
+    are_rules = RULE_KIND in {kind, *parse_summary_query(query, 0).kinds}
+    scan = Collector.scan_and_report_compactions if are_rules else Collector.scan_and_count_tokens
+    with open_snapshot(options, scan) as snapshot:
+        listed = read_summaries(snapshot, query, snapshot.optional_session_id(session), kind)
         print_errors(listed.filter_errors)
         if export is not None:
             return _export(listed, export, redacting=not no_redact)
         if form == "markdown":
             return _print_markdown(listed, redacting=not no_redact)
-        what = f"summaries with {query!r}" if query.strip() else "summaries"
+        kinds = "rules" if are_rules else "summaries"
+        what = f"{kinds} with {query!r}" if query.strip() else kinds
         where = f"in session {session}" if session else f"in {snapshot.places.config_dir}"
         return print_result(
             context,
             summary_records(listed),
-            lambda: summaries_list(zip(listed.rows, _short_ids(listed), strict=True)),
+            lambda: summaries_list(zip(listed.rows, _short_ids(listed), strict=True), listed.rules),
             f"no {what} yet {where}",
         )
 
 
 def read_summaries(
-    snapshot: StoreSnapshot, query: str, session_id: str | None = None
+    snapshot: StoreSnapshot, query: str, session_id: str | None = None, kind: str | None = None
 ) -> ListedSummaries:
     """Search as the dashboard's page does, and read the whole texts."""
     sessions = snapshot.sessions()
     projects = {each.session_id: each.project for each in sessions}
-    criteria = SummaryCriteria(query=query, session_id=session_id)
-    plans = replaced_content.PlanSummaryReader(state_folder(snapshot.places.store)).read()
+    criteria = SummaryCriteria(query=query, session_id=session_id, kind=kind)
+    folder = state_folder(snapshot.places.store)
+    plans = replaced_content.PlanSummaryReader(folder).read()
     matches = find_summaries(snapshot.db, plans, criteria, projects, snapshot.now_ms)
     return ListedSummaries(
         rows=tuple(read_summary_rows(snapshot.db, plans, matches.ids)),
+        rules=read_listed_rules(snapshot.db, matches.ids, read_rule_choices(folder)),
         plans=plans,
         filter_errors=matches.search.problems,
         session_titles={
@@ -101,7 +123,10 @@ def read_summaries(
 
 
 def summary_records(listed: ListedSummaries) -> list[Record]:
-    return [summary_record(each, _diff_name(each, listed.plans)) for each in listed.rows]
+    return [
+        summary_record(row, _diff_name(row, listed.plans), listed.rules.get(row.summary_id))
+        for row in listed.rows
+    ]
 
 
 def _diff_name(row: SummaryRow, plans: Sequence[PlanSummary]) -> str:

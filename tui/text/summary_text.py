@@ -11,27 +11,30 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 
 from ...core.measure.tokens import tokens_or_estimate
+from ...core.model.rule import ListedRule, RuleMark, RuleState
 from ...core.transcript.sanitize import one_line
-from .formats import age, fit_left, fit_right, iso_time, plural, tokens
+from .formats import age, date_time_and_age, fit_left, fit_right, iso_time, plural, tokens
 
 if TYPE_CHECKING:
     from ...core.store.queries.query_rows import SummaryRow
     from ...core.summaries.summary_comparison import ReplacedContent
 
 
-# What an agent returned; a compaction's summary; what ctxtop wrote or plan mode planned.
-AGENT_KIND, BOUNDARY_KIND, PLAN_KIND = "agent", "boundary", "plan"
+# What an agent returned; a compaction's summary; what ctxtop wrote or plan mode planned; a rule.
+AGENT_KIND, BOUNDARY_KIND, PLAN_KIND, RULE_KIND = "agent", "boundary", "plan", "rule"
 
-KIND_SIGNS: Final = {AGENT_KIND: "◆", BOUNDARY_KIND: "↻", PLAN_KIND: "≡"}
+KIND_SIGNS: Final = {AGENT_KIND: "◆", BOUNDARY_KIND: "↻", PLAN_KIND: "≡", RULE_KIND: "§"}
 KIND_STYLES: Final = {
     AGENT_KIND: "$accent",
     BOUNDARY_KIND: "$level-notice",
     PLAN_KIND: "$secondary",
+    RULE_KIND: "$primary",
 }
 KIND_NAMES: Final = {
     AGENT_KIND: "what an agent returned",
     BOUNDARY_KIND: "what a compaction kept",
     PLAN_KIND: "a plan, made in plan mode or by ctxtop",
+    RULE_KIND: "a rule that you set",
 }
 
 SIZE_CELLS: Final = 24
@@ -63,7 +66,39 @@ def summary_name(row: SummaryRow) -> str:
         return "compaction"
     if row.kind == PLAN_KIND:
         return f"plan: {row.description}" if row.description else "plan"
+    if row.kind == RULE_KIND:
+        # Described by the memory file that states it.
+        return f"rule in {_file_name(row.description)}" if row.description else "rule"
     return f"{row.agent_type or 'agent'} {row.description or ''}".rstrip()
+
+
+def _file_name(path: str) -> str:
+    return re.split(r"[/\\]", path)[-1]
+
+
+def rule_state(rule: ListedRule) -> str:
+    """Say in a few words what holds for a rule."""
+    if rule.mark is RuleMark.NONE:
+        return rule.state.value
+    is_lost = rule.mark is RuleMark.PINNED and rule.state is RuleState.LOST
+    return f"{rule.mark}, {rule.state}" if is_lost else rule.mark.value
+
+
+def rule_facts(rule: ListedRule, now_ms: int) -> list[str]:
+    """Say where a rule comes from, what compactions did to it, and what was chosen for it."""
+    at = date_time_and_age(rule.state_at, now_ms)
+    states = {
+        RuleState.IN_CONTEXT: "in context",
+        RuleState.LOST: f"lost in the compaction of {at}",
+        RuleState.GIVEN_BACK: f"lost in a compaction, given back {at}",
+    }
+    marks = {
+        RuleMark.NONE: [],
+        RuleMark.PINNED: ["pinned: always carried, and given back first"],
+        RuleMark.DROPPED: ["dropped: ignored until you state it again"],
+    }
+    source = "stated in a prompt" if rule.path is None else f"stated in {rule.path}"
+    return [f"{source} · {states[rule.state]}", *marks[rule.mark]]
 
 
 def summary_beginning(text: str) -> str:

@@ -52,7 +52,13 @@ _UINT64_MASK: Final = (1 << 64) - 1
 
 
 def make_summary(
-    offset: int, uuid: str, kind: str, line: TranscriptLine, text: str, agent_id: str | None = None
+    offset: int,
+    uuid: str,
+    kind: str,
+    line: TranscriptLine,
+    text: str,
+    agent_id: str | None = None,
+    source: str | None = None,
 ) -> SummaryRecord:
     stripped = text.strip("\n")
     return SummaryRecord(
@@ -64,6 +70,7 @@ def make_summary(
         text=sanitize_text(stripped),
         lines=stripped.count("\n") + 1 if stripped else 0,
         chars=len(stripped),
+        source=source,
     )
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from ....core.store.transcript_records import FileKind, SourceFile, TranscriptRecords, TurnState
 from ....core.summaries.mentions import strip_pasted_text
+from ....core.summaries.session_rules import MEMORY_ATTACHMENTS
 from ....core.transcript import line_types
 from ....core.transcript.line_decoder import (
     COMPACT_BOUNDARY,
@@ -30,6 +31,7 @@ from ..tail import LineBlock
 from . import agent_results, client_output, turn_tracking
 from .api_requests import REQUEST_TYPE, read_request_line, read_request_part
 from .fact_builder import FactBuilder
+from .stated_rules import read_memory_rules, read_prompt_rules
 
 
 def _index_answer(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
@@ -81,6 +83,8 @@ def _index_prompt(
     if builder.is_agent and blocks:
         builder.session.setdefault("prompt", agent_results.prompt_key(join_texts(blocks)))
     if typed and (not line.origin or line.origin.kind in {None, "human"}):
+        if not builder.is_agent:
+            builder.add(*read_prompt_rules(offset, line, typed))
         text = strip_pasted_text(typed[0])
         if prompt := sanitize_long_title(text):
             builder.session.setdefault("first_prompt", prompt)
@@ -135,6 +139,8 @@ def _index_attachment(builder: FactBuilder, offset: int, line: TranscriptLine) -
         builder.add(note)
     else:
         builder.count_type(f"attachment/{kind}", known=kind in line_types.IGNORED_ATTACHMENTS)
+    if kind in MEMORY_ATTACHMENTS and not builder.is_agent and not builder.is_sidechain(line):
+        builder.add(*read_memory_rules(offset, line, kind))
 
 
 def _index_title(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:

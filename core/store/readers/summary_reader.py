@@ -8,6 +8,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from ...summaries.summary_search import (
+    RULE_KIND,
+    SUMMARY_KINDS,
     PlanSummary,
     SummaryCriteria,
     SummaryMatches,
@@ -15,6 +17,8 @@ from ...summaries.summary_search import (
     parse_summary_query,
 )
 from ..queries.query_rows import LISTED, SummaryRow, fetch_records
+
+_LISTED_KINDS: Final = tuple(kind for kind in SUMMARY_KINDS if kind != RULE_KIND)
 
 MAX_SUMMARIES: Final = 100_000  # nobody scrolls further, and words find older ones
 
@@ -50,7 +54,8 @@ def read_summary_rows(
     rows = {plan.row.summary_id: plan.row for plan in plans}
     stored = [each for each in ids if each > 0]
     sql = f"""SELECT s.summary_id, s.kind, f.session_id, s.agent_id, {_TYPE},
-            COALESCE(NULLIF(m.description, ''), l.description), s.at, s.lines, n.tokens, s.text
+            COALESCE(NULLIF(m.description, ''), l.description, s.source), s.at, s.lines, n.tokens,
+            s.text
         FROM summary s JOIN file f USING (file_id)
         LEFT JOIN estimate n ON n.summary_id = s.summary_id
         {_TYPE_JOINS}
@@ -77,11 +82,12 @@ def find_summary_ids(
     """List ids and times (0 if unknown) of the store's matches, newest first.
 
     `sessions` are the only ones to search, None for all; `excluded_uuids` are lines not to list.
+    Rules are listed if their kind is asked for.
     """
     conditions = {
         f"s.summary_id IN ({_MATCHING})": search.fts_match or None,
         f"s.summary_id NOT IN ({_MATCHING})": search.fts_exclude or None,
-        f"s.kind IN {LISTED}": json.dumps(search.kinds) if search.kinds else None,
+        f"s.kind IN {LISTED}": json.dumps(search.kinds or _LISTED_KINDS),
         _OF_TYPE: json.dumps(search.types) if search.types else None,
         f"f.session_id IN {LISTED}": None if sessions is None else json.dumps(sessions),
         "s.at >= ?": search.since,
@@ -89,8 +95,10 @@ def find_summary_ids(
     }
     needed = {sql: value for sql, value in conditions.items() if value is not None}
     joins = _TYPE_JOINS if search.types else ""
-    sql = _FIND.format(joins=joins, where=" AND ".join(["1", *needed]))
-    return [(row[0], row[1] or 0) for row in db.execute(sql, [*needed.values(), limit])]
+    among = "" if sessions is None else _RULES_AMONG
+    sql = _FIND.format(joins=joins, where=" AND ".join(needed), among=among)
+    values = [*needed.values(), *([json.dumps(sessions)] if among else []), limit]
+    return [(row[0], row[1] or 0) for row in db.execute(sql, values)]
 
 
 def _add_criteria(search: SummaryQuery, wanted: SummaryCriteria) -> SummaryQuery:
@@ -150,19 +158,27 @@ LEFT JOIN launch l ON l.rowid = (SELECT x.rowid FROM agent_return t
 """
 
 # A fork copies its history: the same line is in two files and is shown once, in
-# the session that wrote it first.
+# the session that wrote it first. So is a rule of a memory file, which holds in many sessions.
 _WRITTEN_FIRST: Final = """NOT EXISTS (
     SELECT 1 FROM summary o JOIN file g USING (file_id)
     LEFT JOIN session a ON a.file_id = o.file_id
     LEFT JOIN session b ON b.file_id = s.file_id
-    WHERE o.uuid = s.uuid AND o.file_id <> s.file_id
+    WHERE o.uuid = s.uuid AND o.file_id <> s.file_id{among}
     AND (a.forked_from IS NOT NULL, COALESCE(a.opened_at, 0), g.path)
         < (b.forked_from IS NOT NULL, COALESCE(b.opened_at, 0), f.path))
+"""
+
+# Each session that is searched has its rules, whichever other session had them first.
+_RULES_AMONG: Final = f" AND (o.kind <> 'rule' OR g.session_id IN {LISTED})"
+
+_LAST_STATED: Final = """(s.kind <> 'rule' OR NOT EXISTS (
+    SELECT 1 FROM summary o WHERE o.file_id = s.file_id AND o.kind = 'rule'
+    AND lower(o.text) = lower(s.text) AND o.offset > s.offset))
 """
 
 # The index summary_time has this order, so nothing is sorted.
 _FIND: Final = f"""
 SELECT s.summary_id, s.at FROM summary s JOIN file f USING (file_id) {{joins}}
-WHERE {{where}} AND {_WRITTEN_FIRST}
+WHERE {{where}} AND {_WRITTEN_FIRST} AND {_LAST_STATED}
 ORDER BY s.at DESC, s.summary_id DESC LIMIT ?
 """

@@ -4,6 +4,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -18,13 +19,16 @@ from textual.widgets import Static
 from ....collectors.claude_code.transcripts.replaced_content import PlanSummaryReader
 from ....core.model.filter_language import start_of_day
 from ....core.model.problem import Problem
+from ....core.model.rule import ListedRule, RuleMark
 from ....core.model.session import Session
 from ....core.store.database import state_folder
 from ....core.store.queries.query_rows import SummaryRow
 from ....core.store.queries.session_queries import summaries_fingerprint
 from ....core.store.readers import summary_reader
+from ....core.store.readers.rule_reader import read_listed_rules
 from ....core.store.readers.summary_reader import read_summary_rows
 from ....core.summaries import summary_search
+from ....core.summaries.rule_choices import mark_rule, read_rule_choices
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
@@ -51,9 +55,20 @@ CRUMB: Final = "summaries"
 SEARCH_PLACEHOLDER: Final = 'words "a phrase" -not project: type: kind: since:7d'
 COMPARED_COUNT: Final = 2  # summaries that are compared
 
+MARK_NOTICES: Final = {
+    RuleMark.NONE: "The rule is carried through compactions like any other.",
+    RuleMark.PINNED: "Pinned: always carried, and given back first.",
+    RuleMark.DROPPED: "Dropped: ignored until you state it again.",
+}
+
 ANY_VALUE: Final = "all"
 PERIODS: Final = {"today": 0, "7 days": 6, "30 days": 29}  # days before today that are shown too
-_KIND_LABELS: Final = {"agent": "agents", "boundary": "compactions", "plan": "plans"}
+_KIND_LABELS: Final = {
+    "agent": "agents",
+    "boundary": "compactions",
+    "plan": "plans",
+    "rule": "rules",
+}
 
 
 def _filter_chip(
@@ -96,6 +111,8 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         bind_hidden("n", "hit(1)", "Next match", "next match", "next"),
         bind_hidden("N", "hit(-1)", "Previous match", "previous match", "before"),
         bind_hidden("equals_sign", "compare", "Compare", "compare two marked summaries", "compare"),
+        bind("b", "mark_rule('pinned')", "Pin", "pin this rule, or unpin it", "pin_rule"),
+        bind("D", "mark_rule('dropped')", "Drop", "drop this rule, or restore it", "drop_rule"),
         bind("d", "replaced", "Replaced", "what it replaced, and what it left out", "replaced"),
         bind_hidden("y", "copy", "Copy", "copy the text", "copy"),
         bind_hidden("W", "source", "As written", "as Markdown, or as written", "source"),
@@ -110,7 +127,8 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     def __init__(self, store: Path, marked: Session | None) -> None:
         super().__init__(CRUMB)
-        self._plan_reader: Final = PlanSummaryReader(state_folder(store))
+        self._state_folder: Final = state_folder(store)
+        self._plan_reader: Final = PlanSummaryReader(self._state_folder)
         self._marked: Final = marked
         self._chosen: dict[str, str] = {}  # values by the names of filters
         self._listing: SummaryResults | None = None
@@ -119,6 +137,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         self._seen: object = None
         self._fingerprint: tuple[int, ...] = ()
         self._row: SummaryRow | None = None
+        self._rule: ListedRule | None = None  # what is known of that row, if it is a rule
         self._form = TextForm.RENDERED
 
     @property
@@ -207,7 +226,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         self._draw_chips()
         self._draw_count(listing)
         if not listing.matches.places:
-            self._row = None
+            self._row = self._rule = None
             self.reader.show(None, None, self.app.now_ms())
         else:
             self._read_text()
@@ -251,6 +270,8 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         self.set_class(not count, "-empty")
 
     def _empty_text(self) -> str:
+        if self._chosen == {"kind": summary_search.RULE_KIND} and not self.words:
+            return "No rules yet.\nWhat you tell Claude to do always, or never, appears here."
         if self.words:
             return f"Nothing matches “{one_line(self.words)}” here; Esc shows all."
         if self._chosen:
@@ -275,8 +296,14 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
                 sessions = {each.row.session_id for each in previews if each.row.agent_id}
                 self._verdicts.request(sessions, tuple(self._sessions.values()))
 
+        folder = self._state_folder
+
         def read(db: sqlite3.Connection) -> list[SummaryPreview]:
-            return [make_preview(row, search) for row in read_summary_rows(db, plans, ids)]
+            rules = read_listed_rules(db, ids, read_rule_choices(folder))
+            return [
+                make_preview(row, search, rules.get(row.summary_id))
+                for row in read_summary_rows(db, plans, ids)
+            ]
 
         self.ask(read, take)
 
@@ -294,7 +321,8 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
     def _details(self, row: SummaryRow) -> SummaryDetails:
         verdict = self._verdicts.get(row.session_id, row.agent_id)
         plan = next((each for each in self.plans if each.row.summary_id == row.summary_id), None)
-        return SummaryDetails(self._session_label(row.session_id), verdict, plan)
+        rule = self._rule if row == self._row else None
+        return SummaryDetails(self._session_label(row.session_id), verdict, plan, rule)
 
     # The text.
 
@@ -305,16 +333,20 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         if summary_id is None:
             return
         search = self._listing.matches.search if self._listing else None
-        form = self._form
+        form, folder = self._form, self._state_folder
 
-        def read(db: sqlite3.Connection) -> SummaryReport | None:
+        def read(db: sqlite3.Connection) -> tuple[SummaryReport | None, ListedRule | None]:
             rows = read_summary_rows(db, plans, [summary_id])
-            return summary_report(rows[0], search, width, form) if rows else None
+            rules = read_listed_rules(db, [summary_id], read_rule_choices(folder))
+            report = summary_report(rows[0], search, width, form) if rows else None
+            return report, rules.get(summary_id)
 
-        def show(report: SummaryReport | None) -> None:
+        def show(found: tuple[SummaryReport | None, ListedRule | None]) -> None:
             if summary_id != self.rows.summary_id:
                 return  # a search or the cursor has gone on, and another text is shown
+            report, self._rule = found
             self._row = report.row if report else None
+            self.refresh_bindings()
             details = self._details(report.row) if report else None
             self.reader.show(report, details, self.app.now_ms())
 
@@ -384,6 +416,31 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             self._with_rows(list(self.rows.selected), compare)
         else:
             self.app.toast("Mark two summaries with the space bar to compare them.")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer to mark rules, and to see what other texts replaced."""
+        if action == "mark_rule":
+            return self._rule is not None
+        if action == "replaced":
+            return self._rule is None
+        return super().check_action(action, parameters)
+
+    def action_mark_rule(self, name: str) -> None:
+        """Pin or drop the rule under the cursor; the same key again takes that back."""
+        rule, folder, mark = self._rule, self._state_folder, RuleMark(name)
+        if rule is None:
+            return
+        chosen = RuleMark.NONE if rule.mark is mark else mark
+
+        def take(found: Problem | None) -> None:
+            if isinstance(found, Problem):
+                self.app.toast(f"The rule was not changed: {one_line(str(found))}")
+                return
+            self.rows.clear_previews()
+            self._read_text()
+            self.app.toast(MARK_NOTICES[chosen])
+
+        self.work_out(partial(mark_rule, folder, rule.rule_id, chosen), take)
 
     def action_replaced(self) -> None:
         if self._row is not None:

@@ -20,6 +20,7 @@ from textual.visual import Visual
 
 from ....core.compliance.findings import ComplianceVerdict
 from ....core.model.filter_language import DAY_MS, start_of_day
+from ....core.model.rule import ListedRule
 from ....core.summaries.summary_search import SummaryQuery
 from ...keymap import bind, bind_hidden
 from ...messages import CoalescingMessage
@@ -49,9 +50,12 @@ class SummaryPreview:
     row: SummaryRow  # without its text
     snippet: str
     spans: tuple[tuple[int, int], ...] = ()  # what was searched for, in the snippet
+    rule: ListedRule | None = None
 
 
-def make_preview(row: SummaryRow, search: SummaryQuery) -> SummaryPreview:
+def make_preview(
+    row: SummaryRow, search: SummaryQuery, rule: ListedRule | None = None
+) -> SummaryPreview:
     """Return what a list row shows: the text around the first hit, or the beginning."""
     known = replace(with_token_count(row), text="")
     text, hits = row.text, search.hits(row.text)
@@ -59,6 +63,7 @@ def make_preview(row: SummaryRow, search: SummaryQuery) -> SummaryPreview:
         return SummaryPreview(
             known,
             summary_text.summary_beginning(text[: summary_text.BEGINNING_CHARS])[:SNIPPET_CHARS],
+            rule=rule,
         )
     first = hits[0][0]
     start = max(0, first - CHARS_BEFORE_HIT)
@@ -68,7 +73,7 @@ def make_preview(row: SummaryRow, search: SummaryQuery) -> SummaryPreview:
         start = space + 1 if space >= 0 else start
     around = " ".join(text[start : start + SNIPPET_CHARS].split())
     snippet = f"… {around}" if start else around
-    return SummaryPreview(known, snippet, tuple(search.hits(snippet)))
+    return SummaryPreview(known, snippet, tuple(search.hits(snippet)), rule)
 
 
 def summary_row_lines(
@@ -84,6 +89,8 @@ def summary_row_lines(
     passed = VERDICT_SIGNS[verdict] if verdict is not None else " "
     size = f"{formats.plural(row.lines, 'line')} ≈{formats.tokens(row.estimated_tokens)}"
     name = summary_text.summary_name(row)
+    if preview.rule is not None:
+        name += f": {summary_text.rule_state(preview.rule)}"
     start = ((mark, "bold $accent"), (f"{summary_text.KIND_SIGNS.get(row.kind, '?')} ", style))
     end = (
         (f" {passed} ", "$broken" if passed == "✗" else "$level-calm"),

@@ -21,6 +21,7 @@ from textual.widgets import Static
 
 from ....core.measure.tokens import tokens_or_estimate
 from ....core.model.problem import Problem
+from ....core.model.rule import ListedRule
 from ....core.model.session import Session
 from ....core.store.queries.query_rows import SummaryRow
 from ....core.store.readers.summary_reader import read_summary_rows
@@ -30,7 +31,14 @@ from ...keymap import bind, bind_hidden
 from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
 from ...text.formats import date_time_and_age, duration, plural, shorten, tokens
 from ...text.markdown_text import TextForm, markdown_lines
-from ...text.summary_text import KIND_SIGNS, KIND_STYLES, summaries_markdown, summary_name
+from ...text.summary_text import (
+    KIND_SIGNS,
+    KIND_STYLES,
+    RULE_KIND,
+    rule_facts,
+    summaries_markdown,
+    summary_name,
+)
 from ...text.text_lines import HIT_STYLE, WrappedText, expand_tabs, wrap_text
 from ...widgets.text_pane import TextPane, next_place
 from ..dialogs import ExportChoice, ExportScreen
@@ -47,6 +55,7 @@ class SummaryDetails:
     session_label: str  # its session's title and project
     verdict: RunVerdict | None = None
     plan: PlanSummary | None = None
+    rule: ListedRule | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +124,11 @@ def summary_fact_lines(
         room = width - len(line) - 3
         about = f" · {shorten(plan.description, room)}" if room > 0 else ""
         lines.append(Content.styled(line + about, "$quiet"))
+    if known.rule is not None:
+        lines += [
+            Content.styled(shorten(one_line(fact), width), "$quiet")
+            for fact in rule_facts(known.rule, now_ms)
+        ]
     return lines
 
 
@@ -355,7 +369,7 @@ class SummaryScreen(ReadingScreen):
     def _show_verdict(self) -> None:
         known = self._known
         verdict = self._verdicts.get(self._row.session_id, self._row.agent_id)
-        self._known = SummaryDetails(known.session_label, verdict, known.plan)
+        self._known = SummaryDetails(known.session_label, verdict, known.plan, known.rule)
         self.reader.show_facts(self._known, self.app.now_ms())
 
     def action_hit(self, by: int) -> None:
@@ -364,6 +378,12 @@ class SummaryScreen(ReadingScreen):
     def action_source(self) -> None:
         self._form = self._form.next
         self._wrap()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A rule replaced nothing."""
+        if action == "replaced":
+            return self._row.kind != RULE_KIND
+        return super().check_action(action, parameters)
 
     def action_replaced(self) -> None:
         self.app.push_screen(CoverageScreen(self._row, plans=self._plans, crumbs=self._above))

@@ -1,0 +1,32 @@
+"""Reads the rules that a person set from prompts and from memory files."""
+
+from collections.abc import Iterable, Iterator
+
+from ....core.store.transcript_records import SummaryRecord
+from ....core.summaries import session_rules
+from ....core.transcript import line_decoder
+from ....core.transcript.client_messages import attachment_parts
+from ....core.transcript.line_decoder import TranscriptLine
+from .agent_results import make_summary
+
+
+def read_prompt_rules(
+    offset: int, line: TranscriptLine, texts: Iterable[str]
+) -> Iterator[SummaryRecord]:
+    """Yield the rules in the texts that a person typed in one line."""
+    for text in texts:
+        for rule in session_rules.find_prompt_rules(text):
+            rule_id = session_rules.make_rule_id(line.name_at(offset), rule)
+            yield make_summary(offset, rule_id, "rule", line, rule)
+
+
+def read_memory_rules(offset: int, line: TranscriptLine, kind: str) -> Iterator[SummaryRecord]:
+    """Yield the rules of the memory files that an attachment shows the model."""
+    attachment = line_decoder.decode_value(line.attachment)
+    rendered = line_decoder.decode_value(line.rendered)
+    if not isinstance(attachment, dict) or not isinstance(rendered, list | None):
+        return
+    for part in attachment_parts(kind, attachment, rendered):
+        for rule in session_rules.find_file_rules(part.text) if part.path else ():
+            rule_id = session_rules.make_rule_id(part.path or "", rule)
+            yield make_summary(offset, rule_id, "rule", line, rule, source=part.path)
