@@ -42,15 +42,19 @@ def sent(turn: Turn, what: str) -> str:
     return json.dumps(found)
 
 
-def compaction(lab: Lab) -> dict[str, Any]:
-    words = ["-m", "ctxtop", "--config-dir", str(lab.config), "--db", str(lab.store)]
+def ctxtop(lab: Lab, *words: str) -> Any:  # noqa: ANN401 -- any JSON
+    places = ["--config-dir", str(lab.config), "--db", str(lab.store)]
     ended = subprocess.run(
-        [sys.executable, "-I", *words, "compactions", "--json"],
+        [sys.executable, "-I", "-m", "ctxtop", *places, *words],
         capture_output=True,
         check=True,
         env=lab.env,
     )
-    (only,) = json.loads(ended.stdout)
+    return json.loads(ended.stdout)
+
+
+def compaction(lab: Lab) -> dict[str, Any]:
+    (only,) = ctxtop(lab, "compactions", "--json")
     found: dict[str, Any] = only
     return found
 
@@ -143,3 +147,36 @@ def test_a_file_that_the_client_names_again_is_not_forgotten(lab: Lab) -> None:
     assert named | again == {str(file) for file in files}
     assert named, "what is too large is named alone"
     assert compaction(lab)["forgotten"]["files"] == []
+
+
+def listed_rules(lab: Lab) -> dict[str, dict[str, Any]]:
+    listed = ctxtop(lab, "summaries", "--kind", "rule", "--json")
+    return {each["text"]: each["rule"] for each in listed}
+
+
+def test_a_rule_is_listed_as_lost_and_then_as_given_back(lab: Lab) -> None:
+    install(lab, PostCompact="remember", UserPromptSubmit="remember")
+    session = work(lab, RULE).session_id
+    assert listed_rules(lab)[RULE]["state"] == "in context"
+    overflow(lab, session)
+    assert listed_rules(lab)[RULE]["state"] == "lost"
+    lab.turn("More. [[say:ok]]", resume=session)
+    assert listed_rules(lab)[RULE]["state"] == "given back"
+
+
+def test_a_cut_carries_the_rules_of_prompts_and_the_client_sends_those_of_its_memory_again(
+    lab: Lab,
+) -> None:
+    of_memory = "Never rename the columns of the price list."
+    (lab.project / "CLAUDE.md").write_text(f"- {of_memory}\n", encoding="utf-8")
+    session = lab.turn("Begin. [[say:Begun.]]").session_id
+    lab.turn(f"{RULE} [[say:Understood.]]", resume=session)
+    for number in range(3):
+        lab.turn(f"Step {number}. [[say:{'done ' * 2_000}]]", resume=session)
+    assert {RULE, of_memory} <= listed_rules(lab).keys()
+    receipt = ctxtop(
+        lab, "compact", session, "--strategy", "cut", "--keep-turns", "1", "--apply", "--json"
+    )
+    request = sent(lab.turn("More. [[say:ok]]", resume=receipt["new_session_id"]), "answer")
+    assert request.count(RULE) == 1
+    assert request.count(of_memory) == 1
