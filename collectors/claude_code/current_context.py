@@ -30,7 +30,7 @@ from ...core.store.queries import session_queries
 from ...core.store.queries.evidence_queries import EvidenceRows, read_evidence_rows
 from ...core.summaries import steering
 from ...core.summaries.session_rules import (
-    MEMORY_ATTACHMENTS,
+    RULE_ATTACHMENTS,
     Rule,
     RuleChoices,
     session_rules,
@@ -209,7 +209,7 @@ def clean_essentials(items: Iterable[steering.Essential]) -> tuple[steering.Esse
     )
 
 
-_RULE_LINES: Final = (b'"user"', *(f'"{kind}"'.encode() for kind in sorted(MEMORY_ATTACHMENTS)))
+_RULE_LINES: Final = (b'"user"', *(f'"{kind}"'.encode() for kind in sorted(RULE_ATTACHMENTS)))
 
 
 def read_rules(transcript: Path, choices: RuleChoices) -> tuple[Rule, ...]:

@@ -17,7 +17,7 @@ from ..store.database import summary_cache_folder
 from ..summaries import summary_building
 from ..summaries.model_providers import make_provider
 from ..summaries.model_summary import ModelSummaryOptions, ProviderName, ProviderRetry
-from ..summaries.session_rules import is_memory_file
+from ..summaries.session_rules import RULE_ATTACHMENTS
 from ..summaries.summary_building import SummaryBudget, SummarySettings
 from ..summaries.summary_facts import find_template
 from ..summaries.tool_outcomes import OUTPUT_TOOLS
@@ -125,8 +125,8 @@ def _is_tool_output(part: MessagePart) -> bool:
     if part.kind is PartKind.TOOL_RESULT:
         # The end of a failed result matters, and what a running task reports of its state.
         return not part.failed and part.name not in OUTPUT_TOOLS
-    # The rules of a memory file may stand anywhere in it.
-    return part.kind in {PartKind.ATTACHMENT, PartKind.META} and not is_memory_file(part)
+    # A rule may be anywhere in a memory file, or in what the person typed during a turn.
+    return part.kind in {PartKind.ATTACHMENT, PartKind.META} and part.name not in RULE_ATTACHMENTS
 
 
 def whole_operation_maker(

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from ..transcript.client_messages import typed_text
 from ..transcript.conversation import (
     Entry,
     MessagePart,
@@ -233,8 +234,8 @@ class _ArtifactCollector:
             call = self.calls.pop(part.tool_use_id or "", None)
             if call and not part.failed:
                 self._add_file_use(*call)
-        elif part.kind is PartKind.PROMPT:
-            text = prompt_excerpt(part.text)
+        elif typed := typed_text(part):
+            text = prompt_excerpt(typed)
             self._add_names(find_names(text), line)
             _add_quotes(self.decisions, find_decisions(text), line)
             _add_quotes(self.constraints, find_rules(text), line)
@@ -418,7 +419,8 @@ def split_retained_and_lost(
             ),
         ]
     )
-    spoken = MentionIndex([summary, *(part.text for part in kept_parts if part.kind in _SPOKEN)])
+    kept_words = (part.text for part in kept_parts if part.kind in _SPOKEN or typed_text(part))
+    spoken = MentionIndex([summary, *kept_words])
     shared = shared_basenames(use.path for use in before.files)
     listed = {todo.text for todo in collect_artifacts(kept).todos}
     files = _split(before.files, lambda use: everything.has_path(use.path, shared))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..transcript.client_messages import typed_text
 from ..transcript.conversation import (
     RESULT_KINDS,
     ConversationMessage,
@@ -137,7 +138,7 @@ def prompt_facts(entries: Iterable[Entry]) -> list[SummaryFact]:
     """Return the user's messages word for word, oldest first, without the client's additions."""
     facts: list[SummaryFact] = []
     for entry in entries:
-        prompts = [part.text for part in entry.parts if part.kind is PartKind.PROMPT]
+        prompts = filter(None, map(typed_text, entry.parts))
         text = _REMINDER.sub("", "\n".join(prompts)).strip()
         text = typed_command(text) or text
         if text and not text.startswith(NOT_TYPED_PREFIXES):

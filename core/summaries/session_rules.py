@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..model.rule import RuleMark, RuleSource
-from ..transcript.client_messages import MEMORY_FILE_HEADING
+from ..transcript.client_messages import MEMORY_FILE_HEADING, QUEUED_PROMPT
 from ..transcript.conversation import Entry, MessagePart, PartKind
 from .artifacts import prompt_excerpt
 from .decision_patterns import find_memory_rules, find_rules
@@ -25,6 +25,9 @@ STARTUP_MEMORY: Final = "instructions"
 every compaction (claude-code-formats 3.7)."""
 
 MEMORY_ATTACHMENTS: Final = frozenset({STARTUP_MEMORY, "nested_memory"})
+
+RULE_ATTACHMENTS: Final = MEMORY_ATTACHMENTS | {QUEUED_PROMPT}
+"""Attachments that state rules."""
 
 _MEMORY_EPILOGUE: Final = "IMPORTANT: this context may or may not be relevant"
 """Begins what the client (2.1.329) writes behind the memory files."""

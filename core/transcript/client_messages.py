@@ -176,7 +176,7 @@ def attachment_parts(
     if kind in _UNSENT_ATTACHMENTS:
         return ()
     sent = None if rendered is None else [_rendered_text(each) for each in rendered]
-    if kind == "queued_command":
+    if kind == QUEUED_PROMPT:
         prompt = "\n".join(iter_json_strings(attachment.get("prompt")))
         if is_agent_message(prompt):
             text = prompt if sent is None else "\n".join(sent)
@@ -200,6 +200,25 @@ def attachment_parts(
         for text in texts
         for own_path, part in _split_by_file(text, attachment)
     )
+
+
+QUEUED_PROMPT: Final = "queued_command"  # the attachment of a prompt that was sent during a turn
+_QUEUED_PROMPT_TEXT: Final = re.compile(
+    r"The user sent a new message while you were working:\n(.*?)"
+    r"(?:\n\nThis is how Claude Code surfaces messages|\n</system-reminder>|\Z)",
+    re.DOTALL,
+)
+"""What client 2.1.329 writes around it; older clients did not record what they sent."""
+
+
+def typed_text(part: MessagePart) -> str | None:
+    """Return what a person typed, also during a turn; None if nobody typed this part."""
+    if part.kind is PartKind.PROMPT:
+        return part.text
+    if part.kind is not PartKind.ATTACHMENT or part.name != QUEUED_PROMPT:
+        return None
+    queued = _QUEUED_PROMPT_TEXT.search(part.text)
+    return queued[1] if queued else None
 
 
 def _split_by_file(text: str, attachment: dict[str, Any]) -> Iterable[tuple[str | None, str]]:

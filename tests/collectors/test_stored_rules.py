@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.collectors.claude_code.current_context import read_rules
 from ctxtop.collectors.plugin import state_files
 from ctxtop.core.model.rule import ListedRule, RuleMark, RuleSource, RuleState
 from ctxtop.core.store.database import open_reader
@@ -88,6 +89,28 @@ def test_the_store_and_a_compaction_call_a_rule_the_same(
     stated = {rule.text: rule.rule_id for rule in session_rules(read_entries(path))}
     assert {text: rule.rule_id for text, rule in rules(store)} == stated
     assert len(stated) == 3
+
+
+QUEUED = (
+    "<system-reminder>\nThe user sent a new message while you were working:\nStop renaming files."
+    "\n\nThis is how Claude Code surfaces messages the user sends mid-turn. Never mind.\n"
+    "</system-reminder>"
+)
+
+
+@pytest.mark.parametrize("rendered", [{}, {"rendered": [{"content": QUEUED}]}])
+def test_a_rule_that_was_typed_during_a_turn(
+    path: Path, collector: Collector, store: Path, rendered: dict[str, object]
+) -> None:
+    queued = attachment("queued_command", prompt="Stop renaming files.", commandMode="prompt")
+    write(path, [user("Go."), queued | rendered])
+    collector.scan()
+
+    ((text, listed),) = rules(store)
+    (rule,) = session_rules(read_entries(path))
+    assert text == rule.text == "Stop renaming files."
+    assert listed.rule_id == rule.rule_id
+    assert read_rules(path, NO_RULE_CHOICES) == (rule,)
 
 
 def test_a_rule_that_is_stated_again_is_listed_once_as_it_was_stated_last(

@@ -8,9 +8,10 @@ import time
 import pytest
 from ctxtop.core.summaries import artifacts
 from ctxtop.core.summaries.artifacts import LONG_PROMPT_CHARS, collect_artifacts, prompt_excerpt
+from ctxtop.core.summaries.key_messages import prompt_facts
 from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
-from ..entries import answered, asked, called, entry, returned, touched
+from ..entries import answered, asked, attached, called, entry, returned, touched
 
 
 def test_files_that_were_edited_come_before_those_that_were_read() -> None:
@@ -93,6 +94,18 @@ def test_decisions_of_both_and_rules_of_the_person_alone() -> None:
     assert [(said.text, said.line) for said in found.constraints] == [
         ("Always run the tests first.", run[0].line)
     ]
+
+
+def test_what_was_typed_during_a_turn_is_a_persons_words() -> None:
+    text = (
+        "<system-reminder>\nThe user sent a new message while you were working:\nNever push.\n\n"
+        "This is how Claude Code surfaces messages the user sends mid-turn.\n</system-reminder>"
+    )
+    queued = attached("queued_command", text)
+
+    assert [quote.text for quote in collect_artifacts([queued]).constraints] == ["Never push."]
+    assert [fact.text for fact in prompt_facts([queued])] == ["Never push."]
+    assert prompt_facts([attached("queued_command", "A task ended. Never mind.")]) == []
 
 
 def test_a_rule_with_a_key_in_it_is_not_kept() -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from ....core.store.transcript_records import FileKind, SourceFile, TranscriptRecords, TurnState
 from ....core.summaries.mentions import strip_pasted_text
-from ....core.summaries.session_rules import MEMORY_ATTACHMENTS
+from ....core.summaries.session_rules import RULE_ATTACHMENTS
 from ....core.transcript import line_types
 from ....core.transcript.line_decoder import (
     COMPACT_BOUNDARY,
@@ -31,7 +31,7 @@ from ..tail import LineBlock
 from . import agent_results, client_output, turn_tracking
 from .api_requests import REQUEST_TYPE, read_request_line, read_request_part
 from .fact_builder import FactBuilder
-from .stated_rules import read_memory_rules, read_prompt_rules
+from .stated_rules import read_attached_rules, read_prompt_rules
 
 
 def _index_answer(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
@@ -139,8 +139,8 @@ def _index_attachment(builder: FactBuilder, offset: int, line: TranscriptLine) -
         builder.add(note)
     else:
         builder.count_type(f"attachment/{kind}", known=kind in line_types.IGNORED_ATTACHMENTS)
-    if kind in MEMORY_ATTACHMENTS and not builder.is_agent and not builder.is_sidechain(line):
-        builder.add(*read_memory_rules(offset, line, kind))
+    if kind in RULE_ATTACHMENTS and not builder.is_agent and not builder.is_sidechain(line):
+        builder.add(*read_attached_rules(offset, line, kind))
 
 
 def _index_title(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from ....core.store.transcript_records import SummaryRecord
 from ....core.summaries import session_rules
 from ....core.transcript import line_decoder
-from ....core.transcript.client_messages import attachment_parts
+from ....core.transcript.client_messages import attachment_parts, typed_text
 from ....core.transcript.line_decoder import TranscriptLine
 from .agent_results import make_summary
 
@@ -20,13 +20,16 @@ def read_prompt_rules(
             yield make_summary(offset, rule_id, "rule", line, rule)
 
 
-def read_memory_rules(offset: int, line: TranscriptLine, kind: str) -> Iterator[SummaryRecord]:
-    """Yield the rules of the memory files that an attachment shows the model."""
+def read_attached_rules(offset: int, line: TranscriptLine, kind: str) -> Iterator[SummaryRecord]:
+    """Yield the rules of attached memory files, or of a prompt that was sent during a turn."""
     attachment = line_decoder.decode_value(line.attachment)
     rendered = line_decoder.decode_value(line.rendered)
     if not isinstance(attachment, dict) or not isinstance(rendered, list | None):
         return
     for part in attachment_parts(kind, attachment, rendered):
-        for rule in session_rules.find_file_rules(part.text) if part.path else ():
-            rule_id = session_rules.make_rule_id(part.path or "", rule)
-            yield make_summary(offset, rule_id, "rule", line, rule, source=part.path)
+        if session_rules.is_memory_file(part):
+            for rule in session_rules.find_file_rules(part.text):
+                rule_id = session_rules.make_rule_id(part.path or "", rule)
+                yield make_summary(offset, rule_id, "rule", line, rule, source=part.path)
+        elif text := typed_text(part):
+            yield from read_prompt_rules(offset, line, [text])
