@@ -17,6 +17,7 @@ from ctxtop.tui.screens.help_and_commands import (
 )
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.settings.policy_screen import PolicyScreen
+from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
 from textual.widgets import Input
 
 from .pages import WAYS, back, go
@@ -71,10 +72,11 @@ async def has_each_key_once(it: Opened) -> None:
         for each in keys
         if each.tooltip
     ]
-    # Two pages have keys for one of their tabs, and letters are typed where there is an input.
-    if not isinstance(it.app.screen, (SessionScreen, PolicyScreen)) and not isinstance(
-        it.app.focused, Input
-    ):
+    # Two pages have keys for one of their tabs, and one for rules alone; letters are typed where
+    # there is an input.
+    if not isinstance(
+        it.app.screen, (SessionScreen, PolicyScreen, SummariesScreen)
+    ) and not isinstance(it.app.focused, Input):
         assert {each.key for each in declared} <= active.keys()
     explained = [
         (shown, row.what)
