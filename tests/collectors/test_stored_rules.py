@@ -26,6 +26,7 @@ from ..transcripts import (
     attachment,
     boundary,
     summary,
+    text,
     user,
     write,
 )
@@ -67,7 +68,7 @@ def state_of(store: Path, text: str) -> tuple[RuleState, int | None]:
 def test_rules_of_prompts_and_memory_files_are_listed_only_if_they_are_asked_for(
     path: Path, collector: Collector, store: Path
 ) -> None:
-    write(path, [user(f"Fix it. {RULE}"), MEMORY, assistant(content="Never stop.")])
+    write(path, [user(f"Fix it. {RULE}"), MEMORY, assistant(content=[text("Never stop.")])])
     collector.scan()
 
     assert {(text, rule.source, rule.path) for text, rule in rules(store)} == {

@@ -52,7 +52,7 @@ KEYS = {
     "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens responses"
     " sessions cost_usd cost_source cost_estimated cost_partial agent_progress"
     " with_agent_progress",
-    "summaries": "kind session_id agent_id agent_type at tokens text id",
+    "summaries": "kind session_id agent_id agent_type at tokens text id rule",
     "doctor": "checks",
 }
 COSTS = ("cost_usd", "cost_source", "cost_estimated", "cost_partial")

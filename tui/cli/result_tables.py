@@ -19,7 +19,6 @@ from ..tables import Cell, Column, TextColumn
 from ..text import compaction_text, compliance_text, formats, session_text
 from ..text.formats import NOTHING, age, date_time, percent, plural, tokens
 from ..text.settings_text import ignored_table
-from ..text.summary_text import rule_state
 from .command_store import shorten_ids
 from .printing import draw_table, paint, session_id_cell, terminal_width, text_bar
 
@@ -248,6 +247,8 @@ def summaries_list(
     rows: Iterable[tuple[SummaryRow, str]], rules: Mapping[int, ListedRule]
 ) -> list[str]:
     """Lay out `ctxtop summaries`: each summary with the short id that `ctxtop diff` takes."""
+    from ..text.summary_text import rule_state  # loads Textual, which no other command needs
+
     lines: list[str] = []
     for row, short_id in rows:
         kind = row.agent_type or "agent" if row.kind == "agent" else row.kind

@@ -74,7 +74,7 @@ def summaries(
     export: str | None,
     no_redact: bool,
 ) -> int:
-    """List agent results, compaction summaries and plans, or your rules. Newest first."""
+    """List agent results, summaries and plans, or your rules. Newest first."""
     options = options_of(context)
     if options.as_json and (export or form != "text"):
         raise click.UsageError("--json prints JSON: omit --format and --export", context)
