@@ -7,9 +7,6 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.model.rule import RuleMark
-from ctxtop.core.store.database import state_folder
-from ctxtop.core.summaries.rule_choices import mark_rule
 
 from tests import transcripts as made
 from tests.worked import WORDS, Session, numbered
@@ -98,15 +95,23 @@ def test_rules_are_listed_with_their_source_and_state(run: Run) -> None:
     assert run("summaries", "--kind", "plan", "--json").json == []
 
 
-def test_a_dropped_rule_is_not_in_the_summary(run: Run, tmp_path: Path) -> None:
+def test_a_dropped_rule_is_not_in_the_summary(run: Run) -> None:
     (rule,) = run("summaries", "--kind", "rule", "--json").json
-    (store,) = tmp_path.rglob("*.db")
-    mark_rule(state_folder(store), rule["rule"]["rule_id"], RuleMark.DROPPED)
+    dropped = run("rule", rule["id"], "dropped", "--json").json
+    assert dropped == rule | {"rule": rule["rule"] | {"mark": "dropped"}}
 
     compact(run, "--strategy", "summarise", "--keep", "4")
     (plan,) = run("summaries", "--json").json
     assert "onstraints" not in plan["text"]
     assert "dropped · in a prompt" in run("summaries", "--kind", "rule").out
+    assert "in context · in a prompt" in run("rule", rule["id"], "none").out
+    compact(run, "--strategy", "summarise", "--keep", "4")
+    assert any("onstraints" in plan["text"] for plan in run("summaries", "--json").json)
+
+
+def test_what_is_no_rule_cannot_be_marked(run: Run) -> None:
+    assert "no summary '12345'" in run("rule", "12345", "pinned").err
+    assert run("rule", "12345", "kept").code == 2
 
 
 def test_a_plan_is_compared_with_what_it_stands_for(run: Run) -> None:

@@ -247,8 +247,6 @@ def summaries_list(
     rows: Iterable[tuple[SummaryRow, str]], rules: Mapping[int, ListedRule]
 ) -> list[str]:
     """Lay out `ctxtop summaries`: each summary with the short id that `ctxtop diff` takes."""
-    from ..text.summary_text import rule_state  # loads Textual, which no other command needs
-
     lines: list[str] = []
     for row, short_id in rows:
         kind = row.agent_type or "agent" if row.kind == "agent" else row.kind
@@ -257,14 +255,20 @@ def summaries_list(
         text_lines = row.text.strip("\n").split("\n")
         lines.append(paint(one_line(head), "ok"))
         if rule := rules.get(row.summary_id):
-            source = f"in {rule.path}" if rule.path else "in a prompt"
-            lines.append(paint(f"  {rule_state(rule)} · {one_line(source)}", "quiet"))
+            lines.append(paint(f"  {_rule_line(rule)}", "quiet"))
         wrapped, whole = _first_lines(text_lines)
         lines += [f"  {line}".rstrip() for line in wrapped]
         if more := len(text_lines) - whole:
             lines.append(paint(f"  … {more} more line{'s' if more > 1 else ''}", "quiet"))
         lines.append("")
     return lines[:-1]
+
+
+def _rule_line(rule: ListedRule) -> str:
+    from ..text.summary_text import rule_state  # loads Textual
+
+    source = f"in {rule.path}" if rule.path else "in a prompt"
+    return f"{rule_state(rule)} · {one_line(source)}"
 
 
 def _first_lines(text_lines: Sequence[str]) -> tuple[list[str], int]:

@@ -6,15 +6,16 @@ from typing import Final
 
 import click
 import msgspec
+from msgspec.structs import replace
 
 from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.claude_code.transcripts import replaced_content
-from ...core.model.rule import ListedRule
+from ...core.model.rule import ListedRule, RuleMark
 from ...core.store.database import state_folder
 from ...core.store.queries.query_rows import SummaryRow
 from ...core.store.readers.rule_reader import read_listed_rules
 from ...core.store.readers.summary_reader import find_summaries, read_summary_rows
-from ...core.summaries.rule_choices import read_rule_choices
+from ...core.summaries.rule_choices import mark_rule, read_rule_choices
 from ...core.summaries.summary_comparison import ItemFate, ReplacedContent, TextDiff, diff_texts
 from ...core.summaries.summary_search import (
     RULE_KIND,
@@ -161,6 +162,26 @@ def _export(listed: ListedSummaries, name: str, *, redacting: bool) -> int:
     count = len(listed.rows)
     print(f"{count:,} summar{'y' if count == 1 else 'ies'}, {size:,} bytes: {one_line(str(path))}")
     return DONE
+
+
+@store_command()
+@click.argument("rule")
+@click.argument("mark", type=click.Choice([each.value for each in RuleMark]))
+def rule(context: click.Context, *, rule: str, mark: str) -> int:
+    """Pin or drop RULE. MARK none undoes it.
+
+    RULE is an id that `ctxtop summaries --kind rule` prints.
+    """
+    with open_snapshot(options_of(context)) as snapshot:
+        listed = read_summaries(snapshot, "", kind=RULE_KIND)
+        row = _find_summary(listed, rule)
+        known = listed.rules[row.summary_id]
+        mark_rule(state_folder(snapshot.places.store), known.rule_id, RuleMark(mark))
+        marked = replace(known, mark=RuleMark(mark))
+        record = summary_record(row, rule, marked)
+        return print_result(
+            context, record, lambda: summaries_list([(row, rule)], {row.summary_id: marked})
+        )
 
 
 @store_command()
