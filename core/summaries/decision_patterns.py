@@ -123,8 +123,8 @@ _RULE: Final = re.compile(
     rf"|\bfrom now on\b|\bgoing forward\b|{_CLAUSE_START}(?:stop\s+\w+ing|avoid)\s+\w"
     rf"|{_CORRECTION}"
     r"|지\s?마(?:세요|라|십시오)?(?![가-힣])|지\s?말(?:고|아|것|라)|반드시|항상|절대|금지"
-    r"|^앞으로(?:는|도)?\s|이제부터|그만\s?(?:하|해|쓰|써)|틀렸|라고 했(?:잖|는데|지|습니다|어)"
-    r"|(?:말고|아니라)\s.*(?:사용|쓰|써|하세요|해 ?주세요|해야)",
+    r"|^앞으로(?:는|도)?\s|이제부터|그만\s?(?:하|해|쓰|써)|라고 했(?:잖|는데|지|습니다|어)"
+    r"|(?:말고|아니라|틀렸)[\s\w]*[\s,].*(?:사용|쓰|써|하세요|해 ?주세요|해야)",
     re.IGNORECASE,
 )
 """A command, an obligation, a restriction or a correction, in the person's own words."""

@@ -46,6 +46,7 @@ from ..bench.bench_stated import DECIDED, LABELS, RULE, key_of, read_labels
         "앞으로는 한국어로 답해 주세요.",
         "npm 말고 pnpm을 사용하세요.",
         "주석은 빼라고 했잖아요.",
+        "그건 틀렸어요, 세금을 포함해야 합니다.",
         "반드시 테스트를 먼저 실행하세요.",
     ],
 )
@@ -76,6 +77,7 @@ def test_a_rule_is_found(sentence: str) -> None:
         "No, it fails on Safari too.",
         "That's wrong.",
         "아니요, 아직 실패합니다.",
+        "이 값은 틀렸습니다.",
     ],
 )
 def test_a_sentence_that_describes_is_no_rule(sentence: str) -> None:
