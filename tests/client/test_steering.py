@@ -7,7 +7,10 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from ctxtop.collectors.claude_code.current_context import read_rules
 from ctxtop.core.injection.injected_text import token_upper_bound
+from ctxtop.core.summaries.session_rules import NO_RULE_CHOICES
 from ctxtop.core.summaries.steering import KEEP_HEADING, REMINDER_HEADING, RULES_HEADING
 
 from .api import FORGET
@@ -180,3 +183,17 @@ def test_a_cut_carries_the_rules_of_prompts_and_the_client_sends_those_of_its_me
     request = sent(lab.turn("More. [[say:ok]]", resume=receipt["new_session_id"]), "answer")
     assert request.count(RULE) == 1
     assert request.count(of_memory) == 1
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_rule_that_is_typed_during_a_turn(lab: Lab) -> None:
+    screen = lab.interactive()
+    screen.type("Begin. [[bash:sleep 6]] [[say:ok]]")
+    screen.until_status("busy")
+    screen.type(RULE)
+    screen.settle()
+    path = next(lab.config.glob(f"projects/*/{screen.session_id}.jsonl"))
+    (rule,) = read_rules(path, NO_RULE_CHOICES)
+    assert rule.text == RULE
+    assert listed_rules(lab)[RULE]["rule_id"] == rule.rule_id
+    screen.leave()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NOTIFICATION_PREFIX: Final = "<task-notification>"
 """Begins a prompt that nobody typed (2.1.329): the reminder waits for a person's prompt."""
 
-MAX_NOTED_RULES: Final = 200  # twice what any budget repeats; a note holds 400 of the longest
+MAX_NOTED_RULES: Final = 80  # a note holds as many of the longest; the budget repeats fewer
 
 _ANALYSIS: Final = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)  # not sent to the model
 
