@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from ..model.rule import RuleMark, RuleSource
+from ..model.rule import RuleMark
 from ..transcript.client_messages import MEMORY_FILE_HEADING, QUEUED_PROMPT
 from ..transcript.conversation import Entry, MessagePart, PartKind
 from .artifacts import prompt_excerpt
@@ -35,14 +35,13 @@ _MEMORY_EPILOGUE: Final = "IMPORTANT: this context may or may not be relevant"
 
 class Rule(msgspec.Struct, frozen=True):
     text: str  # word for word, white space collapsed
-    source: RuleSource
     rule_id: str
     """Identifies this statement of the rule, also in a fork: by the uuid of the prompt's line, or
     the path of the memory file. A rule that the person states again has a new one."""
     line: int = 0  # of the transcript, from 1
     offset: int = 0
     at: int | None = None  # milliseconds since 1970
-    path: str | None = None  # of the memory file
+    path: str | None = None  # of the memory file; None if a prompt states it
     is_resent: bool = False  # the client sends it again after a compaction
     is_pinned: bool = False
 
@@ -149,23 +148,23 @@ def is_memory_file(part: MessagePart) -> bool:
 def _prompt_rules(entry: Entry) -> Iterator[Rule]:
     for prompt in prompt_facts([entry]):
         for text in find_prompt_rules(prompt.text):
-            yield _make_rule(entry, text, RuleSource.PROMPT)
+            yield _make_rule(entry, text)
 
 
 def _carried_rules(entry: Entry) -> Iterator[Rule]:
     for part in entry.parts:
         if part.kind is PartKind.SUMMARY:
             for text in parse_carried_constraints(part.text):
-                yield _make_rule(entry, text, RuleSource.PROMPT)
+                yield _make_rule(entry, text)
 
 
 def _memory_rules(entry: Entry) -> Iterator[Rule]:
     for part in filter(is_memory_file, entry.parts):
         for text in find_file_rules(part.text):
-            rule = _make_rule(entry, text, RuleSource.MEMORY, part.path)
+            rule = _make_rule(entry, text, part.path)
             yield replace(rule, is_resent=part.name == STARTUP_MEMORY)
 
 
-def _make_rule(entry: Entry, text: str, source: RuleSource, path: str | None = None) -> Rule:
+def _make_rule(entry: Entry, text: str, path: str | None = None) -> Rule:
     origin = path or entry.uuid or f"at {entry.offset}"
-    return Rule(text, source, make_rule_id(origin, text), entry.line, entry.offset, entry.at, path)
+    return Rule(text, make_rule_id(origin, text), entry.line, entry.offset, entry.at, path)

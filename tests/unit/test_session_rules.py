@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.model.rule import RuleMark, RuleSource
+from ctxtop.core.model.rule import RuleMark
 from ctxtop.core.summaries.decision_patterns import find_memory_rules
 from ctxtop.core.summaries.rule_choices import FILE_NAME, mark_rule, read_rule_choices
 from ctxtop.core.summaries.session_rules import (
@@ -51,9 +51,9 @@ def test_rules_are_found_in_prompts_and_in_memory_files() -> None:
         ]
     )
 
-    assert [(rule.text, rule.source, rule.line, rule.at, rule.path) for rule in found] == [
-        (NEVER, RuleSource.PROMPT, 1, 1_000, None),
-        ("Use tabs.", RuleSource.MEMORY, 2, 2_000, "/p/CLAUDE.md"),
+    assert [(rule.text, rule.line, rule.at, rule.path) for rule in found] == [
+        (NEVER, 1, 1_000, None),
+        ("Use tabs.", 2, 2_000, "/p/CLAUDE.md"),
     ]
 
 
