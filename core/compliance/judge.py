@@ -135,13 +135,8 @@ BLOCKERS: Final = "Blockers"
 OUTPUT_KEYS: Final = (CHANGED_FILES, RESULT, DECISIONS, BLOCKERS)
 """In their order; Blockers may also come first (T-24)."""
 
-KOREAN_KEYS: Final = {
-    "변경 파일": CHANGED_FILES,
-    "핵심 결과": RESULT,
-    "주요 결정사항": DECISIONS,
-    "블로커": BLOCKERS,
-}
-"""Field names of an earlier skill (R000-23)."""
+KOREAN_KEYS: Final = ("변경 파일", "핵심 결과", "주요 결정사항", "블로커")
+"""Field names of an earlier skill: recognised, but they do not stand for today's (R000-23)."""
 
 FILES_REVIEWED: Final = "Files reviewed"
 VERDICT_KEY: Final = "Verdict"
@@ -177,15 +172,15 @@ def _check_output(
     fields: dict[str, _Field] = {}
     open_field: _Field | None = None
     after_break = korean = False
-    for kind, line, own_key, value in _classify_lines(below, _KEYS_IN_OUTPUT, fenced=fenced):
-        key = KOREAN_KEYS.get(own_key, own_key)
+    for kind, line, key, value in _classify_lines(below, _KEYS_IN_OUTPUT, fenced=fenced):
         if kind is _LineKind.FIELD:
             after_break = False
             open_field = _Field([line], value)
-            if own_key in KOREAN_KEYS and not korean:
+            if key in KOREAN_KEYS:
+                if not korean:
+                    yield make_finding(FindingCode.LEGACY_KOREAN, line)
                 korean = True
-                yield make_finding(FindingCode.LEGACY_KOREAN, line)
-            if key in fields or key not in OUTPUT_KEYS:
+            elif key in fields or key not in OUTPUT_KEYS:
                 yield make_finding(FindingCode.UNKNOWN_BLOCK, line)
             else:
                 fields[key] = open_field
@@ -415,7 +410,10 @@ def _check_below_marker(
     marker, below = read.lines[place], read.lines[place + 1 :]
     if wrong := _line_of_other_format(below, expected):
         # Its fields are those of the other format: check nothing more.
-        return [make_finding(FindingCode.WRONG_FORMAT, wrong)], _Review()
+        missing = [
+            make_finding(FindingCode.FIELD_MISSING, marker, key) for key in _REQUIRED_KEYS[expected]
+        ]
+        return [make_finding(FindingCode.WRONG_FORMAT, wrong), *missing], _Review()
     fences = sum(line.text.lstrip().startswith(CODE_FENCE) for line in read.lines[:place])
     fenced = fences % 2 == 1
     if expected is ResultFormat.OUTPUT:

@@ -127,10 +127,9 @@ OUTPUTS = {
     "V09": (f"{GOOD}\n## More", 4),
     "V10": (f"{GOOD}\nLet me know if you need more.", 4),
     "V11": (f"{GOOD}\nResult: again", 4),
-    "V15": ("[COMPRESSED] agent_type: node-backend\nFiles reviewed: a\nVerdict: PASS", 2),
     "W01": (f"{GOOD}\nBlockers: none", 4),
     "W02": (f"{GOOD}{'x' * 1000}", 1),
-    "W03": (f"{HEAD}변경 파일: a.ts\n핵심 결과: ok", 2),
+    "W03": (f"{GOOD}\n블로커: x", 4),
     "W05": (f"{HEAD}Result: ok\nChanged files: a.ts", 3),
 }
 REVIEWS = {
@@ -141,7 +140,6 @@ REVIEWS = {
     "V12": (f"{REVIEWER}Verdict: MAYBE", 3),
     "V13": (f"{REVIEWER}Warning: a.py:1 — x\nVerdict: PASS", 4),
     "V14": (f"{REVIEWER}Suggestion: no place\nVerdict: PASS", 3),
-    "V15": (GOOD.replace("node-backend", "reviewer"), 2),
     "W01": (f"{REVIEWER}Critical: none\nVerdict: PASS", 3),
     "W05": (
         f"{REVIEWER}Warning: a.py:1 — x\nCritical: a.py:2 — y\nVerdict: FAIL (1/1)",
@@ -169,9 +167,24 @@ def test_a_text_with_one_code_alone(
 
 def test_every_code_has_a_text_and_a_sentence() -> None:
     tried = {code.partition(":")[0] for code in (*OUTPUTS, *REVIEWS)}
-    # Of one text alone V16 cannot be said; the guide's variant has other codes too.
-    assert tried | {"V16", "W04"} == {code.value for code in FindingCode}
+    # V16 needs an earlier message; the wrong format and the guide's variant have other codes too.
+    assert tried | {"V15", "V16", "W04"} == {code.value for code in FindingCode}
     assert all(code.sentence and COMPRESSED_MARKER not in code.sentence for code in FindingCode)
+
+
+def test_the_other_format_lacks_the_fields_of_its_own() -> None:
+    output = judge_result(GOOD, ResultFormat.REVIEW, "node-backend")
+    assert finding_labels(output.violations) == ["V06:Files reviewed", "V06:Verdict", "V15"]
+    review = judge_result(f"{REVIEWER}Verdict: PASS", ResultFormat.OUTPUT, "reviewer")
+    assert finding_labels(review.violations) == ["V06:Changed files", "V06:Result", "V15"]
+    assert [each.line for each in review.violations] == [1, 1, 2]
+
+
+def test_korean_fields_do_not_stand_for_the_required_ones() -> None:
+    text = f"{HEAD}변경 파일: a.ts\n핵심 결과: ok\n핵심 결과: ok\n블로커: none"
+    found = judge_result(text, ResultFormat.OUTPUT, "node-backend")
+    assert finding_labels(found.violations) == ["V06:Changed files", "V06:Result"]
+    assert finding_labels(found.warnings) == ["W03"]
 
 
 def test_the_guide_s_variant_is_recognised() -> None:
