@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ...core.compliance.run_verdict import find_replaced_result
 from ...core.injection.context_selection import (
     EarlierResult,
     InjectionLimits,
@@ -238,12 +239,14 @@ def _read_agent(file: _AgentFile, ends: dict[str, _AgentEnd], current: str) -> E
     relative = f"{session.parent.name}/{session.name}/subagents/{name}"
     try:
         meta = read_agent_meta(FoundFile(str(session.parent.parent), relative, 0, 0, 0))
-        text, at = transcript_ends.last_answer_text(transcript_ends.read_tail_lines(file.path))
+        answers = transcript_ends.answer_texts(transcript_ends.read_tail_lines(file.path))
         prompt = transcript_ends.first_prompt_text(transcript_ends.read_head_lines(file.path))
     except OSError:
         return None
     if meta is None:
         return None
+    text, at = answers[-1] if answers else ("", None)
+    replaced = find_replaced_result([answer for answer, _ in answers], meta.agent_type)
     # A teammate's messages refer to it only by its name.
     end = ends.get(agent_id) or ends.get(meta.name or "")
     if end is None or session.name.lower() != current:
@@ -251,7 +254,7 @@ def _read_agent(file: _AgentFile, ends: dict[str, _AgentEnd], current: str) -> E
     else:
         has_resumed = (at or 0) > (end[1] or at or 0) + AGENT_RESUMED_MS
         outcome = RunOutcome.RUNNING if has_resumed else end[0]
-    text = sanitize_text(text[:MAX_AGENT_TEXT_CHARS].strip())
+    text = sanitize_text((replaced or text)[:MAX_AGENT_TEXT_CHARS].strip())
     return EarlierResult(
         agent_id=agent_id,
         session_id=session.name.lower(),
@@ -264,6 +267,7 @@ def _read_agent(file: _AgentFile, ends: dict[str, _AgentEnd], current: str) -> E
         tags=find_tags(text) | find_tags(prompt),
         description=meta.description,
         changed_at=file.mtime_ns // 1_000_000,
+        was_replaced=replaced is not None,
     )
 
 

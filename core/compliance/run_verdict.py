@@ -9,6 +9,7 @@ from statistics import median
 
 from .findings import (
     BLANK_RESULT,
+    COMPRESSED_MARKER,
     FAILED_VERDICTS,
     MAX_SHOWN_LINE_CHARS,
     PASSED_VERDICTS,
@@ -111,12 +112,18 @@ class RunVerdict:
     marker_location: MarkerLocation | None = None
     grep_passes: bool | None = None  # at the first stop; None without a transcript
     blocked: bool | None = None  # None without a transcript or a record
-    refired: bool = False  # it was asked to stop more often than a block explains (000-19)
+    stops: int = 0  # SubagentStop records of the run
     retry_tokens: int = 0  # spent by the requests that a block made necessary (000-23)
+    replaced_result: str | None = None  # the last compliant message of a clobbered run
 
     @property
     def failed(self) -> bool:
         return self.verdict in FAILED_VERDICTS
+
+    @property
+    def refires(self) -> int:
+        """How often the agent stopped beyond what a single block explains (000-19)."""
+        return max(0, self.stops - MAX_STOPS)
 
     @property
     def grep_was_wrong(self) -> bool:
@@ -139,7 +146,7 @@ def judge_run(run: AgentRun, expected: ExpectedFormat, settings: ComplianceSetti
     text = run.final_text if run.has_ended else None
     judged = judge_result(text or "", expected.format, run.agent_type, settings.limits)
     has_transcript = run.final_offset is not None or bool(run.marker_lines or run.block_offsets)
-    violations = judged.violations
+    violations, replaced = judged.violations, None
     if expected.format is ResultFormat.NONE:
         verdict = ComplianceVerdict.NOT_REQUIRED
     elif judged is BLANK_RESULT:
@@ -148,7 +155,7 @@ def judge_run(run: AgentRun, expected: ExpectedFormat, settings: ComplianceSetti
         verdict = _verdict_by_grep(run) if has_transcript else ComplianceVerdict.UNKNOWN
         violations = violations if verdict in FAILED_VERDICTS else ()
     else:
-        verdict, violations = _verdict_by_message(run, judged, expected, settings)
+        verdict, violations, replaced = _verdict_by_message(run, judged, expected, settings)
     location = grep_passes = None
     if has_transcript:
         location = best_marker_location(run.marker_lines, run.final_message_id)
@@ -162,36 +169,64 @@ def judge_run(run: AgentRun, expected: ExpectedFormat, settings: ComplianceSetti
         location,
         grep_passes,
         run.was_blocked if has_transcript or run.stops else None,
-        run.stops > MAX_STOPS,
+        run.stops,
         run.retry_tokens,
+        replaced,
     )
 
 
 def _verdict_by_message(
     run: AgentRun, judged: Judgement, expected: ExpectedFormat, settings: ComplianceSettings
-) -> tuple[ComplianceVerdict, tuple[ComplianceFinding, ...]]:
+) -> tuple[ComplianceVerdict, tuple[ComplianceFinding, ...], str | None]:
+    """Return the verdict, its violations, and the compliant message that was replaced."""
+
     def complies(text: str) -> bool:
         result = judge_result(text, expected.format, run.agent_type, settings.limits)
         return result.verdict is ComplianceVerdict.COMPLIANT
 
     complied = [
-        line.offset
+        line
         for line in run.marker_lines
         if line.text and line.message_id != run.final_message_id and complies(line.text)
     ]
     first_block = run.first_block
     if judged.verdict is ComplianceVerdict.COMPLIANT:
-        before = first_block is not None and any(offset < first_block for offset in complied)
+        before = first_block is not None and any(line.offset < first_block for line in complied)
         forced = run.was_blocked and not before
-        return (ComplianceVerdict.FORCED if forced else ComplianceVerdict.COMPLIANT), ()
+        return (ComplianceVerdict.FORCED if forced else ComplianceVerdict.COMPLIANT), (), None
     if complied and any(each.code is FindingCode.MARKER_MISSING for each in judged.violations):
         first_line = (run.final_text or "").strip().partition("\n")[0]
         clobbered = ComplianceFinding(FindingCode.CLOBBERED, 1, first_line[:MAX_SHOWN_LINE_CHARS])
-        return ComplianceVerdict.CLOBBERED, (*judged.violations, clobbered)
+        violations = (*judged.violations, clobbered)
+        return ComplianceVerdict.CLOBBERED, violations, complied[-1].text
     answered = first_block is None or (run.final_offset or 0) > first_block
     if run.was_blocked and answered:
-        return ComplianceVerdict.EXHAUSTED, judged.violations
-    return ComplianceVerdict.NON_COMPLIANT, judged.violations
+        return ComplianceVerdict.EXHAUSTED, judged.violations, None
+    return ComplianceVerdict.NON_COMPLIANT, judged.violations, None
+
+
+def find_replaced_result(messages: Sequence[str], agent_type: str | None) -> str | None:
+    """Return a run's last message in either format, if its final one lacks the marker.
+
+    For what is injected into other agents: nothing there says which format was expected of a run.
+    """
+    if not messages or COMPRESSED_MARKER in messages[-1]:
+        return None
+    return next(
+        (
+            text
+            for text in reversed(messages[:-1])
+            if COMPRESSED_MARKER in text and _follows_a_format(text, agent_type)
+        ),
+        None,
+    )
+
+
+def _follows_a_format(text: str, agent_type: str | None) -> bool:
+    return any(
+        judge_result(text, each, agent_type).verdict is ComplianceVerdict.COMPLIANT
+        for each in (ResultFormat.OUTPUT, ResultFormat.REVIEW)
+    )
 
 
 def _verdict_by_grep(run: AgentRun) -> ComplianceVerdict:
@@ -266,6 +301,7 @@ class ComplianceScore:
     forced_share: float | None  # only after a block (000-23)
     grep_passed: int  # judged results that a grep of the transcript would have passed at once
     grep_wrong: int  # those of them that did not comply (000-51)
+    refires: int  # stops of all runs beyond those that a single block explains
     codes: dict[str, int]  # violations and warnings, once a result, the most frequent first
 
     @property
@@ -300,6 +336,7 @@ def make_score(run_verdicts: Iterable[RunVerdict], min_samples: int) -> Complian
         share(ComplianceVerdict.FORCED),
         sum(each.grep_passes is True for each in judged),
         sum(each.grep_was_wrong for each in judged),
+        sum(each.refires for each in listed),
         dict(sorted(codes.items(), key=lambda item: (-item[1], item[0]))),
     )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from ..compliance.run_verdict import find_replaced_result
 from ..summaries.artifacts import DONE_STATUSES, IN_PROGRESS
 from ..transcript.conversation import AGENT_RESUMED_MS
 from ..transcript.redaction import redact
@@ -54,13 +55,14 @@ class EarlierResult(msgspec.Struct, frozen=True):
     session_id: str
     project: str  # the folder below projects/ that holds its session
     agent_type: str
-    text: str = ""  # its last message
+    text: str = ""  # its last message, or the compliant one that this replaced
     outcome: RunOutcome = RunOutcome.FINISHED
     parent_agent_id: str | None = None
     at: int | None = None  # time of that message, in milliseconds since 1970 (UTC)
     tags: frozenset[str] = frozenset()
     description: str = ""  # of its task
     changed_at: int | None = None  # when its file last changed, in milliseconds since 1970 (UTC)
+    was_replaced: bool = False  # `text` is the last compliant message, not the last one
 
     @property
     def key(self) -> tuple[str, str]:
@@ -163,16 +165,19 @@ def find_tags(text: str) -> frozenset[str]:
 def make_earlier_result(row: EarlierResultRow) -> EarlierResult:
     # An agent that wrote later was sent another message after it returned.
     was_resumed = row.at is not None and (row.last_message_at or 0) > row.at + AGENT_RESUMED_MS
+    replaced = find_replaced_result([*row.marked_messages, row.text], row.agent_type)
+    text = row.text if replaced is None else replaced
     return EarlierResult(
         agent_id=row.agent_id,
         session_id=row.session_id,
         project=row.project,
         agent_type=row.agent_type or "agent",
-        text=row.text,
+        text=text,
         outcome=RunOutcome.RUNNING if was_resumed else outcome_of_status(row.status),
         parent_agent_id=row.parent_agent_id,
         at=row.at,
-        tags=find_tags(row.text),
+        tags=find_tags(text),
+        was_replaced=replaced is not None,
     )
 
 
@@ -304,6 +309,8 @@ def _describe_tasks(tasks: list[OpenTask], plan: str, limits: InjectionLimits) -
     return "\n".join(lines)
 
 
+REPLACED_NOTE: Final = "its last compliant message, which a later one replaced"
+
 MAX_CONTEXT_CHARS: Final = 9_500
 """The most for the whole context: the client (2.1.329) turns more than 10,000 characters into a
 preview of a file (claude-code-formats 4.5)."""
@@ -434,11 +441,10 @@ class _Selection:
         for stage, pick in self.picks:
             result = pick.result
             source = format_source(result.agent_type, result.agent_id, result.at)
-            text = format_entry(source, pick.reason, redact(pick.text))
+            reason = pick.reason + (f"; {REPLACED_NOTE}" if result.was_replaced else "")
+            text = format_entry(source, reason, redact(pick.text))
             bound = token_upper_bound(text)
-            entry = InjectedEntry(
-                stage, pick.reason, text, bound, result.session_id, result.agent_id
-            )
+            entry = InjectedEntry(stage, reason, text, bound, result.session_id, result.agent_id)
             entries.append((entry, pick))
         return entries
 

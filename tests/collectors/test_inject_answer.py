@@ -114,6 +114,19 @@ def test_a_store_that_another_process_holds(tmp_path: Path, session: Path) -> No
         assert time.monotonic() - began < 2
 
 
+def test_a_compliant_message_that_a_later_one_replaced(tmp_path: Path, session: Path) -> None:
+    path = write_agent(session, "w1", WORKER)
+    append(path, [assistant("m9", content=[text("Done.")], at=9, isSidechain=True)])
+    write(session, [notification("w1", "Done.", status="completed", at=9)])
+    scan(tmp_path)
+    from_file = asked(tmp_path, session)
+    path.unlink()
+    for said in (from_file, asked(tmp_path, session)):
+        assert "| Result: The cart rounds." in said
+        assert "its last compliant message, which a later one replaced" in said
+        assert "Done." not in said
+
+
 def test_agents_that_run_or_failed_are_not_given(tmp_path: Path, session: Path) -> None:
     write_agent(session, "w1", WORKER, finished=None)
     assert asked(tmp_path, session) == ""

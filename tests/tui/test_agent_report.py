@@ -127,6 +127,14 @@ def test_a_verdict_on_other_words_than_the_parent_got_shows_both() -> None:
     assert judged < said.index("1 ▌ Mended.") < given < said.index("1 │ [COMPRESSED]")
 
 
+def test_a_compliant_message_that_no_parent_got_is_shown() -> None:
+    ruling = ruled("Done.", marker_lines=(MarkerLine(1, "assistant", "m1", GOOD),), stops=4)
+    said = report("Done.", ruling)
+    kept = said.index("Last compliant message, which its final one replaced\n1 │ [COMPRESSED]")
+    assert kept < said.index("Result\n1 ▌ Done.")
+    assert "it stopped 4 times, 2 refires beyond what a block explains" in said
+
+
 def test_one_that_complied_says_so() -> None:
     said = report(GOOD, ruled(GOOD, marker_lines=(MarkerLine(900, "assistant", "m9", GOOD),)))
     assert "✓ compliant: its final message follows the skill" in said

@@ -40,7 +40,7 @@ KEYS = {
     "agents": "agent_id session_id parent_agent_id agent_type description model status"
     " context_tokens window_tokens used_ratio level tool_uses progress_responses started_at"
     " ended_at result_lines result_chars result_tokens expected_format verdict violations warnings"
-    " marker_origin blocked context_summary expected_by grep_passes refired findings"
+    " marker_origin blocked context_summary replaced_result expected_by grep_passes stops refires findings"
     " trigger_tokens trigger_source trigger_ratio trigger_armed turns_left"
     " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions"
     " context_source context_components injected",

@@ -31,6 +31,7 @@ from ctxtop.core.compliance.run_verdict import (
     WeighedResult,
     best_marker_location,
     day_start,
+    find_replaced_result,
     grep_would_pass,
     is_review_too_wide,
     judge_run,
@@ -117,8 +118,20 @@ def test_what_is_known_without_a_transcript() -> None:
 
 
 def test_more_stops_than_a_block_explains() -> None:
-    assert not ruled(run(stops=2)).refired
-    assert ruled(run(stops=3)).refired
+    assert ruled(run(stops=2)).refires == 0
+    assert (ruled(run(stops=4)).stops, ruled(run(stops=4)).refires) == (4, 2)
+    assert make_score([ruled(run(stops=3)), ruled(run(stops=5)), ruled(run())], 1).refires == 4
+
+
+def test_the_compliant_message_that_a_later_one_replaced_is_kept() -> None:
+    newest = GOOD.replace("ok", "better")
+    lines = (said(300, "m3", GOOD), said(400, "m4", newest), said(500, "m5", "[COMPRESSED]"))
+    assert ruled(run("Done.", marker_lines=lines)).replaced_result == newest
+    assert ruled(run(marker_lines=lines)).replaced_result is None
+    assert find_replaced_result([GOOD, newest, "[COMPRESSED] of old", "Done."], "worker") == newest
+    assert find_replaced_result([GOOD, "Done."], "other") is None
+    assert find_replaced_result([BAD, "Done."], "worker") is None
+    assert find_replaced_result([], "worker") is None
 
 
 def test_a_grep_over_the_transcript_as_another_opinion() -> None:

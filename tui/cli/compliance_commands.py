@@ -143,6 +143,8 @@ def _summary_lines(summary: ComplianceSummary) -> list[str]:
         f"shares need {summary.min_samples} results; {grep}",
         f"{spent}; {saved}; {retried}",
     ]
+    if score.refires:
+        lines.append(f"{plural(score.refires, 'refire')}: stops beyond what a block explains")
     if score.codes:
         codes = ", ".join(f"{code} {count}" for code, count in score.codes.items())
         lines.append(f"findings: {one_line(codes)}")

@@ -192,6 +192,7 @@ def _agent_record(agent: Agent) -> Record:
         "result_tokens": result and tokens_or_estimate(result.estimated_tokens, result.text),
         **_verdict_fields(verdict),
         "context_summary": result.text if result else agent.last_message,
+        "replaced_result": verdict and verdict.replaced_result,
         **_verdict_reason_fields(verdict),
         **_trigger_fields(agent.context),
         **_forecast_fields(agent.outlook),
@@ -409,7 +410,7 @@ def _verdict_fields(verdict: RunVerdict | None) -> Record:
 
 def _verdict_reason_fields(verdict: RunVerdict | None) -> Record:
     return {
-        **record_of(verdict, "expected_by=expected.source grep_passes refired"),
+        **record_of(verdict, "expected_by=expected.source grep_passes stops refires"),
         "findings": _finding_records(verdict) if verdict else [],
     }
 
@@ -474,7 +475,7 @@ def _score_fields(scored: ComplianceSummary | AgentTypeCompliance | ComplianceDa
         **record_of(
             scored.score,
             "verdicts judged=judged_count passed_share first_pass_share forced_share grep_passed"
-            " grep_wrong codes",
+            " grep_wrong refires codes",
         ),
         **record_of(scored.cost, "result_tokens excess_tokens retry_tokens"),
     }

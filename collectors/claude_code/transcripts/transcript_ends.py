@@ -92,20 +92,17 @@ def _decode_entries(lines: Iterable[bytes]) -> list[Entry]:
     return [entry for entry in read if entry is not None]
 
 
-def last_answer_text(lines: Iterable[bytes]) -> tuple[str, int | None]:
-    """Return the text of the last answer with any, or "", and its time in ms (R000-06)."""
-    answers = [
-        entry
-        for entry in _decode_entries(line for line in lines if b'"assistant"' in line)
-        if entry.role is Role.ASSISTANT and not entry.hidden and _texts(entry, PartKind.TEXT)
+def answer_texts(lines: Iterable[bytes]) -> list[tuple[str, int | None]]:
+    """Return the texts of all answers with any, and their times in ms, in their order (R000-06)."""
+    answers: dict[str | int, list[Entry]] = {}
+    for entry in _decode_entries(line for line in lines if b'"assistant"' in line):
+        if entry.role is Role.ASSISTANT and not entry.hidden and _texts(entry, PartKind.TEXT):
+            name = len(answers) if entry.message_id is None else entry.message_id
+            answers[name] = [*answers.pop(name, ()), entry]
+    return [
+        ("\n".join(_texts(entry, PartKind.TEXT) for entry in same), same[-1].at)
+        for same in answers.values()
     ]
-    if not answers:
-        return "", None
-    last = answers[-1]
-    same = [last]
-    if last.message_id is not None:
-        same = [entry for entry in answers if entry.message_id == last.message_id]
-    return "\n".join(_texts(entry, PartKind.TEXT) for entry in same), last.at
 
 
 def first_prompt_text(lines: Iterable[bytes]) -> str:

@@ -10,10 +10,12 @@ Also what earlier agents returned, and what ctxtop's hook answers gave the clien
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ...compliance.findings import COMPRESSED_MARKER
 from ...transcript.raw_lines import text_key
 from ..log_records import AnswerItemRecord
 from .query_rows import TEXT_COUNTS, AgentRow, SessionIds, columns, fetch_records, in_condition
@@ -303,18 +305,22 @@ class EarlierResultRow(msgspec.Struct, frozen=True):
     text: str
     status: str | None  # the client's word; None for clients that have none
     last_message_at: int | None  # of the agent's last message in a file of its own
+    marked_messages: tuple[str, ...] = ()  # its messages with the marker, if the result lacks it
 
 
 def results_of_project(db: Connection, project: str) -> list[EarlierResultRow]:
     """List the results of a project's agents, newest first, at most MAX_RESULTS."""
-    sql = _RESULTS.format(where="f.project = ?")
-    return fetch_records(EarlierResultRow, db, sql, [project, MAX_RESULTS])
+    return _fetch_results(db, "f.project = ?", project)
 
 
 def results_of_type(db: Connection, agent_type: str) -> list[EarlierResultRow]:
     """List the results of all agents of a type, in any project, newest first."""
-    sql = _RESULTS.format(where=f"{_TYPE} = ?")
-    return fetch_records(EarlierResultRow, db, sql, [agent_type, MAX_RESULTS])
+    return _fetch_results(db, f"{_TYPE} = ?", agent_type)
+
+
+def _fetch_results(db: Connection, where: str, value: str) -> list[EarlierResultRow]:
+    rows = db.execute(_RESULTS.format(where=where, marker=COMPRESSED_MARKER), [value, MAX_RESULTS])
+    return [EarlierResultRow(*row, tuple(json.loads(marked or "[]"))) for *row, marked in rows]
 
 
 _TYPE: Final = "COALESCE(NULLIF(m.agent_type, ''), l.agent_type, '')"
@@ -323,7 +329,11 @@ _RESULTS: Final = (
     f"SELECT f.project, f.session_id, s.agent_id, {_TYPE}, m.parent_agent_id,"
     """ s.at, s.text, r.status,
         (SELECT MAX(p.at) FROM file o JOIN reply p USING (file_id)
-            WHERE o.session_id = f.session_id AND o.kind = 'agent' AND o.agent_id = s.agent_id)
+            WHERE o.session_id = f.session_id AND o.kind = 'agent' AND o.agent_id = s.agent_id),
+        IIF(INSTR(s.text, '{marker}'), NULL, (SELECT json_group_array(text) FROM
+            (SELECT k.text FROM file o JOIN marker k USING (file_id)
+            WHERE o.session_id = f.session_id AND o.kind = 'agent' AND o.agent_id = s.agent_id
+            AND k.text IS NOT NULL ORDER BY k.offset)))
 FROM summary s JOIN file f USING (file_id)
 LEFT JOIN agent_return r ON r.file_id = s.file_id AND r.uuid = s.uuid
 LEFT JOIN agent_meta m ON m.session_id = f.session_id AND m.agent_id = s.agent_id

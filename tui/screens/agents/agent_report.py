@@ -183,6 +183,7 @@ MAX_TASK_LINE_CHARS: Final = 2_000
 INJECTED_TITLE: Final = "Context injected at its start"
 INJECTABLE_TITLE: Final = "Context that could have been injected at its start"
 EXCLUDED_TITLE: Final = "Not injected"
+REPLACED_TITLE: Final = "Last compliant message, which its final one replaced"
 
 _FORMATS: Final = {
     ResultFormat.OUTPUT: "the format of compress-output",
@@ -291,8 +292,9 @@ def _verdict_facts(found: RunVerdict) -> Iterator[Fact]:
         yield "blocked", "a hook blocked its first attempt to stop"
     if found.retry_tokens:
         yield "", f"{tokens(found.retry_tokens)} tokens were used by the requests that followed"
-    if found.refired:
-        yield "stops", "it stopped more often than a single block explains"
+    if found.refires:
+        beyond = plural(found.refires, "refire")
+        yield "stops", f"it stopped {found.stops} times, {beyond} beyond what a block explains"
 
 
 def _is_format_expected(found: RunVerdict | None) -> bool:
@@ -327,6 +329,9 @@ def _result_lines(agent: Agent, width: int, form: TextForm) -> Iterator[Content]
         yield from section_heading(f"{agent.agent_type} has not returned anything yet.")
         return
     judged = text
+    if verdict and verdict.replaced_result and verdict.replaced_result.strip() != text.strip():
+        yield from section_heading(REPLACED_TITLE)
+        yield from numbered_lines(verdict.replaced_result, (), width)
     if agent.last_message is not None and _is_format_expected(verdict):
         judged = agent.last_message
     findings = (*verdict.violations, *verdict.warnings) if verdict else ()

@@ -212,6 +212,8 @@ def _type_facts(found: AgentTypeCompliance, least: int) -> Iterator[text_lines.F
     yield "last", f"{last_verdict_signs(found)}  newest last"
     passing = f"{score.grep_passed} of {score.judged_count} would pass"
     yield "a grep", f"{passing}, {score.grep_wrong} of them wrongly"
+    if score.refires:
+        yield "refires", f"{score.refires:,} stops beyond what a block explains", "$level-notice"
 
 
 def _size_facts(found: AgentTypeCompliance) -> Iterator[text_lines.Fact]:
