@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,7 @@ import msgspec
 from ..core.model.problem import Problem
 from ..core.store import database
 from ..core.store.queries.config_queries import project_roots
+from ..core.store.closed_agents import close_agent
 from ..core.store.writer import OtherFolderError, StoreReplacedError, Writer
 from .claude_code.collector_thread import Collector, CollectorListener, ScanProgress, StoredChange
 from .claude_code.context_text_job import TEXT_BUDGET_S, ContextTextJob
@@ -25,6 +27,8 @@ from .policy_files import PolicyFiles
 
 if TYPE_CHECKING:
     from watchfiles.main import FileChange
+
+    from ..core.model.agent import Agent
 
 
 class ScanOutcome(msgspec.Struct):
@@ -70,6 +74,17 @@ def open_writer(places: Places) -> tuple[Writer, list[str]]:
             f"the store {places.store} belongs to {error}: choose another file with --db"
         ) from error
     return writer, [writer.notice] if writer.notice else []
+
+
+def close_silent_agent(places: Places, agent: Agent, now_ms: int) -> None:
+    """Record that a person closed an agent; raises PlaceError or StoreError."""
+    try:
+        writer, _ = open_writer(places)
+        with closing(writer):
+            close_agent(writer.connection, agent.session_id, agent.agent_id, now_ms)
+    except sqlite3.Error as error:
+        what, fix = database.explain_error(error)
+        raise database.StoreError(f"store {places.store}: {what}; {fix}") from error
 
 
 def update_store(

@@ -307,7 +307,13 @@ class _ViewReader:
 
     def is_current(self, now_ms: int) -> bool:
         """Whether nothing has changed by the passing of time alone."""
-        return self.fleet.is_current(now_ms) and self.saves.is_current(now_ms)
+        from ..core.model.agent import has_new_zombie
+
+        return (
+            self.fleet.is_current(now_ms)
+            and self.saves.is_current(now_ms)
+            and not has_new_zombie(self._agents, now_ms)
+        )
 
     def read(
         self,
@@ -322,7 +328,7 @@ class _ViewReader:
         sessions = self.fleet.read(changed, now_ms, policies)
         return FleetView(
             sessions=sessions,
-            agents=self._read_agents(sessions, request.session_id, policies),
+            agents=self._read_agents(sessions, request.session_id, policies, now_ms),
             summaries=self._read_summaries(sessions, request.search, now_ms),
             request=request,
             now_ms=now_ms,
@@ -333,16 +339,22 @@ class _ViewReader:
         )
 
     def _read_agents(
-        self, sessions: tuple[Session, ...], session_id: str | None, policies: Policies
+        self,
+        sessions: tuple[Session, ...],
+        session_id: str | None,
+        policies: Policies,
+        now_ms: int,
     ) -> tuple[Agent, ...]:
+        from ..core.model.agent import has_new_zombie
         from ..core.store.readers.fleet_reader import read_agents
 
         session = next((each for each in sessions if each.session_id == session_id), None)
         # The fleet's reader creates a session again whenever anything of it may have changed.
-        if session is not self._session:
-            only = [session.session_id] if session else []
-            self._agents = tuple(read_agents(self._db, sessions, only, policies)) if only else ()
+        if session is not self._session or has_new_zombie(self._agents, now_ms):
             self._session = session
+            only = [session.session_id] if session else []
+            found = read_agents(self._db, sessions, now_ms, only, policies) if only else ()
+            self._agents = tuple(found)
         return self._agents
 
     def _read_summaries(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from ..measure.counting_rule import CountingRule
 from ..measure.evidence import ContextEvidence, Evidence
@@ -15,11 +16,15 @@ from ..transcript.conversation import AGENT_RESUMED_MS, TokenUsage
 from .context import Context, StoredTokenCounts, decode_text_counts
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from ..compliance.run_verdict import RunVerdict
 
 
 class AgentStatus(StrEnum):
     RUNNING = "running"
+    ZOMBIE = "zombie"  # its session is open, and nothing was heard of it for ZOMBIE_AFTER_MS
+    CLOSED = "closed"  # a person closed it after it fell silent
     COMPLETED = "completed"
     FAILED = "failed"
     STOPPED = "stopped"
@@ -31,6 +36,9 @@ class AgentStatus(StrEnum):
     def label(self) -> str:
         return self.value.replace("_", " ")
 
+
+ZOMBIE_AFTER_MS: Final = 30 * 60_000
+"""Of silence. An agent that Esc or a full context ended never reports that (R000-18)."""
 
 _STATUS_OF_RETURN: Final = {
     **dict.fromkeys(("completed", "shut_down"), AgentStatus.COMPLETED),
@@ -79,6 +87,14 @@ class Agent(msgspec.Struct, frozen=True):
     prompted_skill: str | None = None  # whose format its prompt asks for
     progress_responses: int = 0  # of `usage`, the answers only in `progress` lines
     compliance: RunVerdict | None = None  # None if it was not checked
+    ended_with_session: bool = False  # nothing else says that it ended (R000-12)
+    silent_since: int | None = None
+    """The last that was heard of a running agent, a zombie, or an agent that it started; None if
+    its silence says nothing."""
+
+    @property
+    def status_label(self) -> str:
+        return "completed (session end)" if self.ended_with_session else self.status.label
 
 
 def newest_agent_order(agent: Agent) -> tuple[object, ...]:
@@ -88,7 +104,7 @@ def newest_agent_order(agent: Agent) -> tuple[object, ...]:
 
 
 def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent:  # noqa: FBT001
-    status = _status(row, session_live)
+    ending = _find_ending(row, session_live)
     answered = row.answer_tokens if row.answer_tokens is not None else row.returned_context_tokens
     # A notification only has the last request with its output: close, not exact.
     estimate = row.post_tokens if row.post_tokens is not None else row.returned_total_tokens
@@ -116,6 +132,7 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         texts=decode_text_counts(row.text_counts),
     )
     context = evidence.measure(seen, counted)
+    is_running = ending.status is AgentStatus.RUNNING
     return Agent(
         agent_id=row.agent_id,
         session_id=row.session_id,
@@ -123,11 +140,11 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         agent_type=row.agent_type or "agent",
         description=row.description or "",
         model=row.model,
-        status=status,
+        status=ending.status,
         context=context,
         tool_uses=row.tool_uses,
         started_at=row.launched_at or row.started_at,
-        ended_at=None if status is AgentStatus.RUNNING else row.returned_at or row.last_at,
+        ended_at=ending.at,
         result=_result(row, context.counting),
         last_message=row.reply_text,
         tool_use_id=row.tool_use_id,
@@ -137,10 +154,59 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         project_root=row.project_root,
         prompted_skill=row.prompted_skill,
         progress_responses=row.progress_responses,
+        ended_with_session=ending.with_session,
+        silent_since=None if row.awaits_messages or not is_running else _last_heard_at(row),
     )
 
 
-def _status(row: AgentRow, session_live: bool) -> AgentStatus:  # noqa: FBT001
+def mark_zombies(agents: Sequence[Agent], now_ms: int) -> list[Agent]:
+    """Turn running agents into zombies that were silent for ZOMBIE_AFTER_MS.
+
+    An agent may wait for those that it started: what is heard of them counts for it, too.
+    """
+    parents = {(each.session_id, each.agent_id): each.parent_agent_id for each in agents}
+    heard: dict[tuple[str, str], int] = {}
+    for each in agents:
+        name: str | None = each.agent_id
+        waiting: set[str] = set()
+        while each.silent_since is not None and name is not None and name not in waiting:
+            key = each.session_id, name
+            heard[key] = max(heard.get(key, 0), each.silent_since)
+            waiting.add(name)
+            name = parents.get(key)
+    return [_mark_zombie(each, heard, now_ms) for each in agents]
+
+
+def has_new_zombie(agents: Iterable[Agent], now_ms: int) -> bool:
+    """Whether a running agent has been silent for so long by now that it is a zombie."""
+    return any(
+        each.status is AgentStatus.RUNNING
+        and each.silent_since is not None
+        and _is_silent(each.silent_since, now_ms)
+        for each in agents
+    )
+
+
+def _is_silent(since_ms: int, now_ms: int) -> bool:
+    return now_ms - since_ms >= ZOMBIE_AFTER_MS
+
+
+def _mark_zombie(agent: Agent, heard: Mapping[tuple[str, str], int], now_ms: int) -> Agent:
+    if agent.silent_since is None:
+        return agent
+    last = heard[agent.session_id, agent.agent_id]
+    status = AgentStatus.ZOMBIE if _is_silent(last, now_ms) else AgentStatus.RUNNING
+    return replace(agent, silent_since=last, status=status)
+
+
+class _Ending(NamedTuple):
+    status: AgentStatus
+    at: int | None = None
+    with_session: bool = False
+
+
+def _find_ending(row: AgentRow, session_live: bool) -> _Ending:  # noqa: FBT001
+    last_at = row.returned_at or row.last_at
     resumed = (
         row.last_at is not None
         and row.returned_at is not None
@@ -149,13 +215,25 @@ def _status(row: AgentRow, session_live: bool) -> AgentStatus:  # noqa: FBT001
     if row.return_status is not None and not resumed:
         unstarted, started = _STATUS_OF_FAILED_CALL.get(row.return_status, (None, None))
         ended = started if _has_transcript(row) else unstarted
-        return ended or _STATUS_OF_RETURN.get(row.return_status, AgentStatus.UNKNOWN)
+        ended = ended or _STATUS_OF_RETURN.get(row.return_status, AgentStatus.UNKNOWN)
+        return _Ending(ended, last_at)
     if row.finished and not resumed:
-        return AgentStatus.COMPLETED
-    if session_live:
-        return AgentStatus.RUNNING
+        return _Ending(AgentStatus.COMPLETED, last_at)
+    heard_at = _last_heard_at(row) or 0
     was_started = row.has_returned or _has_transcript(row)
-    return AgentStatus.UNKNOWN if was_started else AgentStatus.NEVER_STARTED
+    if row.closed_at is not None and heard_at <= row.closed_at:
+        return _Ending(AgentStatus.CLOSED, row.closed_at)
+    if row.session_ended_at is not None and heard_at <= row.session_ended_at + AGENT_RESUMED_MS:
+        if was_started:
+            return _Ending(AgentStatus.COMPLETED, row.session_ended_at, with_session=True)
+        return _Ending(AgentStatus.NEVER_STARTED, last_at)
+    if session_live:
+        return _Ending(AgentStatus.RUNNING)
+    return _Ending(AgentStatus.UNKNOWN if was_started else AgentStatus.NEVER_STARTED, last_at)
+
+
+def _last_heard_at(row: AgentRow) -> int | None:
+    return max(filter(None, (row.launched_at, row.started_at, row.last_at)), default=None)
 
 
 def _has_transcript(row: AgentRow) -> bool:

@@ -14,7 +14,7 @@ from typing import Final
 
 from .transcript_records import FileKind, LogKind, join_tools
 
-SCHEMA_VERSION: Final = 8
+SCHEMA_VERSION: Final = 9
 """The version of schema.sql, kept as `PRAGMA user_version`; raise it with every change that is not
 a comment."""
 
@@ -264,7 +264,7 @@ def owned_tables(db: Connection, owner: str, key: str) -> list[str]:
     return [row[0] for row in rows]
 
 
-LASTING_TABLES: Final = ("client_run", "automatic_run", "recovery_run", "warning")
+LASTING_TABLES: Final = ("client_run", "automatic_run", "recovery_run", "warning", "closed_agent")
 """Carried over to a new store. Without the first three an upgrade would reset the limits of what
 ctxtop does by itself."""
 

@@ -662,6 +662,7 @@ CREATE TABLE hook_event (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX hook_event_session ON hook_event (session_id, at);
 CREATE INDEX hook_event_unknown ON hook_event (event) WHERE known = 0;
+CREATE INDEX hook_event_end ON hook_event (session_id, at) WHERE event = 'SessionEnd';
 
 -- What the client told its status line; the same again is one row, from `at` until `last_at`.
 CREATE TABLE status_snapshot (
@@ -973,7 +974,15 @@ CREATE TABLE forecast_calibration (
 ) STRICT, WITHOUT ROWID;
 
 -- -------------------------------------------------------------------------------------------------
--- Recovery and automation: state that must survive a restart
+-- Decisions, recovery and automation: state that must survive a restart
+
+-- Agents that a person closed by hand.
+CREATE TABLE closed_agent (
+    session_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    PRIMARY KEY (session_id, agent_id)
+) STRICT, WITHOUT ROWID;
 
 -- A session's recovery, with the lock of the process that works on it.
 CREATE TABLE recovery_run (

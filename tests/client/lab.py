@@ -249,10 +249,11 @@ class Lab:
         with closing(Writer(path)) as writer:
             Collector(ClaudeFolder(self.config.resolve()), writer, recorder).scan()
         with closing(open_reader(path)) as db:
-            sessions = fleet_reader.read_sessions(db, time.time_ns() // 1_000_000 + later_ms)
+            now_ms = time.time_ns() // 1_000_000 + later_ms
+            sessions = fleet_reader.read_sessions(db, now_ms)
             return View(
                 sessions={session.session_id: session for session in sessions},
-                agents=fleet_reader.read_agents(db, sessions),
+                agents=fleet_reader.read_agents(db, sessions, now_ms),
                 spent={row.session_id: row for row in usage_of_sessions(db)},
                 compactions=session_queries.compactions(db),
                 bad_lines=session_queries.bad_lines(db),

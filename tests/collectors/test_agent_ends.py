@@ -6,17 +6,22 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code.injection_sources import read_session_agents
 from ctxtop.core.injection.context_selection import RunOutcome
-from ctxtop.core.model.agent import Agent, AgentStatus
+from ctxtop.core.model.agent import ZOMBIE_AFTER_MS, Agent, AgentStatus
+from ctxtop.core.store.closed_agents import close_agent
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import context_queries, session_queries
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
+from ctxtop.core.store.writer import Writer
 from msgspec.structs import replace
 
+from ..agents_at_work import write_agent
+from ..logs import line, lines, log_file
 from ..stored import stored_summaries
 from ..transcripts import (
     PROJECT,
@@ -58,7 +63,7 @@ def subagents(path: Path) -> Path:
 
 def agents(store: Path) -> list[Agent]:
     with closing(open_reader(store)) as db:
-        return read_agents(db, read_sessions(db, START_MS))
+        return read_agents(db, read_sessions(db, START_MS), START_MS)
 
 
 def ends(store: Path, agent_id: str | None = None) -> list[tuple[str, str]]:
@@ -278,7 +283,7 @@ def test_agents_that_warm_the_cache_are_not_listed(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        assert read_agents(db, read_sessions(db, START_MS)) == []
+        assert read_agents(db, read_sessions(db, START_MS), START_MS) == []
         assert read_sessions(db, START_MS)[0].agents == 0
         assert session_queries.store_counts(db)["files"] == 3
 
@@ -401,7 +406,7 @@ def test_a_teammate_that_is_asked_again_is_at_work_again(
     collector.scan()
     with closing(open_reader(store)) as db:
         live = [replace(each, live=True) for each in read_sessions(db, START_MS)]
-        assert [agent.status for agent in read_agents(db, live)] == [AgentStatus.RUNNING]
+        assert [agent.status for agent in read_agents(db, live, START_MS)] == [AgentStatus.RUNNING]
 
     append(path, [user(mail(idle("scout", result="second")), at=32)])
     collector.scan()
@@ -409,6 +414,45 @@ def test_a_teammate_that_is_asked_again_is_at_work_again(
     assert agent.status is AgentStatus.COMPLETED
     assert agent.result is not None
     assert agent.result.text == "second"
+
+
+def test_the_end_of_a_session_that_a_hook_recorded_ends_its_agents(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    write(path, [user(), launch("t1", "look", at=1)])
+    worker = write_agent(path, "w1", "Half a thought.", finished=None, toolUseId="t1")
+    told = line(START_MS + 60_000, hook_event_name="SessionEnd", session_id=SESSION)
+    log_file(store).write_bytes(lines([told]))
+    collector.scan()
+    (agent,) = agents(store)
+    assert (agent.agent_id, agent.status_label) == ("w1", "completed (session end)")
+
+    append(worker, [assistant("m2", timestamp="2099-01-01T00:00:00Z", isSidechain=True)])
+    collector.scan()
+    assert agents(store)[0].status is AgentStatus.UNKNOWN
+
+
+def test_a_silent_agent_is_closed_by_hand(
+    path: Path, collector: Collector, store: Path, claude: ClaudeFolder
+) -> None:
+    write(path, [user(), launch("t1", "look", at=1)])
+    worker = write_agent(path, "w1", "Half a thought.", finished=None, toolUseId="t1")
+    collector.scan()
+    now_ms = START_MS + 10 * ZOMBIE_AFTER_MS
+
+    def status() -> AgentStatus:
+        with closing(open_reader(store)) as db:
+            live = [replace(each, live=True) for each in read_sessions(db, now_ms)]
+            return read_agents(db, live, now_ms)[0].status
+
+    assert status() is AgentStatus.ZOMBIE
+    with closing(Writer(store)) as writer:
+        close_agent(writer.connection, SESSION, "w1", now_ms - 1_000)
+    assert status() is AgentStatus.CLOSED
+    wrote = datetime.fromtimestamp(now_ms / 1_000, UTC).isoformat()
+    append(worker, [assistant("m2", timestamp=wrote, isSidechain=True)])
+    collector.scan()
+    assert status() is AgentStatus.RUNNING
 
 
 def test_messages_of_several_teammates_in_one_line(

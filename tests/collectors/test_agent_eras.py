@@ -68,7 +68,7 @@ def subagents(path: Path) -> Path:
 
 def agents(store: Path) -> list[Agent]:
     with closing(open_reader(store)) as db:
-        return read_agents(db, read_sessions(db, START_MS))
+        return read_agents(db, read_sessions(db, START_MS), START_MS)
 
 
 def spent_by_agents(store: Path) -> int:

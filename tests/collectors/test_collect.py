@@ -63,7 +63,7 @@ def session(store: Path, session_id: str = SESSION) -> Session:
 
 def agents(store: Path) -> list[Agent]:
     with closing(open_reader(store)) as db:
-        return read_agents(db, read_sessions(db, LATER))
+        return read_agents(db, read_sessions(db, LATER), LATER)
 
 
 def test_fragments_of_a_message_count_once_with_their_last_usage(

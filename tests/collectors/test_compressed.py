@@ -29,6 +29,7 @@ from ..recorder import Recorder
 from ..transcripts import (
     PROJECT,
     SESSION,
+    START_MS,
     JsonLine,
     append,
     assistant,
@@ -117,7 +118,7 @@ class Told:
         self.scan()
         with closing(open_reader(self.store)) as db:
             sessions = fleet_reader.read_sessions(db, 0, policies=policies)
-            (agent,) = fleet_reader.read_agents(db, sessions, policies=policies)
+            (agent,) = fleet_reader.read_agents(db, sessions, START_MS, policies=policies)
             return agent, sessions[0].agents_noncompliant
 
     def ruling(self) -> RunVerdict:

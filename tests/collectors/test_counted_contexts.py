@@ -142,7 +142,7 @@ def test_a_history_is_counted_as_its_context(db: Connection, rule: CountingRule)
 
 def test_an_agent_is_counted_by_the_policy_of_its_project(db: Connection) -> None:
     policies = policies_of(components=["input", "cache_read", "output"])
-    (agent,) = read_agents(db, read_sessions(db, START_MS), policies=policies)
+    (agent,) = read_agents(db, read_sessions(db, START_MS), START_MS, policies=policies)
 
     assert agent.context.tokens == 2_000 - 7 + 100
     assert agent.context.state is ContextState.MEASURED
@@ -153,7 +153,7 @@ def test_an_agent_is_counted_by_the_policy_of_its_project(db: Connection) -> Non
 
 def test_the_result_of_an_agent_is_estimated_by_the_policy(db: Connection) -> None:
     policies = policies_of(estimator="chars4", per_message_overhead=3)
-    (agent,) = read_agents(db, read_sessions(db, START_MS), policies=policies)
+    (agent,) = read_agents(db, read_sessions(db, START_MS), START_MS, policies=policies)
 
     assert agent.result is not None
     assert agent.result.estimated_tokens == -(-len("found") // 4) + 3

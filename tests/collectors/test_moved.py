@@ -52,7 +52,7 @@ def in_progress(number: int) -> JsonLine:
 def told(store: Path) -> tuple[Any, ...]:
     """The agents, and the course of each."""
     with closing(open_reader(store)) as db:
-        found = read_agents(db, read_sessions(db, START_MS))
+        found = read_agents(db, read_sessions(db, START_MS), START_MS)
         return tuple(
             (
                 agent,

@@ -64,7 +64,7 @@ def move(project: Path, name: str) -> Path:
 
 def agents(store: Path) -> list[Agent]:
     with closing(open_reader(store)) as db:
-        return read_agents(db, read_sessions(db, START_MS))
+        return read_agents(db, read_sessions(db, START_MS), START_MS)
 
 
 def first_look(claude: ClaudeFolder, store: Path) -> None:

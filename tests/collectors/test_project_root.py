@@ -136,7 +136,7 @@ def test_an_agent_has_the_root_of_its_session(
     write(path, [user(), launch("t1"), agent_result("t1", "a1", "done", cwd=WALKED)])
     scan(claude, store)
     with closing(open_reader(store)) as db:
-        (agent,) = read_agents(db, [only_session(store)])
+        (agent,) = read_agents(db, [only_session(store)], START_MS)
     assert agent.project_root == ROOT
 
 

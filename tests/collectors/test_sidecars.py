@@ -18,7 +18,7 @@ from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.readers.fleet_reader import read_agents
 
 from ..dump import dump
-from ..transcripts import PROJECT, SESSION, assistant, user, write
+from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
 
 if TYPE_CHECKING:
     from ctxtop.collectors.claude_code.collector_thread import Collector
@@ -163,7 +163,7 @@ def test_an_agents_meta(claude: ClaudeFolder, collector: Collector, store: Path)
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        (agent,) = read_agents(db, [])
+        (agent,) = read_agents(db, [], START_MS)
     assert (agent.agent_id, agent.session_id, agent.parent_agent_id) == ("a1", SESSION, "a0")
     assert (agent.agent_type, agent.description) == ("reviewer", "look[2J")
 
@@ -172,7 +172,7 @@ def test_an_agents_meta(claude: ClaudeFolder, collector: Collector, store: Path)
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        assert [found.agent_type for found in read_agents(db, [])] == ["tester"]
+        assert [found.agent_type for found in read_agents(db, [], START_MS)] == ["tester"]
 
 
 @pytest.mark.parametrize(

@@ -376,6 +376,25 @@ async def test_it_follows_what_happens_and_keeps_its_place(stage: Stage) -> None
         assert it.app.view is not None
 
 
+async def test_a_silent_agent_is_closed_with_a_key(stage: Stage) -> None:
+    path = session_file(stage.root, 1)
+    append(path, prompt("Live", -3_000), launch("t1", "worker", "First", 20_000, -2_900))
+    meta = {"agentType": "worker", "toolUseId": "t1"}
+    agent_files(path, "a1", meta, answer(9_000, -1_900))
+    append(path, prompt("Are you there?"), answer(20_000))
+    async with opened(stage) as it:
+        await on_page(it, "Live")
+        assert "└─ ◌ worker" in marked(it)
+        assert "silent 31 min" in marked(it)
+        assert "zombie, silent for 31 min" in report(it)
+        await it.press("X")
+        await it.until(lambda: "└─ □ worker" in marked(it))
+        assert "closed" in marked(it)
+        assert any("closed worker" in toast for toast in it.toasts)
+        await it.press("X")
+        assert any("only a zombie is closed" in toast for toast in it.toasts)
+
+
 async def test_a_session_without_agents_says_what_to_do(demo: Stage) -> None:
     async with opened(demo) as it:
         await on_page(it, "Search offline", "a", "a")

@@ -9,9 +9,11 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 from ctxtop.tui.cli.printing import text_bar
 
@@ -40,7 +42,8 @@ KEYS = {
     "agents": "agent_id session_id parent_agent_id agent_type description model status"
     " context_tokens window_tokens used_ratio level tool_uses progress_responses started_at"
     " ended_at result_lines result_chars result_tokens expected_format verdict violations warnings"
-    " marker_origin blocked context_summary replaced_result expected_by grep_passes stops refires findings"
+    " marker_origin blocked context_summary replaced_result ended_with_session last_heard_at"
+    " expected_by grep_passes stops refires findings"
     " trigger_tokens trigger_source trigger_ratio trigger_armed turns_left"
     " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions"
     " context_source context_components injected",
@@ -329,6 +332,32 @@ def test_agents_say_what_they_gave_back(run: Callable[..., Ended], config: Path)
     # Its own last words count, and they are "done".
     assert (agent["violations"], agent["findings"][0]["text"]) == (["V01"], "done")
     assert (agent["marker_origin"], agent["blocked"]) == (None, False)
+
+
+def test_a_silent_agent_can_be_closed(run: Callable[..., Ended], config: Path) -> None:
+    project = config / "projects" / PROJECT
+    transcript, agent_file = project / f"{FULL}.jsonl", project / FULL / "subagents"
+    lines = transcript.read_text().splitlines()
+    write(transcript, *(line for line in lines if "toolUseResult" not in line))
+    write(agent_file / "agent-abc.meta.json", {"agentType": "reviewer", "toolUseId": "toolu_1"})
+    started_at = int(psutil.Process().create_time() * 1_000)
+    entry = {"pid": os.getpid(), "sessionId": FULL, "startedAt": started_at + 500}
+    write(config / "sessions" / f"{os.getpid()}.json", entry)
+
+    (agent,) = run("agents", "--json").json
+    assert (agent["status"], agent["ended_at"]) == ("zombie", None)
+    assert agent["last_heard_at"] == time_at(10)
+    closed = run("close-agent", FULL, "ab", "--json").json
+    assert closed == {"session_id": FULL, "agent_id": "abc", "status": "closed"}
+    (agent,) = run("agents", "--json").json
+    assert (agent["status"], agent["last_heard_at"]) == ("closed", None)
+    again = run("close-agent", FULL, "abc")
+    assert (again.code, again.err) == (1, "ctxtop: abc is closed: there is nothing to close\n")
+
+    line = answer(20_000, 11) | {"timestamp": datetime.now(UTC).isoformat()}
+    write(agent_file / "agent-abc.jsonl", user("look", 6, isSidechain=True), line)
+    running = run("close-agent", FULL, "abc")
+    assert (running.code, "abc is running" in running.err) == (3, True)
 
 
 def test_compactions_warnings_and_totals(run: Callable[..., Ended], config: Path) -> None:

@@ -9,9 +9,17 @@ from typing import Any
 import pytest
 from ctxtop.core.measure.evidence import NO_EVIDENCE
 from ctxtop.core.measure.window import ClaimSource
-from ctxtop.core.model.agent import Agent, AgentStatus, make_agent
+from ctxtop.core.model.agent import (
+    ZOMBIE_AFTER_MS,
+    Agent,
+    AgentStatus,
+    has_new_zombie,
+    make_agent,
+    mark_zombies,
+)
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.transcript.conversation import AGENT_RESUMED_MS
+from msgspec.structs import replace
 
 from ..rows import agent_row
 from ..transcripts import MODEL
@@ -57,6 +65,49 @@ def test_a_running_agent_has_no_end() -> None:
     assert agent(True, last_at=5).ended_at is None
     assert agent(False, last_at=5).ended_at == 5
     assert agent(False, last_at=5, returned_at=4, return_status="completed").ended_at == 4
+
+
+def test_a_running_agent_that_is_silent_for_half_an_hour_is_a_zombie() -> None:
+    it = agent(True, launched_at=1, started_at=2, last_at=1_000)
+    (early,) = mark_zombies([it], 1_000 + ZOMBIE_AFTER_MS - 1)
+    assert (early.status, early.silent_since) == (AgentStatus.RUNNING, 1_000)
+    assert not has_new_zombie([it], 1_000 + ZOMBIE_AFTER_MS - 1)
+    (late,) = mark_zombies([it], 1_000 + ZOMBIE_AFTER_MS)
+    assert (late.status, late.silent_since, late.ended_at) == (AgentStatus.ZOMBIE, 1_000, None)
+    assert has_new_zombie([it], 1_000 + ZOMBIE_AFTER_MS)
+    assert not has_new_zombie([late], 1_000 + ZOMBIE_AFTER_MS)
+
+
+def test_an_agent_that_waits_for_another_or_for_messages_is_no_zombie() -> None:
+    parent, middle = (agent(True, agent_id=name, started_at=1) for name in ("p", "m"))
+    middle = replace(middle, parent_agent_id="p")
+    child = agent(True, agent_id="c", parent_agent_id="m", last_at=ZOMBIE_AFTER_MS)
+    marked = mark_zombies([parent, middle, child], ZOMBIE_AFTER_MS + 1)
+    assert {each.status for each in marked} == {AgentStatus.RUNNING}
+    assert mark_zombies(marked, 2 * ZOMBIE_AFTER_MS)[0].status is AgentStatus.ZOMBIE
+    (teammate,) = mark_zombies([agent(True, started_at=1, awaits_messages=1)], ZOMBIE_AFTER_MS * 9)
+    assert (teammate.status, teammate.silent_since) == (AgentStatus.RUNNING, None)
+    (circle,) = mark_zombies([agent(True, agent_id="x", parent_agent_id="x", last_at=1)], 5)
+    assert circle.status is AgentStatus.RUNNING
+
+
+def test_the_end_of_its_session_completes_an_agent() -> None:
+    ended = agent(False, started_at=1, last_at=5_000, session_ended_at=6_000)
+    assert (ended.status, ended.ended_at) == (AgentStatus.COMPLETED, 6_000)
+    assert ended.status_label == "completed (session end)"
+    # Whoever resumes the session does not bring it back, unless it writes.
+    assert agent(True, last_at=5_000, started_at=1, session_ended_at=6_000).ended_with_session
+    again = agent(True, started_at=1, last_at=9_000, session_ended_at=6_000)
+    assert (again.status, again.status_label) == (AgentStatus.RUNNING, "running")
+    assert agent(False, session_ended_at=6_000).status is AgentStatus.NEVER_STARTED
+    returned = agent(False, return_status="failed", started_at=1, session_ended_at=6_000)
+    assert (returned.status, returned.ended_with_session) == (AgentStatus.FAILED, False)
+
+
+def test_an_agent_that_was_closed_by_hand_opens_again_when_it_writes() -> None:
+    closed = agent(True, last_at=5, closed_at=9)
+    assert (closed.status, closed.ended_at) == (AgentStatus.CLOSED, 9)
+    assert agent(True, last_at=10, closed_at=9).status is AgentStatus.RUNNING
 
 
 def test_its_own_answer_is_better_than_what_its_parent_was_told() -> None:

@@ -41,7 +41,7 @@ from ctxtop.core.store.writer import OtherFolderError, Writer
 from ..dump import dump
 from ..stored import stored_summaries
 
-SCHEMA = (8, "57f01844f1a26ab0")
+SCHEMA = (9, "0")
 """SCHEMA_VERSION and the hash of schema.sql without its comments: they change together."""
 
 VIRTUAL_TABLES = {"search_fts", "summary_fts"}
@@ -51,6 +51,7 @@ TABLES = {
     "answer_item",
     "automatic_run",
     "client_run",
+    "closed_agent",
     "recovery_run",
     "client_environment",
     "context_report",
@@ -283,7 +284,7 @@ def test_damage_in_the_middle_is_told_while_reading_and_the_store_made_again(sto
     with closing(Writer(store)) as writer:
         for number in range(200):
             source = SourceFile(f"p/{number}.jsonl", FileKind.SESSION, "p", str(number))
-            keep_text(writer, f"{number} words " * 200, source)
+            keep_text(writer, f"{number} words " * 400, source)
     damage(store)
     with closing(Writer(store)) as writer:
         assert writer.notice is None, "the first pages are whole"

@@ -93,7 +93,9 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
         return fleet_reader.stream_sessions(self.db, self.now_ms, None, self.policies)
 
     def agents(self, only: str | None = None) -> list[Agent]:
-        agents = fleet_reader.read_agents(self.db, self.sessions(only), _only(only), self.policies)
+        agents = fleet_reader.read_agents(
+            self.db, self.sessions(only), self.now_ms, _only(only), self.policies
+        )
         return sorted(agents, key=newest_agent_order)
 
     def short_ids(self) -> dict[str, str]:

@@ -13,6 +13,7 @@ from ...collectors.places import Places, find_places
 from ...core.host import LOOPBACK, python_command
 from ...core.store.queries import session_queries
 from . import (  # noqa: F401 -- these add their commands to the registry
+    agent_commands,
     compact_commands,
     compliance_commands,
     export_command,

@@ -193,6 +193,7 @@ def _agent_record(agent: Agent) -> Record:
         **_verdict_fields(verdict),
         "context_summary": result.text if result else agent.last_message,
         "replaced_result": verdict and verdict.replaced_result,
+        **record_of(agent, "ended_with_session last_heard_at=silent_since"),
         **_verdict_reason_fields(verdict),
         **_trigger_fields(agent.context),
         **_forecast_fields(agent.outlook),

@@ -81,7 +81,7 @@ def agents_table(agents: Sequence[Agent], short_ids: Mapping[str, str], now_ms: 
         Column("type", lambda each: each.agent_type, flexible=True),
         Column("description", lambda each: each.description, flexible=True, priority=3),
         Column("model", lambda each: formats.model_name(each.model), priority=5),
-        Column("status", lambda each: each.status.value),
+        Column("status", lambda each: each.status_label),
         Column("context", lambda each: _gauge_cell(each.context)),
         Column("tokens", lambda each: formats.tokens_of_window(each.context), right=True),
         Column("tools", lambda each: _count(each.tool_uses), right=True, priority=6),

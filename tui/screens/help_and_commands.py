@@ -49,6 +49,8 @@ _SESSION_MEANINGS: Final = {
 }
 _AGENT_MEANINGS: Final = {
     AgentStatus.RUNNING: "running",
+    AgentStatus.ZOMBIE: "silent for 30 minutes",
+    AgentStatus.CLOSED: "was closed by hand",
     AgentStatus.COMPLETED: "has returned",
     AgentStatus.FAILED: "failed",
     AgentStatus.STOPPED: "was stopped",

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
 
-RUNNING_STATUSES: Final = "'async_launched', 'remote_launched', 'teammate_spawned', 'message'"
+WAITING_STATUSES: Final = "'remote_launched', 'teammate_spawned', 'message'"
+"""Statuses of returns, in SQL, of agents that run elsewhere, or that wait for messages."""
+
+RUNNING_STATUSES: Final = f"'async_launched', {WAITING_STATUSES}"
 """Statuses of returns, in SQL, that mean an agent was started or is still running."""
 
 WARMUP_PROMPT: Final = "Warmup"  # of agents that clients 2.0.x to 2.1.x start to fill the cache
@@ -195,6 +198,11 @@ peak AS MATERIALIZED (
         AND l.model = a.model
     GROUP BY a.session_id, a.agent_id
 ),
+-- Sessions that ended, by the client's own hook.
+ended AS MATERIALIZED (
+    SELECT f.session_id, MAX(f.at) AS at FROM hook_event f
+    WHERE f.event = 'SessionEnd' AND {{where}} GROUP BY f.session_id
+),
 -- Answers that are in its parent's progress lines and not in its own file count for it, too.
 lacking AS (
     SELECT o.session_id, o.agent_id, NULL AS at, 0 AS tool_uses, {_TOKENS},
@@ -257,8 +265,13 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     IIF({_IS_OF_RETURN}, t.input_tokens, r.input_tokens),
     IIF({_IS_OF_RETURN}, t.cache_creation_tokens, r.cache_creation_tokens),
     IIF({_IS_OF_RETURN}, t.cache_read_tokens, r.cache_read_tokens),
-    {TEXT_COUNTS.format(file_id="k.own_file")}
+    {TEXT_COUNTS.format(file_id="k.own_file")},
+    d.at, c.at, EXISTS(SELECT 1 FROM agent_return x JOIN file f USING (file_id)
+        WHERE x.agent_id = COALESCE(t.agent_id, k.agent_id) AND f.session_id = k.session_id
+        AND x.status IN ({WAITING_STATUSES}))
 FROM known k
+LEFT JOIN ended d ON d.session_id = k.session_id
+LEFT JOIN closed_agent c ON c.session_id = k.session_id AND c.agent_id = k.agent_id
 LEFT JOIN session s ON s.file_id = k.own_file
 LEFT JOIN session v ON v.file_id = (SELECT x.file_id FROM file x
     WHERE x.session_id = k.session_id AND x.kind = 'session' ORDER BY x.gone LIMIT 1)

@@ -195,6 +195,9 @@ class AgentRow(msgspec.Struct, frozen=True):
     answer_cache_creation: int | None = None
     answer_cache_read: int | None = None
     text_counts: str | None = None  # tokens of its text by the rule of counting, JSON
+    session_ended_at: int | None = None  # the last SessionEnd that a hook recorded
+    closed_at: int | None = None  # when a person closed it
+    awaits_messages: int = 0  # a teammate, or elsewhere: its silence says nothing
 
 
 class SummaryRow(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from ...measure.forecast import (
     make_prior,
 )
 from ...measure.levels import warning_urgency
-from ...model.agent import Agent, AgentStatus, make_agent
+from ...model.agent import Agent, AgentStatus, make_agent, mark_zombies
 from ...model.attention import attention_order
 from ...model.session import ACTIVE_MS, Session, SessionStatus, context_evidence, make_session
 from ...policy.resolve import DEFAULT_POLICIES, Policies
@@ -164,12 +164,13 @@ def newest_session_order(session: Session) -> tuple[object, ...]:
 def read_agents(
     db: Connection,
     sessions: Iterable[Session],
+    now_ms: int,
     only: SessionIds = None,
     policies: Policies = DEFAULT_POLICIES,
 ) -> list[Agent]:
     """Read the agents of every session, or only of those named, in the order they started."""
     prior: GrowthPrior | None = None
-    agents = read_agents_without_forecast(db, sessions, only, policies)
+    agents = mark_zombies(read_agents_without_forecast(db, sessions, only, policies), now_ms)
     for place, agent in enumerate(agents):
         if agent.status is AgentStatus.RUNNING:
             prior = prior or read_prior(db)
@@ -194,7 +195,7 @@ def _add_compliance(
 def read_agents_without_forecast(
     db: Connection, sessions: Iterable[Session], only: SessionIds, policies: Policies
 ) -> list[Agent]:
-    """Read agents without forecast and compliance, in the order they started."""
+    """Read agents without forecast, compliance and zombies, in the order they started."""
     live = {session.session_id for session in sessions if session.live}
     evidence = Evidence(read_evidence_rows(db), policies)
     rows = agent_queries.agents(db, only)

@@ -22,7 +22,7 @@ from ....core.compliance.findings import (
     ResultFormat,
 )
 from ....core.compliance.run_verdict import MarkerLocation, RunVerdict
-from ....core.model.agent import Agent
+from ....core.model.agent import Agent, AgentStatus
 from ....core.store.log_records import AnswerItemRecord
 from ....core.store.queries.agent_queries import answer_items
 from ....core.store.queries.context_queries import fill_history, find_transcript
@@ -249,9 +249,12 @@ def _head(agent: Agent, width: int, now_ms: int) -> Iterator[Content]:
         gauge(agent.context, min(BAR_CELLS, max(MIN_GAUGE_CELLS, width - CONTEXT_TEXT_CELLS))),
         (f"  {formats.tokens_of_window(agent.context)}  {model}", "$quiet"),
     )
-    facts = [agent.status.label, f"worked for {duration_text(agent, now_ms)}"]
+    facts = [agent.status_label, f"worked for {duration_text(agent, now_ms)}"]
     if agent.tool_uses is not None:
         facts.append(plural(agent.tool_uses, "tool use"))
+    if agent.status is AgentStatus.ZOMBIE:
+        silent = formats.age(agent.silent_since, now_ms)
+        facts[1:] = [f"silent for {silent} (X in the list of agents closes it)"]
     if agent.ended_at is not None:
         facts.append(f"ended {duration(now_ms - agent.ended_at)} ago")
     if agent.result is not None:

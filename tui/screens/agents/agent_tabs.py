@@ -46,7 +46,7 @@ def agents_markdown(agents: Sequence[Agent], titles: Mapping[str, str]) -> str:
         Column("took", lambda agent: duration_text(agent, agent.ended_at or agent.started_at or 0)),
         Column(
             "returned",
-            lambda agent: f"{agent.result.lines} lines" if agent.result else agent.status.label,
+            lambda agent: f"{agent.result.lines} lines" if agent.result else agent.status_label,
         ),
         Column(
             "verdict",

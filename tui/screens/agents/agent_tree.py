@@ -90,6 +90,8 @@ def _break_circle(children: dict[str | None, list[Agent]]) -> Agent:
 
 AGENT_SIGNS: Final = {
     AgentStatus.RUNNING: ("●", "$level-calm"),
+    AgentStatus.ZOMBIE: ("◌", "$level-warning"),
+    AgentStatus.CLOSED: ("□", "$quiet"),
     AgentStatus.COMPLETED: ("✓", "$level-calm"),
     AgentStatus.FAILED: ("✗", "$level-emergency"),
     AgentStatus.STOPPED: ("■", "$level-warning"),
@@ -212,7 +214,9 @@ def returned_text(agent: Agent, now_ms: int) -> str:
         return lines if estimate is None else f"{lines} ≈{formats.tokens(estimate)}"
     if agent.status is AgentStatus.RUNNING and agent.started_at is not None:
         return f"running {formats.duration(now_ms - agent.started_at)}"
-    return agent.status.label
+    if agent.status is AgentStatus.ZOMBIE:
+        return f"silent {formats.age(agent.silent_since, now_ms)}"
+    return "ended with session" if agent.ended_with_session else agent.status.label
 
 
 def duration_text(agent: Agent, now_ms: int) -> str:

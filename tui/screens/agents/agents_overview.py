@@ -3,7 +3,7 @@
 retry -draft                       in type, task, model, state, verdict; - or ! negates
 type:reviewer  model:opus          in that field
 verdict:forced  verdict:V05        with that verdict, or with that code
-is:running  is:done  is:failed     in that state; `running` alone does it too
+is:running  is:done  is:zombie     in that state; `running` alone does it too
 noncompliant:                      noncompliant
 """
 
@@ -19,11 +19,13 @@ from ....core.compliance.findings import FAILED_VERDICTS, finding_labels
 from ....core.compliance.run_verdict import DEFAULT_CHARS_PER_TOKEN
 from ....core.model.agent import Agent, AgentStatus, newest_agent_order
 from ....core.model.filter_language import Fields, fields_filter
+from ....core.model.problem import Problem
 from ...text.compliance_text import VERDICT_NAMES
 from ...text.formats import model_name
 from ...ui_state import CycleEnum
 
 if TYPE_CHECKING:
+    from ....collectors.places import Places
     from ....core.measure.agent_compliance import (
         AgentTypeCompliance,
         ComplianceSummary,
@@ -64,6 +66,7 @@ def read_agents_overview(
     scope: AgentScope,
     session_id: str | None,
     sessions: Sequence[Session],
+    now_ms: int,
     policies: Policies,
 ) -> AgentsOverview:
     """Read the agents of a scope, and sum them up as `ctxtop compliance` does."""
@@ -75,11 +78,24 @@ def read_agents_overview(
         AgentScope.SESSION: [session_id or ""],
         AgentScope.LIVE: [session.session_id for session in sessions if session.live],
     }
-    agents = read_agents(db, sessions, ids.get(scope), policies)
+    agents = read_agents(db, sessions, now_ms, ids.get(scope), policies)
     summary = summarize_compliance(agents, compliance_settings(policies.common))
     projects = {session.session_id: session.project for session in sessions}
     findings = tuple(group_findings(summary.findings, projects))
     return AgentsOverview(scope, tuple(agents), summary, findings)
+
+
+def close_zombie(places: Places, agent: Agent, now_ms: int) -> Agent | Problem:
+    """Close a silent agent; an error becomes a problem."""
+    from ....collectors.places import PlaceError
+    from ....collectors.store_update import close_silent_agent
+    from ....core.store.database import StoreError
+
+    try:
+        close_silent_agent(places, agent, now_ms)
+    except (PlaceError, StoreError) as error:
+        return Problem("store", f"{agent.agent_type} was not closed: {error}", "try again")
+    return agent
 
 
 NONCOMPLIANT_WORD: Final = "noncompliant:"  # `v` adds it to the filter, and removes it again

@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
-from ....core.model.agent import Agent
+from ....core.model.agent import Agent, AgentStatus
 from ....core.model.problem import Problem
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
@@ -53,6 +53,7 @@ from .agents_overview import (
     AgentOrder,
     AgentScope,
     AgentsOverview,
+    close_zombie,
     read_agents_overview,
     toggle_word,
 )
@@ -148,11 +149,12 @@ class AgentScreen(ReadingScreen):
     def _query(self) -> Callable[[sqlite3.Connection], tuple[Agent, AgentDetails]]:
         sessions, agent = self.app.sessions, self._agent
         policies, projects = self.app.feed.policies, self.app.places.folder.projects
+        now_ms = self.app.now_ms()
 
         def read(db: sqlite3.Connection) -> tuple[Agent, AgentDetails]:
             from ....core.store.readers.fleet_reader import read_agents
 
-            found = read_agents(db, sessions, [agent.session_id], policies)
+            found = read_agents(db, sessions, now_ms, [agent.session_id], policies)
             newest = next((each for each in found if each.agent_id == agent.agent_id), agent)
             return newest, read_agent_details(db, projects, newest)
 
@@ -197,6 +199,7 @@ class AgentsScreen(Page, ZoomableScreen):
         bind_hidden("right", "unfold", "Unfold", "unfold", "unfold"),
         bind_hidden("y", "copy", "Copy", "copy the result, or the finding", "copy"),
         bind("x", "export", "Export", "export what is shown as Markdown", "export"),
+        bind_hidden("X", "close_agent", "Close", "close an agent that fell silent", "close_agent"),
         bind_hidden("z", "zoom", "Zoom", "maximize the report", "zoom"),
         bind_hidden("W", "source", "As written", "as Markdown, or as written", "source"),
         bind("escape", "back", "Back", "back", "back"),
@@ -261,7 +264,8 @@ class AgentsScreen(Page, ZoomableScreen):
     def _overview_query(self) -> Callable[[sqlite3.Connection], AgentsOverview]:
         scope, sessions = self._arrangement.scope, self.app.sessions
         policies, session_id = self.app.feed.policies, self.session_id
-        return lambda db: read_agents_overview(db, scope, session_id, sessions, policies)
+        now_ms = self.app.now_ms()
+        return lambda db: read_agents_overview(db, scope, session_id, sessions, now_ms, policies)
 
     def _take_overview(self, found: AgentsOverview | Problem) -> None:
         if isinstance(found, Problem):
@@ -442,6 +446,22 @@ class AgentsScreen(Page, ZoomableScreen):
         found = self._pane.copy_text()
         if found:
             self.app.copy(*found)
+
+    def action_close_agent(self) -> None:
+        """Close the marked agent if it is a zombie; it opens again when it writes."""
+        agent = self._agent
+        if agent is None or agent.status is not AgentStatus.ZOMBIE:
+            self.app.toast("only a zombie is closed: an agent silent for 30 minutes")
+            return
+        places, now_ms = self.app.places, self.app.now_ms()
+        self.work_out(lambda: close_zombie(places, agent, now_ms), self._take_closed)
+
+    def _take_closed(self, found: Agent | Problem) -> None:
+        if isinstance(found, Problem):
+            self.app.toast(one_line(str(found)))
+        else:
+            self.app.toast(f"closed {found.agent_type}; it opens again if it writes")
+            self._reading.refresh_now()
 
     def action_export(self) -> None:
         from ..dialogs import ExportChoice, ExportScreen

@@ -200,13 +200,14 @@ def read_verdicts(
     db: sqlite3.Connection,
     sessions: Sequence[Session],
     session_ids: Iterable[str],
+    now_ms: int,
     policies: Policies,
 ) -> VerdictsByAgent:
     from ....core.store.readers.fleet_reader import read_agents
 
     known = {session.session_id for session in sessions}
     ids = [session_id for session_id in session_ids if session_id in known]
-    agents = read_agents(db, sessions, ids, policies) if ids else ()
+    agents = read_agents(db, sessions, now_ms, ids, policies) if ids else ()
     return {(agent.session_id, agent.agent_id): agent.compliance for agent in agents}
 
 
@@ -239,8 +240,10 @@ class VerdictCache:
             return
         self._asked |= new
         self._pending += 1
-        policies = self._page.app.feed.policies
-        self._page.look_up(lambda db: read_verdicts(db, sessions, new, policies), self._take)
+        policies, now_ms = self._page.app.feed.policies, self._page.app.now_ms()
+        self._page.look_up(
+            lambda db: read_verdicts(db, sessions, new, now_ms, policies), self._take
+        )
 
     def _take(self, found: VerdictsByAgent | Problem) -> None:
         self._pending -= 1
