@@ -20,7 +20,7 @@ from ...core.files.file_operations import LockHeldError, user_lock, write_file_a
 from ...core.files.json_edit import JsonTextError, decode_utf8
 from ...core.files.safe_open import open_regular
 from ...core.transcript.sanitize import sanitize_text
-from ..claude_code.config.config_reader import mask_secrets
+from ..claude_code.config.hook_settings import mask_secrets
 from ..plugin.installed_commands import statusline_command
 from . import install_status
 from .install_status import read_plugin, remove_plugin, write_plugin

@@ -8,9 +8,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ..measure.hook_runs import HookRun, HookTiming, time_hooks
 from ..model.session import Session, project_name
 from ..policy.resolve import DEFAULT_POLICIES, Policies
 from ..store.config_records import (
+    HookHandler,
     MemoryPluginRecord,
     SaveEventRecord,
     SaveFileKind,
@@ -27,7 +29,14 @@ from .save_metrics import (
     Rate,
     TriggerCrossing,
 )
-from .save_noise import ALL_CATEGORIES, SaveNoise, TriageDataForm, decode_noise, parse_triage_block
+from .save_noise import (
+    ALL_CATEGORIES,
+    STOP_FEEDBACK_PREFIX,
+    SaveNoise,
+    TriageDataForm,
+    decode_noise,
+    parse_triage_block,
+)
 from .save_status import (
     MS_PER_SECOND,
     ProjectSaveFiles,
@@ -159,6 +168,7 @@ def _pending_message(categories: tuple[str, ...]) -> PluginMessage:
     return PluginMessage(text, (BlindSpot.ALL_IS_ONE,) if is_all else ())
 
 
+TRIAGE_SCRIPT: Final = "memory_triage"  # what the plugin's Stop hook runs
 NO_PROJECT: Final = ""  # the project of a global result that names none
 SAVES_MODULE: Final = "save-flow"  # in `disabled_modules` it leaves saves out
 
@@ -178,6 +188,7 @@ class ProjectRows(msgspec.Struct):
     saves: list[MeasuredSave] = []  # oldest first
     notes: list[SaveConfirmation] = []  # oldest first
     events: list[SaveEventRecord] = []
+    hook_runs: list[HookRun] = []  # of the plugin's Stop hook, oldest first
 
 
 class SavesByProject(msgspec.Struct, frozen=True):
@@ -187,6 +198,7 @@ class SavesByProject(msgspec.Struct, frozen=True):
     shared_files: list[SaveFileRecord]  # files of the oldest location, which all projects share
     all_noise: list[SaveNoise]
     plugins: tuple[PluginCompatibility, ...]
+    hook_handlers: tuple[HookHandler, ...] = ()
 
 
 def group_by_project(
@@ -196,6 +208,8 @@ def group_by_project(
     notes: Iterable[MemoryNoteRow],
     events: Mapping[str, Iterable[SaveEventRecord]],
     plugins: tuple[PluginCompatibility, ...],
+    hook_runs: Iterable[HookRun] = (),
+    hook_handlers: Sequence[HookHandler] = (),
 ) -> SavesByProject:
     """Group the rows by project; a block belongs to the folder that its session works in."""
     projects: dict[str, ProjectRows] = defaultdict(ProjectRows)
@@ -216,6 +230,9 @@ def group_by_project(
             projects[note.cwd].notes.append(confirmation)
     for name, logged in events.items():
         projects[name].events.extend(logged)
+    for run in hook_runs:
+        if run.cwd in projects and TRIAGE_SCRIPT in run.command:
+            projects[run.cwd].hook_runs.append(run)
     for own in projects.values():
         own.saves.sort(key=lambda save: (save.noise.at or 0, save.path, save.offset))
     return SavesByProject(
@@ -223,6 +240,7 @@ def group_by_project(
         shared_files=[file for file in files if file.generation is StagingLocation.GLOBAL],
         all_noise=[save.noise for own in projects.values() for save in own.saves],
         plugins=plugins,
+        hook_handlers=tuple(hook_handlers),
     )
 
 
@@ -254,6 +272,8 @@ class ProjectSaves(msgspec.Struct, frozen=True):
     crossings: tuple[TriggerCrossing, ...]
     is_degraded: bool  # the data came inline although the plugin can write it to a file
     last_at: int | None  # newest sign of any save
+    hook: HookTiming | None = None  # of the plugin's Stop hook
+    block_reason: str | None = None  # its first line, of the newest block
 
     @property
     def has_leftovers(self) -> bool:
@@ -349,7 +369,15 @@ def _evaluate(
         crossings=tuple(_crossings(sessions, cost)),
         is_degraded=_is_degraded(noises, rows.plugins),
         last_at=max((at for at in signs if at), default=None),
+        hook=next(iter(time_hooks(own.hook_runs, rows.hook_handlers)), None),
+        block_reason=_block_reason(own.blocks[-1].text) if own.blocks else None,
     )
+
+
+def _block_reason(text: str) -> str:
+    """Return the first line of a reason, without the client's own words before it."""
+    lines = text.removeprefix(STOP_FEEDBACK_PREFIX).strip().splitlines()
+    return lines[0].strip() if lines else ""
 
 
 def _is_degraded(noises: Sequence[SaveNoise], plugins: Iterable[PluginCompatibility]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -68,6 +68,7 @@ class ProjectSaveFiles(msgspec.Struct, frozen=True):
     staged_files: tuple[SaveFileRecord, ...] = ()
     """Triage data and context files, which a save that succeeded cleans away."""
     earlier_results: tuple[SaveFileRecord, ...] = ()  # results that were there, the newest first
+    earlier_pending: tuple[SaveFileRecord, ...] = ()  # what was pending, the newest first
 
     @property
     def results(self) -> list[SaveFileRecord]:
@@ -77,7 +78,8 @@ class ProjectSaveFiles(msgspec.Struct, frozen=True):
     @property
     def is_empty(self) -> bool:
         files = (self.triage, self.pending, self.handled)
-        return not (any(files) or self.results or self.invalid or self.staged_files)
+        others = (self.results, self.earlier_pending, self.invalid, self.staged_files)
+        return not (any(files) or any(others))
 
 
 def select_save_files(
@@ -100,11 +102,8 @@ def select_save_files(
     newest = [found[0] for kind, found in by_kind.items() if kind in _STATE_KINDS]
     earlier = [
         file
-        for file in map(_checked, past)
-        if file.kind is SaveFileKind.RESULT
-        and file.content
-        and file.generation in limits.locations
-        and owning_project(file) == project
+        for file in sorted(map(_checked, past), key=_newest_first)
+        if file.content and file.generation in limits.locations and owning_project(file) == project
     ]
     return ProjectSaveFiles(
         project=project,
@@ -122,7 +121,8 @@ def select_save_files(
         staged_files=tuple(
             file for file in own if file.kind in {SaveFileKind.TRIAGE, SaveFileKind.CONTEXT}
         ),
-        earlier_results=tuple(sorted(earlier, key=_newest_first)),
+        earlier_results=tuple(file for file in earlier if file.kind is SaveFileKind.RESULT),
+        earlier_pending=tuple(file for file in earlier if file.kind is SaveFileKind.PENDING),
     )
 
 
@@ -267,13 +267,13 @@ def find_save_status(
         return _of_corrupt_file(torn)
     if flow.pending:
         running = _new_save_running(flow.handled, flow.pending, now_ms, limits)
-        return running or _of_pending_file(flow.result, flow.pending)
+        return running or _of_pending_file(flow, flow.pending)
     if flow.triage:
         return _after_triage(flow, flow.triage, now_ms, limits, signs)
     valid = [file for file in (*flow.results, flow.handled) if file]
     if flow.invalid and not any(written_ms(file) > written_ms(flow.invalid[0]) for file in valid):
         return _of_corrupt_file(flow.invalid[0])
-    return _without_triage(flow, now_ms, limits, signs)
+    return _finish(flow, _without_triage(flow, now_ms, limits, signs))
 
 
 def ends_current_save(result: SaveFileRecord, flow: ProjectSaveFiles) -> bool:
@@ -306,11 +306,52 @@ _SAME_SAVE_MS: Final = 60 * MS_PER_SECOND
 """A partial save writes its result and what is pending within a few seconds (004-57)."""
 
 
-def _of_pending_file(result: SaveFileRecord | None, file: SaveFileRecord) -> SaveStatus:
-    content, at = content_of(file), _named_time_ms(file)
+def _all_of_save(*files: SaveFileRecord) -> tuple[str, ...]:
+    """Return the categories of a save, by its pending files, the newest first.
+
+    A save that is repeated leaves only what still fails (004-62): an older file belongs to the
+    same save as long as it names all that the newer ones name.
+    """
+    named: tuple[str, ...] = ()
+    for file in files:
+        content = content_of(file)
+        older = expand_categories((*(content.categories or ()), *(content.succeeded or ())))
+        if not set(named) <= set(older):
+            break
+        named = older
+    return named
+
+
+def _finish(flow: ProjectSaveFiles, status: SaveStatus) -> SaveStatus:
+    """Say that a save of which something was pending is finished.
+
+    The plugin deletes a pending file only after everything in it was saved (004-62).
+    """
+    if not flow.earlier_pending or status.state not in {SaveState.SAVED, SaveState.NONE}:
+        return status
+    last, named = flow.earlier_pending[0], _all_of_save(*flow.earlier_pending)
+    later = [file for file in flow.results if written_ms(file) >= written_ms(last)]
+    waiting = expand_categories(content_of(last).categories or ())
+    ended = status.source_file
+    if not named or (later and (ended != later[-1] or not set(waiting) <= set(status.categories))):
+        return status
+    count = len(named)
+    return msgspec.structs.replace(
+        status,
+        state=SaveState.SAVED,
+        reason=f"finished: {count} of {count} saved, nothing is pending any more",
+        since_ms=max(status.since_ms or 0, written_ms(last)),
+        categories=named,
+        saved_categories=named,
+    )
+
+
+def _of_pending_file(flow: ProjectSaveFiles, file: SaveFileRecord) -> SaveStatus:
+    content, at, result = content_of(file), _named_time_ms(file), flow.result
     errors = content.errors or ()
     waiting = expand_categories(content.categories or ())
-    saved = expand_categories(content.succeeded or ())
+    named = _all_of_save(file, *flow.earlier_pending)
+    saved = tuple(name for name in named if name not in waiting)
     apart = abs(written_ms(result) - written_ms(file)) if result else 0
     if result and apart <= _SAME_SAVE_MS and not content_of(result).errors and not saved:
         named = expand_categories(content_of(result).categories or ())
@@ -321,7 +362,7 @@ def _of_pending_file(result: SaveFileRecord | None, file: SaveFileRecord) -> Sav
         reason = f"the save failed ({why}) and did not say which categories"
         return SaveStatus(SaveState.FAILED_UNKNOWN, reason, file, at, (), saved, errors=errors)
     if saved or content.reason == "partial_failure":
-        reason = f"{len(waiting)} of {len(waiting) + len(saved)} categories still to save ({why})"
+        reason = _partial_reason(saved, waiting, errors, why)
         titles = content_of(result).titles or () if result else ()
         return SaveStatus(SaveState.PARTIAL, reason, file, at, waiting, saved, titles, errors)
     reason = f"{_category_count(len(waiting))} still to save ({why})"
@@ -436,13 +477,21 @@ def _of_result(result: SaveFileRecord) -> SaveStatus:
         return SaveStatus(SaveState.SAVED, "the result says so", result, at, saved, titles=titles)
     if saved:
         left = tuple(name for name in failed if name not in saved) or failed
-        reason = f"{_category_count(len(failed))} failed, {len(saved)} saved"
+        reason = _partial_reason(saved, left, errors, errors[0].error)
         return SaveStatus(SaveState.PARTIAL, reason, result, at, left, saved, titles, errors)
     if failed:
         reason = f"{_category_count(len(failed))} failed, none was saved"
         return SaveStatus(SaveState.PENDING, reason, result, at, failed, errors=errors)
     reason = "the result names errors, and no category"
     return SaveStatus(SaveState.FAILED_UNKNOWN, reason, result, at, errors=errors)
+
+
+def _partial_reason(
+    saved: Collection[str], failed: Collection[str], errors: Sequence[SaveError], why: str
+) -> str:
+    """Count what was saved and what failed, and say why."""
+    cause = next((each.error for each in errors if each.category in failed), why)
+    return f"{len(saved)} of {len(saved) + len(failed)} saved, {len(failed)} failed: {cause}"
 
 
 def _named_time_ms(file: SaveFileRecord) -> int:

@@ -39,6 +39,15 @@ class FileMark(msgspec.Struct, frozen=True):
     inode: int
 
 
+class HookHandler(msgspec.Struct, frozen=True):
+    """A hook in a settings file or of a plugin."""
+
+    event: str
+    kind: str  # command, http, mcp_tool, prompt or agent
+    command: str  # in one line, without what looks like a secret
+    timeout_s: float | None = None  # None for the client's default
+
+
 class SettingsFileRecord(msgspec.Struct, frozen=True):
     """A settings file; one with a problem has no values, because the client ignores it."""
 
@@ -48,7 +57,7 @@ class SettingsFileRecord(msgspec.Struct, frozen=True):
     project: str | None
     mark: FileMark
     values: dict[str, SettingValue] = {}  # by dotted key: `model`, `env.DISABLE_COMPACT`
-    hook_commands: tuple[str, ...] = ()  # each in one line, without what looks like a secret
+    hooks: tuple[HookHandler, ...] = ()
     problem: str | None = None
 
 

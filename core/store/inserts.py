@@ -117,6 +117,7 @@ _TABLES: Final = {
     "stop_feedback": "feedback",
     "given_skills": "given_skill",
     "stop_blocks": "stop_block",
+    "hook_runs": "hook_run",
     "memory_notes": "memory_note",
     "open_calls": "open_call",
 }

@@ -744,7 +744,7 @@ CREATE TABLE settings_file (
     mtime_ns INTEGER NOT NULL,
     inode INTEGER NOT NULL,
     gone INTEGER NOT NULL DEFAULT 0,
-    hook_commands TEXT NOT NULL, -- JSON, a list: of all handlers, without what looks like a secret.
+    hooks TEXT NOT NULL, -- JSON, a list (HookHandler), without what looks like a secret.
     problem TEXT
 ) STRICT;
 
@@ -797,6 +797,19 @@ CREATE TABLE stop_block (
     lines INTEGER NOT NULL,
     chars INTEGER NOT NULL, -- Of the whole text; `text` may be cut.
     PRIMARY KEY (file_id, offset)
+) STRICT, WITHOUT ROWID;
+
+-- Runs of Stop hooks, by the client's own summary of them.
+CREATE TABLE hook_run (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    number INTEGER NOT NULL, -- Of the hook in its summary.
+    at INTEGER,
+    event TEXT NOT NULL, -- Stop, unless the summary names another.
+    command TEXT NOT NULL, -- Without what looks like a secret.
+    duration_ms INTEGER NOT NULL,
+    reason TEXT, -- Why hooks stopped the client, or their errors: all of the summary.
+    PRIMARY KEY (file_id, offset, number)
 ) STRICT, WITHOUT ROWID;
 
 -- What claude-memory said at a prompt: that a save was done, or was not.

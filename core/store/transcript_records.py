@@ -183,6 +183,18 @@ class MicrocompactionRecord(msgspec.Struct, frozen=True, array_like=True):
     attachments: int
 
 
+class HookRunRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A Stop hook in a `stop_hook_summary`."""
+
+    offset: int
+    number: int  # in its summary
+    at: int | None
+    event: str
+    command: str  # in one line, without what looks like a secret
+    duration_ms: int
+    reason: str | None  # why hooks stopped the client, or their errors: all of the summary
+
+
 class ApiErrorRecord(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     at: int | None
@@ -389,6 +401,7 @@ class TranscriptRecords(msgspec.Struct, frozen=True, array_like=True):
     open_calls: tuple[OpenCallRecord, ...] = ()  # tool calls that have no result among these lines
     ended_calls: tuple[str, ...] = ()  # ids of calls whose results are among these lines
     microcompactions: tuple[MicrocompactionRecord, ...] = ()
+    hook_runs: tuple[HookRunRecord, ...] = ()
     bad: tuple[BadLine, ...] = ()
     ignored_types: dict[str, int] = {}  # lines by type that are known and not needed
     unknown_types: dict[str, int] = {}  # lines by type that this version does not know

@@ -178,6 +178,13 @@ class Attachment(msgspec.Struct):
     messages: Raw | UnsetType = UNSET
 
 
+class HookInfo(msgspec.Struct, rename="camel"):
+    """A hook in a `stop_hook_summary`; the client's own has no duration."""
+
+    command: str | None = None
+    duration_ms: int | None = None
+
+
 class ResultReplacement(msgspec.Struct, rename="camel"):
     """The text that the model sees for a tool's result."""
 
@@ -228,6 +235,10 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
     agent_id: str | None = None
     result: Raw | UnsetType = UNSET
     total_cost: Dollars | None = field(name="totalCostUSD", default=None)
+    hook_infos: Raw | UnsetType = UNSET
+    hook_errors: Raw | UnsetType = UNSET
+    hook_label: Raw | UnsetType = UNSET
+    stop_reason: Raw | UnsetType = UNSET
 
     @property
     def at(self) -> int | None:

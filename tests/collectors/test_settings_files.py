@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code.config import config_files, config_reader
-from ctxtop.collectors.claude_code.config.config_reader import mask_secrets
+from ctxtop.collectors.claude_code.config.hook_settings import mask_secrets
 from ctxtop.core.measure.effective_config import resolve_settings
-from ctxtop.core.store.config_records import ConfigScope
+from ctxtop.core.store.config_records import ConfigScope, HookHandler
 
 from ..surroundings import project, put, settings_of
 
@@ -102,7 +102,11 @@ def test_what_is_kept_of_a_file(claude: ClaudeFolder, collector: Collector, stor
         "env.DISABLE_COMPACT": "1",
         "env.CLAUDE_CODE_AUTO_COMPACT_WINDOW": 120_000,
     }
-    assert fact.hook_commands == ("/x/h --y", "/x/h", "Is it done?")
+    assert fact.hooks == (
+        HookHandler("PreCompact", "command", "/x/h --y", 10.0),
+        HookHandler("PreCompact", "command", "/x/h"),
+        HookHandler("Stop", "prompt", "Is it done?"),
+    )
 
 
 def test_no_secret_reaches_the_store(
@@ -210,7 +214,7 @@ def test_fields_of_another_shape_are_passed_over(
     collector.scan()
     (fact,) = settings_of(store).values()
 
-    assert (fact.hook_commands, fact.problem) == ((), None)
+    assert (fact.hooks, fact.problem) == ((), None)
     assert set(fact.values) <= {"cleanupPeriodDays"}
 
 
@@ -264,4 +268,4 @@ def test_the_settings_of_the_real_clients_folder(
 
     assert fact.problem is None
     assert fact.values["statusLine.type"] == "command"
-    assert len(fact.hook_commands) == len(json.loads(real.read_bytes())["hooks"])
+    assert len(fact.hooks) == len(json.loads(real.read_bytes())["hooks"])

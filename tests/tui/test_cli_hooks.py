@@ -393,3 +393,37 @@ def test_other_commands_do_not_even_load_the_installer(
         cwd=os.sep,
     )
     assert done.stdout.splitlines()[-1] == ""
+
+
+def test_the_runs_of_stop_hooks(run: Callable[..., Ended], settings: Path) -> None:
+    hooks = {"Stop": [{"hooks": [{"type": "command", "command": "check", "timeout": 5}]}]}
+    settings.write_text(json.dumps({"hooks": hooks}), encoding="utf-8")
+    assert run("hooks", "runs", "--json").json == []
+    line = {
+        "type": "system",
+        "subtype": "stop_hook_summary",
+        "uuid": "u1",
+        "timestamp": "2026-01-02T03:04:05.000Z",
+        "hookInfos": [{"command": "check", "durationMs": 1_250}],
+        "hookErrors": ["no tests"],
+    }
+    session = settings.parent / "projects" / "-x" / "0a000000-0000-4000-8000-000000000001.jsonl"
+    session.parent.mkdir(parents=True)
+    session.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    (record,) = run("hooks", "runs", "--json").json
+    assert record == {
+        "event": "Stop",
+        "command": "check",
+        "kind": "command",
+        "timeout_ms": 5_000,
+        "default_timeout": False,
+        "runs": 1,
+        "median_ms": 1_250,
+        "longest_ms": 1_250,
+        "timed_out": False,
+        "last_ms": 1_250,
+        "last_at": "2026-01-02T03:04:05.000Z",
+        "reason": "no tests",
+    }
+    shown = run("hooks", "runs").out
+    assert all(words in shown for words in ("check", "1.2 s", "5 s", "no tests"))

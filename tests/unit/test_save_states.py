@@ -220,7 +220,38 @@ def test_what_was_saved_and_what_was_not_is_told() -> None:
     waiting = state_of(pending(categories=("all",)))
     assert waiting.categories == MEMORY_CATEGORIES
     some = state_of(pending(categories=("decision", "runbook"), succeeded=("constraint",)))
-    assert "2 of 3" in some.reason
+    assert some.reason == "1 of 3 saved, 2 failed: subagent_error"
+    assert partial.reason == f"1 of 2 saved, 1 failed: {ERROR.error}"
+
+
+THREE = ("decision", "runbook", "constraint")
+
+
+def test_pending_that_shrinks_counts_what_was_saved_since() -> None:
+    error = SaveError("constraint", "no access")
+    left = pending(5, categories=("constraint",), errors=(error,))
+    some = state_of(left, past=(pending(50, categories=THREE[1:]), pending(90, categories=THREE)))
+    assert some.state is S.PARTIAL
+    assert some.reason == "2 of 3 saved, 1 failed: no access"
+    assert (set(some.saved_categories), some.categories) == (set(THREE[:2]), ("constraint",))
+    # An older one that named something else was of another save.
+    other = state_of(left, past=(pending(50, categories=("preference",)),))
+    assert (other.state, other.saved_categories) == (S.PENDING, ())
+
+
+def test_a_save_is_finished_once_nothing_is_pending_any_more() -> None:
+    past = (pending(50, categories=("constraint",)), pending(90, categories=THREE))
+    gone = state_of(past=past)
+    assert (gone.state, set(gone.categories)) == (S.SAVED, set(THREE))
+    assert gone.reason == "finished: 3 of 3 saved, nothing is pending any more"
+    last = result(20, categories=("constraint",), titles=("Use JWT",))
+    ended = state_of(last, past=past)
+    assert (ended.reason, ended.titles) == (gone.reason, ("Use JWT",))
+    assert ended.source_file == last
+    # A later save is a save of its own, and so is one of something else.
+    assert state_of(result(5), past=(*past, last)).reason == "the result says so"
+    assert state_of(result(20), past=past).reason == "the result says so"
+    assert state_of(triage(10), past=past).state is S.TRIAGED
 
 
 def test_what_a_gone_result_said_still_holds() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ctxtop.core.measure.hook_runs import HookRun
 from ctxtop.core.measure.window import ClaimSource, Trigger
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
@@ -16,7 +17,8 @@ from ctxtop.core.saves.project_saves import (
 from ctxtop.core.saves.save_metrics import DEFAULT_SAVE_TOKENS, Rate
 from ctxtop.core.saves.save_noise import encode_noise, measure_noise
 from ctxtop.core.saves.save_status import SaveState
-from ctxtop.core.store.config_records import SaveEventRecord, StagingLocation
+from ctxtop.core.store.config_records import HookHandler, SaveEventRecord, StagingLocation
+from ctxtop.tui.text.saves_text import hook_text
 from msgspec.structs import replace
 
 from ..save_rows import (
@@ -159,6 +161,22 @@ def test_refires_by_the_policys_sentinel_and_by_the_plugins_count() -> None:
     given = [RawValue("saveflow.sentinel_ttl_s", 3600, PolicyOrigin.PROJECT_FILE, "x")]
     policies = Policies(projects={HERE: resolve_policy(given)})
     assert only(rows(blocks=blocks), policies=policies).refires == 2
+
+
+def test_the_plugins_stop_hook_and_its_reason() -> None:
+    command = "python3 /p/memory_triage.py"
+    runs = [
+        HookRun("s", HERE, NOW + n, "Stop", command, ms, None) for n, ms in enumerate((40_000, 900))
+    ]
+    runs.append(HookRun("s", HERE, NOW, "Stop", "check", 1, None))
+    handlers = [HookHandler("Stop", "command", command, 30.0)]
+    found = only(rows(blocks=[block_row(QUIET)], hook_runs=runs, hook_handlers=handlers))
+    assert found.hook is not None
+    assert (found.hook.runs, found.hook.longest_ms, found.hook.timeout_ms) == (2, 40_000, 30_000)
+    assert found.block_reason == "The following items should be saved as memories before stopping:"
+    told = "the Stop hook took 0.9 s, at most 40 s in 2 runs, of 30 s allowed"
+    assert hook_text(found.hook) == f"{told}, and was stopped at its timeout"
+    assert only(rows(blocks=[block_row(QUIET)])).hook is None
 
 
 def test_durations_come_from_the_log_or_from_the_results() -> None:

@@ -87,6 +87,7 @@ TABLES = {
     "spending",
     "shared_response",
     "growth",
+    "hook_run",
     "hook_event",
     "launch",
     "learnt",

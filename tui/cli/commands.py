@@ -17,6 +17,7 @@ from . import (  # noqa: F401 -- these add their commands to the registry
     compact_commands,
     compliance_commands,
     export_command,
+    hook_runs_command,
     hooks_commands,
     json_records,
     policy_commands,

@@ -303,7 +303,7 @@ def _status_record(
 
 
 def _command_record(command: CommandStatus, last_at: int | None) -> dict[str, Any]:
-    from ...collectors.claude_code.config.config_reader import mask_secrets
+    from ...collectors.claude_code.config.hook_settings import mask_secrets
 
     wrapped = command.own_command.wrapped
     return {

@@ -16,6 +16,7 @@ from ..text import saves_text
 from ..text.formats import NOTHING, plural, tokens
 from .command_options import options_of, store_command
 from .command_store import open_snapshot
+from .hook_runs_command import hook_timing_record
 from .json_records import Record, record_of, records_of
 from .printing import draw_table, print_result
 
@@ -84,6 +85,8 @@ def _save_record(project: ProjectSaves, report: SavesReport, now_ms: int) -> Rec
             name: record_of(rate, _RATE_KEYS) for name, rate in project.trigger_rates.items()
         },
         "success": record_of(project.success_rate, _RATE_KEYS),
+        "hook": hook_timing_record(project.hook) if project.hook else None,
+        **record_of(project, "block_reason"),
         "clients": list(project.client_versions),
         "plugins": records_of(
             report.plugins,
@@ -185,6 +188,10 @@ def _noise_text(project: ProjectSaves) -> str:
 
 
 def _project_notes(project: ProjectSaves) -> Iterator[str]:
+    if project.status.state is SaveState.SAVED and project.status.saved_categories:
+        yield project.status.reason
+    if project.hook:
+        yield saves_text.hook_text(project.hook)
     if project.plugin_message.blind_spots:
         yield saves_text.plugin_text(project.plugin_message)
     if project.has_leftovers:

@@ -263,7 +263,7 @@ def _fail_each(name: str, problems: Sequence[str], fix: str) -> list[DoctorCheck
 def _settings_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
     files = config_queries.settings_files(db)
     bad = [f"{file.path} {file.problem}" for file in files if file.problem]
-    hooks = sum(len(file.hook_commands) for file in files)
+    hooks = sum(len(file.hooks) for file in files)
     good = f"{plural(len(files), 'file')}, {plural(hooks, 'hook')}"
     fix = "correct it: Claude Code ignores the whole file until then"
     return _fail_each("settings", bad, fix) or [passed("settings", good)]
@@ -375,7 +375,11 @@ _PLUGIN_ID: Final = f"ctxtop@{SKILLS_MARKETPLACE}"
 
 def _hooks_check(db: sqlite3.Connection, store: Path) -> DoctorCheck:
     name = "hooks"
-    files = [file for file in config_queries.settings_files(db) if file.project is None]
+    files = [
+        file
+        for file in config_queries.settings_files(db)
+        if file.project is None and file.scope is not ConfigScope.PLUGIN
+    ]
     ours = [(file, own) for file in files for own in _own_hooks(file, store)]
     if not ours:
         for plugin in config_queries.plugins(db):
@@ -406,7 +410,7 @@ def _hooks_check(db: sqlite3.Connection, store: Path) -> DoctorCheck:
 
 
 def _own_hooks(file: SettingsFileRecord, store: Path) -> list[InstalledCommand]:
-    commands = map(parse_command, file.hook_commands)
+    commands = (parse_command(each.command) for each in file.hooks)
     return [own for own in commands if own and own.store == str(store)]
 
 

@@ -327,6 +327,11 @@ def _project_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
         yield "confirmed", "yes, at a prompt" if found.was_confirmed else "not yet", "$quiet"
     if found.has_leftovers:
         yield "left behind", f"{len(found.staged_files)} staged files", "$level-warning"
+    if found.hook:
+        style = "$level-warning" if found.hook.timed_out else "$quiet"
+        yield "hook", saves_text.hook_text(found.hook), style
+    if reason := (found.hook and found.hook.reason) or found.block_reason:
+        yield "hook reason", reason, "$quiet"
     if found.saves:
         yield from _noise_facts(found)
     for crossing in found.crossings:

@@ -109,6 +109,11 @@ def duration(milliseconds: int | None) -> str:
     return f"{seconds} s"
 
 
+def seconds(milliseconds: int) -> str:
+    """Write a time that may be shorter than a second: 0.3 s, 12 s, 600 s."""
+    return f"{_without_zeros(milliseconds / 1000, 1)} s"
+
+
 def age(at_ms: int | None, now_ms: int) -> str:
     return duration(None if at_ms is None else now_ms - at_ms)
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 from ...core.saves.project_saves import BLIND_SPOT_TEXTS, PluginMessage
 from ...core.saves.save_metrics import BandPosition, BandVerdict
 from ...core.saves.save_noise import SaveNoise
-from .formats import NOTHING, duration, tokens
+from .formats import NOTHING, duration, plural, seconds, tokens
 
 if TYPE_CHECKING:
+    from ...core.measure.hook_runs import HookTiming
     from ...core.saves.project_saves import MeasuredSave, ProjectSaves
 
 _BOOTSTRAP_PATTERN: Final = re.compile(
@@ -67,6 +68,17 @@ def band_text(save: MeasuredSave) -> str:
         if place is BandPosition.ABOVE
     ]
     return f"✗ more {' and '.join(over)} than expected for {found.band.label}"
+
+
+def hook_text(timing: HookTiming) -> str:
+    """Say how long the plugin's Stop hook took, and how long it may take."""
+    default = " (default)" if timing.has_default_timeout else ""
+    late = ", and was stopped at its timeout" if timing.timed_out else ""
+    return (
+        f"the Stop hook took {seconds(timing.last.duration_ms)}, at most"
+        f" {seconds(timing.longest_ms)} in {plural(timing.runs, 'run')}, of"
+        f" {seconds(timing.timeout_ms)} allowed{default}{late}"
+    )
 
 
 def plugin_text(report: PluginMessage) -> str:

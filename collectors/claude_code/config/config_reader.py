@@ -1,7 +1,6 @@
 """Keeps the stored configuration current: settings without secrets, definitions, plugins."""
 
 import os
-import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -28,7 +27,6 @@ from ....core.store.config_records import (
 )
 from ....core.store.queries import config_queries as queries
 from ....core.store.writer import Writer
-from ....core.transcript.sanitize import sanitize_path
 from ..discover import ClaudeFolder
 from .config_files import (
     MAX_JSON_ITEMS,
@@ -37,7 +35,6 @@ from .config_files import (
     InvalidJsonError,
     add_content,
     as_int,
-    as_list,
     as_object,
     as_title,
     decode_object,
@@ -56,6 +53,7 @@ from .definition_files import (
     read_plugin_list,
     read_skill_plugin,
 )
+from .hook_settings import handler_command, mask_secrets, read_hooks
 from .memory_saves_reader import MemoryPluginFollower, SaveFollower, is_memory_plugin
 from .save_files import SystemFolders, find_system_folders
 
@@ -74,29 +72,25 @@ def read_settings(found: ConfigPath, scope: ConfigScope, project: str | None) ->
     return add_content(record, found, MAX_SETTINGS_BYTES, _read_fields)
 
 
+def read_plugin_hooks(found: ConfigPath) -> SettingsFileRecord:
+    """Read the hooks of a plugin; no settings are taken from there."""
+    record = SettingsFileRecord(
+        path=str(found.path),
+        folder=str(found.path.parent),
+        scope=ConfigScope.PLUGIN,
+        project=None,
+        mark=found.mark,
+        problem=read_problem(found),
+    )
+    return add_content(
+        record, found, MAX_SETTINGS_BYTES, lambda data: {"hooks": read_hooks(decode_object(data))}
+    )
+
+
 def _read_fields(data: bytes) -> dict[str, Any]:
     # The client treats an empty file as one without settings.
     settings = decode_object(data) if data.strip() else {}
-    return {"values": _setting_values(settings), "hook_commands": _hook_commands(settings)}
-
-
-_MASK: Final = "…"
-_SECRET_PATTERNS: Final = (
-    (re.compile(r"(?i)(\w*(?:key|token|secret|passw)\w*\s*[=:]\s*)[^\s\"']+"), rf"\1{_MASK}"),
-    (re.compile(r"(?i)(--\w*(?:key|token|secret|passw)[\w-]*[ =])[^\s]+"), rf"\1{_MASK}"),
-    (re.compile(r"(?i)\b(bearer|basic) +[\w.~+/=-]+"), rf"\1 {_MASK}"),
-    (re.compile(r"\b(sk|xox\w|gh\w|glpat|AKIA)[-_]?[\w-]{12,}"), _MASK),
-    (re.compile(r"//[^/\s@]+@"), f"//{_MASK}@"),
-    (re.compile(r"(https?://[^\s?\"']+)\?[^\s\"']*"), rf"\1?{_MASK}"),
-)
-"""Secrets in a command: assignments, headers, keys, URLs."""
-
-
-def mask_secrets(command: str) -> str:
-    """Mask everything in a command that looks like a key, a password or a token."""
-    for pattern, instead in _SECRET_PATTERNS:
-        command = pattern.sub(instead, command)
-    return command
+    return {"values": _setting_values(settings), "hooks": read_hooks(settings)}
 
 
 _SETTINGS: Final = (
@@ -120,7 +114,7 @@ def _setting_values(settings: dict[str, Any]) -> dict[str, SettingValue]:
     env, line = as_object(settings.get("env")), as_object(settings.get("statusLine"))
     values: dict[str, object] = {key: settings.get(key) for key in _SETTINGS.split()}
     values |= {f"env.{name}": env.get(name) for name in _VARIABLES.split()}
-    values |= {"statusLine.type": line.get("type"), "statusLine.command": _handler_command(line)}
+    values |= {"statusLine.type": line.get("type"), "statusLine.command": handler_command(line)}
     for model, chosen in list(as_object(settings.get("modelSettings")).items())[:MAX_JSON_ITEMS]:
         window = as_object(chosen).get("autoCompactWindow")
         values[f"modelSettings.{as_title(model)}.autoCompactWindow"] = window
@@ -135,27 +129,10 @@ def _to_scalar(value: object) -> SettingValue | None:
     return value if isinstance(value, (bool, float)) else as_int(value)
 
 
-def _hook_commands(settings: dict[str, Any]) -> tuple[str, ...]:
-    return tuple(
-        _handler_command(handler)
-        for groups in list(as_object(settings.get("hooks")).values())[:MAX_JSON_ITEMS]
-        for group in as_list(groups)
-        for handler in as_list(as_object(group).get("hooks"))
-        if isinstance(handler, dict)
-    )
-
-
-def _handler_command(handler: dict[str, Any]) -> str:
-    parts = [handler.get(name) for name in ("command", "url", "server", "tool", "prompt")]
-    args = " ".join(arg for arg in as_list(handler.get("args")) if isinstance(arg, str))
-    shown = " ".join(part for part in (*parts, args) if isinstance(part, str) and part)
-    # Not shortened: ctxtop recognizes its own hooks by the end of their commands.
-    return sanitize_path(" ".join(mask_secrets(shown).split()))
-
-
 SCAN_BUDGET_S: Final = 1.0
 TICK_BUDGET_S: Final = 0.02  # enough for a hundred projects; the next refresh continues
 SETTINGS_FILE: Final = "settings.json"
+PLUGIN_HOOKS_FILE: Final = "hooks.json"  # in a plugin's folder hooks/
 LOCAL_SETTINGS_FILE: Final = "settings.local.json"
 MANAGED_SETTINGS_FILE: Final = "managed-settings.json"
 
@@ -289,6 +266,8 @@ class ClientConfigReader:
         if outside:
             folder, root = None, place
         self._follow_definitions(place, ConfigScope.PLUGIN, folder, root, plugin_id=plugin_id)
+        hooks = find_child(find_child(folder, "hooks", root), PLUGIN_HOOKS_FILE, root)
+        self._settings.follow_file(place / "hooks" / PLUGIN_HOOKS_FILE, hooks, read_plugin_hooks)
         if is_memory_plugin(plugin_id):
             self._memory_plugins.follow(plugin_id, plugin.version, place, folder, root)
 
@@ -359,6 +338,7 @@ class ClientConfigReader:
         with self._writer.transaction():
             save_plugins(self._writer, plugins)
             for place in removed:
+                self._settings.forget(Path(place, "hooks"))
                 for name, _ in _DEFINITION_FOLDERS:
                     self._definitions.forget(Path(place, name))
         for plugin in self._plugins:

@@ -18,6 +18,7 @@ from ....core.transcript import line_decoder
 from ....core.transcript.line_types import LEADING_TYPE
 from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_text, sanitize_title
+from ..config.hook_settings import describe_command
 
 
 def read_boundary(offset: int, line: line_decoder.TranscriptLine) -> records.BoundaryRecord:
@@ -89,6 +90,32 @@ def read_memory_note(
         if note:
             return records.MemoryNoteRecord(offset, line.at, sanitize_title(note[1]))
     return None
+
+
+MAX_SUMMARY_HOOKS: Final = 50  # of one summary
+
+
+def read_hook_runs(offset: int, line: line_decoder.TranscriptLine) -> list[records.HookRunRecord]:
+    """Read the hooks of a `stop_hook_summary` that took a known time."""
+    errors = line_decoder.decode_value(line.hook_errors)
+    texts = [line_decoder.decode_string(line.stop_reason)]
+    texts += [text for text in errors if isinstance(text, str)] if isinstance(errors, list) else []
+    reason = "; ".join(filter(str.strip, texts)) or None
+    event = line_decoder.decode_string(line.hook_label) or "Stop"
+    hooks = line_decoder.decode_list(line.hook_infos, line_decoder.HookInfo)[:MAX_SUMMARY_HOOKS]
+    return [
+        records.HookRunRecord(
+            offset=offset,
+            number=number,
+            at=line.at,
+            event=sanitize_title(event),
+            command=describe_command(hook.command or ""),
+            duration_ms=hook.duration_ms,
+            reason=reason,
+        )
+        for number, hook in enumerate(hooks)
+        if hook.duration_ms is not None
+    ]
 
 
 MARKER_BYTES: Final = COMPRESSED_MARKER.encode()

@@ -103,6 +103,8 @@ def _add_prompt(builder: FactBuilder, line: TranscriptLine, text: str, prompt: s
 
 DETACHED_HEAD: Final = "HEAD"  # the client's name of the branch where none is checked out
 
+STOP_HOOK_SUMMARY: Final = "stop_hook_summary"
+
 _SYSTEM_READERS: Final[dict[str, Callable[[int, TranscriptLine], msgspec.Struct | None]]] = {
     COMPACT_BOUNDARY: client_output.read_boundary,
     "microcompact_boundary": client_output.read_microcompaction,
@@ -116,9 +118,9 @@ def _index_system_line(builder: FactBuilder, offset: int, line: TranscriptLine) 
     record = reader(offset, line) if reader else None
     if subtype == COMPACT_BOUNDARY:
         builder.uncounted.measure_at_boundary()
-    if record:
-        builder.add(record)
-    else:
+    runs = client_output.read_hook_runs(offset, line) if subtype == STOP_HOOK_SUMMARY else []
+    builder.add(record, *runs)
+    if not (record or runs):
         builder.count_type(f"system/{subtype}", known=subtype in line_types.IGNORED_SYSTEM)
 
 

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from ...measure.hook_runs import HookRun
 from .. import config_records as records
 from ..transcript_records import MemoryNoteRecord, StopBlockRecord, TailState
 from ..writer import GONE_SIZE
@@ -44,7 +45,7 @@ def files_seen(db: Connection, table: str) -> dict[str, dict[str, SeenFile]]:
     return found
 
 
-_JSON_COLUMNS: Final = ("skills", "content", "hook_commands")
+_JSON_COLUMNS: Final = ("skills", "content", "hooks")
 
 
 def read_record(kind: type[RecordT], row: dict[str, Any]) -> RecordT:
@@ -128,6 +129,20 @@ def save_events(db: Connection, project: str) -> list[records.SaveEventRecord]:
     return fetch_records(records.SaveEventRecord, db, sql, [project])
 
 
+def hook_handlers(db: Connection) -> list[records.HookHandler]:
+    """List the hooks of all settings files and plugins."""
+    return [hook for file in settings_files(db) for hook in file.hooks]
+
+
+def hook_runs(db: Connection, session_id: str | None = None) -> list[HookRun]:
+    """List the runs of Stop hooks of one session or of all, oldest first."""
+    sql = """SELECT f.session_id, s.cwd, h.at, h.event, h.command, h.duration_ms, h.reason
+        FROM hook_run h JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+        WHERE :session IS NULL OR f.session_id = :session
+        ORDER BY h.at, f.path, h.offset, h.number"""
+    return fetch_records(HookRun, db, sql, {"session": session_id})
+
+
 class StopBlockRow(StopBlockRecord, frozen=True):
     session_id: str
     path: str
@@ -168,7 +183,7 @@ def saves_fingerprint(db: Connection) -> tuple[object, ...]:
         (SELECT COUNT(*) || ' ' || COALESCE(MAX(version), 0) || ' ' || TOTAL(gone) FROM save_file),
         (SELECT COUNT(*) || ' ' || TOTAL(LENGTH(path) + mode + gone) FROM save_place),
         (SELECT TOTAL(offset) FROM save_log), (SELECT COUNT(*) FROM memory_note),
-        (SELECT COUNT(*) FROM stop_block),
+        (SELECT COUNT(*) FROM stop_block), (SELECT COUNT(*) FROM hook_run),
         (SELECT COUNT(*) || ' ' || TOTAL(read_to) FROM save_noise),
         (SELECT GROUP_CONCAT(mark) FROM save_plugin)"""
     return tuple(db.execute(sql).fetchone())

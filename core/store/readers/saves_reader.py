@@ -29,6 +29,8 @@ def read_save_rows(db: Connection) -> SavesByProject:
         notes=config_queries.memory_notes(db),
         events={project: config_queries.save_events(db, project) for project in sorted(logs)},
         plugins=tuple(map(check_plugin, config_queries.memory_plugins(db))),
+        hook_runs=config_queries.hook_runs(db),
+        hook_handlers=config_queries.hook_handlers(db),
     )
 
 

@@ -1,0 +1,65 @@
+"""Reads the hooks of settings files and plugins, without what looks like a secret."""
+
+import re
+from typing import Any, Final
+
+from ....core.store.config_records import HookHandler
+from ....core.transcript.sanitize import sanitize_path
+from .config_files import MAX_JSON_ITEMS, as_list, as_object, as_title
+
+MAX_TIMEOUT_S: Final = 7 * 86_400  # a longer one is a mistake, or milliseconds
+
+_MASK: Final = "…"
+_SECRET_PATTERNS: Final = (
+    (re.compile(r"(?i)(\w*(?:key|token|secret|passw)\w*\s*[=:]\s*)[^\s\"']+"), rf"\1{_MASK}"),
+    (re.compile(r"(?i)(--\w*(?:key|token|secret|passw)[\w-]*[ =])[^\s]+"), rf"\1{_MASK}"),
+    (re.compile(r"(?i)\b(bearer|basic) +[\w.~+/=-]+"), rf"\1 {_MASK}"),
+    (re.compile(r"\b(sk|xox\w|gh\w|glpat|AKIA)[-_]?[\w-]{12,}"), _MASK),
+    (re.compile(r"//[^/\s@]+@"), f"//{_MASK}@"),
+    (re.compile(r"(https?://[^\s?\"']+)\?[^\s\"']*"), rf"\1?{_MASK}"),
+)
+"""Secrets in a command: assignments, headers, keys, URLs."""
+
+
+def mask_secrets(command: str) -> str:
+    """Mask everything in a command that looks like a key, a password or a token."""
+    for pattern, instead in _SECRET_PATTERNS:
+        command = pattern.sub(instead, command)
+    return command
+
+
+def read_hooks(settings: dict[str, Any]) -> tuple[HookHandler, ...]:
+    return tuple(
+        _read_handler(event, handler)
+        for event, groups in list(as_object(settings.get("hooks")).items())[:MAX_JSON_ITEMS]
+        for group in as_list(groups)
+        for handler in as_list(as_object(group).get("hooks"))
+        if isinstance(handler, dict)
+    )
+
+
+def _read_handler(event: str, handler: dict[str, Any]) -> HookHandler:
+    return HookHandler(
+        as_title(event) or "",
+        as_title(handler.get("type")) or "command",
+        handler_command(handler),
+        _read_timeout(handler.get("timeout")),
+    )
+
+
+def _read_timeout(value: object) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and 0 < value < MAX_TIMEOUT_S else None
+
+
+def handler_command(handler: dict[str, Any]) -> str:
+    parts = [handler.get(name) for name in ("command", "url", "server", "tool", "prompt")]
+    args = " ".join(arg for arg in as_list(handler.get("args")) if isinstance(arg, str))
+    shown = " ".join(part for part in (*parts, args) if isinstance(part, str) and part)
+    return describe_command(shown)
+
+
+def describe_command(command: str) -> str:
+    """Write a hook's command in one line, without what looks like a secret."""
+    # Not shortened: ctxtop recognizes its own hooks by the end of their commands.
+    return sanitize_path(" ".join(mask_secrets(command).split()))
