@@ -182,7 +182,7 @@ class HookInfo(msgspec.Struct, rename="camel"):
     """A hook in a `stop_hook_summary`; the client's own has no duration."""
 
     command: str | None = None
-    duration_ms: int | None = None
+    duration_ms: Count | None = None
 
 
 class ResultReplacement(msgspec.Struct, rename="camel"):
