@@ -128,8 +128,17 @@ class AutomationEffect(msgspec.Struct, frozen=True):
     recovered: int = 0
 
 
-def automation_effect(sessions: Iterable[Session], policy: Policy, now_ms: int) -> AutomationEffect:
-    """Count what automation would do now, before a plan's price is known."""
+def automation_effect(
+    sessions: Iterable[Session],
+    policy: Policy,
+    now_ms: int,
+    message_counts: Mapping[str, int],
+) -> AutomationEffect:
+    """Count what automation would do now, before a plan's price is known.
+
+    `message_counts` has the messages that the model sees, by session; one that is missing counts
+    as large enough.
+    """
     enabled = check_automation_enabled(policy)
     if not enabled.allowed:
         return AutomationEffect(enabled.why)
@@ -140,6 +149,7 @@ def automation_effect(sessions: Iterable[Session], policy: Policy, now_ms: int) 
             is_open=each.live and each.status is not SessionStatus.ACTIVE,
             now_ms=now_ms,
             last_written_at=each.last_activity_at,
+            messages=message_counts.get(each.session_id),
         )
         for each in sessions
     ]

@@ -219,8 +219,8 @@ DEFAULT_MAX_SEVERITY: Final = Severity.INPUTS  # beyond it only on request (comp
 
 
 def effective_window(window_tokens: int) -> int:
-    """Return the tokens that a conversation can fill before the client compacts it."""
-    return window_tokens - OUTPUT_RESERVE - TRIGGER_BUFFER
+    """Return the tokens that a conversation can fill before the client compacts it; at least 1."""
+    return max(1, window_tokens - OUTPUT_RESERVE - TRIGGER_BUFFER)
 
 
 def target_tokens(window_tokens: int, window_share: float = DEFAULT_TARGET_SHARE) -> int:

@@ -22,7 +22,7 @@ from ..store.queries.evidence_queries import (
 from .counting_rule import CountingRule
 from .effective_config import resolve_settings
 from .levels import PlacedThreshold
-from .models import LARGE_WINDOW, SMALL_WINDOW, parse_version, table_window
+from .models import LARGE_WINDOW, SMALL_WINDOW, find_by_model, parse_version, table_window
 from .window import (
     AUTO_COMPACT_OPTION,
     AutoCompactConfig,
@@ -210,7 +210,7 @@ class Evidence:
             asked_model=context.large_model,
             version=version,
             config=config,
-            policy_tokens=policy.tokens_by_model("limit.override").get(name or ""),
+            policy_tokens=find_by_model(policy.tokens_by_model("limit.override"), name),
             plugin_tokens=reported.window_tokens if reported and reported.is_measured else None,
             status_line_tokens=(
                 reported.window_tokens if reported and not reported.is_measured else None

@@ -3,13 +3,15 @@
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 SMALL_WINDOW: Final = 200_000  # every model before the native 1M ones (claude-code-formats 3.4)
 LARGE_WINDOW: Final = 1_000_000  # the only larger window
 LARGE_WINDOW_SUFFIX: Final = "[1m]"  # only the client adds it, never the API (formats 3.4)
+
+T = TypeVar("T")
 
 ClientVersion = tuple[int, ...]
 
@@ -91,6 +93,25 @@ def matches_model(key: str, model: str) -> bool:
     if key.removesuffix(LARGE_WINDOW_SUFFIX) == plain:
         return True
     return key in _ALIASES and f"-{key}-" in f"{plain}-"
+
+
+def find_by_model(values: Mapping[str, T], model: str | None) -> T | None:
+    """Return the value for a model: by its id, else by one that differs in date or provider."""
+    if model is None:
+        return None
+    if model in values:
+        return values[model]
+    family, is_large = model_family(model), model.endswith(LARGE_WINDOW_SUFFIX)
+    return next(
+        (
+            value
+            for name, value in values.items()
+            if family is not None
+            and model_family(name) == family
+            and name.endswith(LARGE_WINDOW_SUFFIX) is is_large
+        ),
+        None,
+    )
 
 
 def table_window(model: str | None, version: ClientVersion | None = None) -> int | None:

@@ -27,7 +27,7 @@ from .value_types import (
     quiet_hours,
     ratio_range,
     text,
-    tokens_by_model,
+    windows_by_model,
 )
 
 
@@ -267,7 +267,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "where the window comes from: evidence, limit.default, or the environment",
     ),
     ("limit.default", _WINDOW, 200_000, "window if nothing else is known", "tokens"),
-    ("limit.override", tokens_by_model, {}, "window by model; overrides all evidence", "tokens"),
+    ("limit.override", windows_by_model, {}, "window by model; overrides all evidence", "tokens"),
     (
         "limit.safety_factor",
         number(0.01, 1),

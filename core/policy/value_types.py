@@ -14,6 +14,7 @@ import msgspec
 
 from ..measure.levels import Threshold
 from ..measure.models import parse_price
+from ..measure.window import OUTPUT_RESERVE, TRIGGER_BUFFER
 
 PolicyValue = (
     bool
@@ -123,8 +124,12 @@ def choice_by_name(*choices: str) -> Parser:
     return _table_of(choice(*choices), f"a table of names and {' or '.join(choices)}")
 
 
-tokens_by_model: Final = _table_of(
-    integer(1, MAX_TOKENS), "a table of models and tokens, e.g. claude-opus-5=200000"
+MIN_WINDOW_OVERRIDE: Final = OUTPUT_RESERVE + TRIGGER_BUFFER + 1
+"""In tokens. The client keeps the rest free: a smaller window has no room for a conversation."""
+
+windows_by_model: Final = _table_of(
+    integer(MIN_WINDOW_OVERRIDE, MAX_TOKENS),
+    "a table of models and tokens, e.g. claude-opus-5=200000",
 )
 
 _PRICES_EXPECTED: Final = (

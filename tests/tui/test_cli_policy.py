@@ -91,12 +91,12 @@ def test_every_value_with_its_origin(run: Callable[..., Ended], tmp_path: Path) 
 
 
 def test_the_same_for_people(run: Callable[..., Ended]) -> None:
-    ended = run("settings", "--preset", "omo-doc", "--set", "limit.override=m=5")
+    ended = run("settings", "--preset", "omo-doc", "--set", "limit.override=m=50000")
 
     lines = {line.split()[0]: " ".join(line.split()) for line in ended.out.splitlines()}
     assert ended.code == 0
     assert "preset omo-doc command line --preset" in lines["preset"]
-    assert "m=5 tokens command line --set" in lines["limit.override"]
+    assert "m=50000 tokens command line --set" in lines["limit.override"]
     assert lines["rearm.hysteresis"].startswith("rearm.hysteresis off ratio preset omo-doc")
     assert "none built in" in lines["disabled_modules"]
     assert "0.7:notice:reassure, 0.8:warning:suggest" in lines["threshold"]

@@ -23,6 +23,7 @@ from ctxtop.core.compaction.automation_rules import (
     decide_compaction,
     decide_recovery,
 )
+from ctxtop.core.compaction.plan import effective_window, target_tokens
 from ctxtop.core.compaction.policy_strategy import automatic_strategy
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState
@@ -177,6 +178,14 @@ def test_the_hysteresis(least: int | None, newest: int | None, *, armed: bool) -
     # What failed since then does not arm it.
     failed = (before, PastRun(NOW - 2 * MINUTE))
     assert decide_compaction(OPTED_IN, replace(READY, runs=failed)).allowed == armed
+
+
+@pytest.mark.parametrize("window", [20_000, 33_000, 33_001, 34_000, 200_000])
+def test_the_target_is_a_share_of_any_window(window: int) -> None:
+    known = replace(context(30_000), window=Window(window, ClaimSource.POLICY))
+    target = automatic_target(OPTED_IN, known)
+    assert target > 0
+    assert target_tokens(window, target / effective_window(window)) == target
 
 
 def test_the_breaker() -> None:

@@ -141,9 +141,13 @@ def test_automation_counts_what_is_due_now() -> None:
         too_long=PromptTooLong(210_000, 200_000),
         last_activity_at=NOW_MS - 600_000,
     )
-    assert automation_effect([idle], policy, NOW_MS) == AutomationEffect("mode is not auto")
-    assert automation_effect([idle, busy], compacting, NOW_MS) == AutomationEffect("", 1, 0)
-    assert automation_effect([idle, refused], auto, NOW_MS).recovered == 1
+    assert automation_effect([idle], policy, NOW_MS, {}) == AutomationEffect("mode is not auto")
+    assert automation_effect([idle, busy], compacting, NOW_MS, {}) == AutomationEffect("", 1, 0)
+    assert automation_effect([idle, refused], auto, NOW_MS, {}).recovered == 1
+    # Those with few messages are never compacted.
+    for messages, compacted in ((6, 0), (7, 1)):
+        counts = {idle.session_id: messages}
+        assert automation_effect([idle], compacting, NOW_MS, counts).compacted == compacted
 
 
 def test_models_without_a_price() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.measure.evidence import ContextEvidence, Evidence, ReportedWindow
-from ctxtop.core.measure.models import LARGE_WINDOW, SMALL_WINDOW, table_window
+from ctxtop.core.measure.models import LARGE_WINDOW, SMALL_WINDOW, find_by_model, table_window
 from ctxtop.core.measure.window import (
     AutoCompactConfig,
     Claim,
@@ -194,9 +194,24 @@ def test_the_policys_window_is_asked_for_by_the_sessions_project_and_model() -> 
             ("claude-haiku-4-5", "/p"),
             ("claude-haiku-4-5", "/q"),
             ("claude-opus-4-5", "/p"),
+            ("claude-haiku-4-5-20251001", "/p"),
+            ("us.anthropic.claude-haiku-4-5-20251001-v1:0", "/p"),
         )
     ]
-    assert windows == [64_000, 200_000, 200_000]
+    assert windows == [64_000, 200_000, 200_000, 64_000, 64_000]
+
+
+def test_a_value_by_model_is_found_without_its_date() -> None:
+    values = {"claude-sonnet-4-5": 1, "claude-sonnet-4-5[1m]": 2, "house-model": 3}
+    exact = {"claude-sonnet-4-5": 1, "claude-sonnet-4-5-20250929": 4}
+    assert find_by_model(values, "claude-sonnet-4-5-20250929") == 1
+    assert find_by_model(values, "claude-sonnet-4-5-20250929[1m]") == 2
+    assert find_by_model(values, "house-model") == 3
+    assert find_by_model(values, "house-model-20250929") is None
+    assert find_by_model(values, "claude-sonnet-4-20250514") is None
+    assert find_by_model(values, None) is None
+    assert find_by_model(exact, "claude-sonnet-4-5-20250929") == 4
+    assert find_by_model({"claude-sonnet-4-5-20250929": 5}, "claude-sonnet-4-5") == 5
 
 
 TOLD = EvidenceRows(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import time
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +26,7 @@ from ....core.policy.schema import NATIVE, OFF
 from ....core.policy.value_types import PolicyValue, parse_quiet_hours
 from ....core.store.database import state_folder
 from ....core.store.queries.activity_queries import model_usage
+from ....core.store.queries.context_queries import count_messages
 from ....core.transcript.sanitize import one_line
 from ...text.formats import plural
 from ..hook_installation import read_installed_hooks
@@ -62,10 +63,14 @@ class MachineFacts:
     backup_bytes: int = 0
     features: tuple[str, ...] = ()  # that installed hooks have
     hooks_note: str = ""  # where hooks are installed, or why their features cannot be changed
+    message_counts: Mapping[str, int] = field(default_factory=dict)
+    """Messages that the model sees, of today's sessions by id."""
 
 
-def read_machine_facts(db: sqlite3.Connection, places: Places) -> MachineFacts:
-    """Read the facts. Raises OSError."""
+def read_machine_facts(
+    db: sqlite3.Connection, places: Places, sessions: Iterable[Session]
+) -> MachineFacts:
+    """Read the facts, with those of `sessions`. Raises OSError."""
     state, hooks = state_folder(places.store), read_installed_hooks(places)
     note = "" if hooks.is_installed else "no hooks are installed"
     if hooks.elsewhere:
@@ -76,6 +81,7 @@ def read_machine_facts(db: sqlite3.Connection, places: Places) -> MachineFacts:
         backup_bytes=BackupStore(state).total_bytes(),
         features=hooks.features,
         hooks_note=note,
+        message_counts={each.session_id: count_messages(db, each.session_id) for each in sessions},
     )
 
 
@@ -181,7 +187,9 @@ def automation_text(context: EffectContext, policy: Policy) -> str:
     mode = policy.text("mode")
     if mode in _MODE_EFFECTS:
         return _MODE_EFFECTS[mode]
-    effect = setting_effects.automation_effect(context.sessions, policy, context.now_ms)
+    effect = setting_effects.automation_effect(
+        context.sessions, policy, context.now_ms, context.facts.message_counts
+    )
     if effect.obstacle:
         return f"nothing happens automatically: {effect.obstacle}"
     return (

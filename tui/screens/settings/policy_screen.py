@@ -15,6 +15,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ....core.actions.setting_effects import todays_sessions
 from ....core.policy.policy import ResolvedValue
 from ....core.policy.value_types import format_value
 from ....core.transcript.sanitize import one_line
@@ -117,6 +118,7 @@ class PolicyScreen(FilteredPage):
 
     def _read_facts(self) -> None:
         places = self.app.places
+        sessions = todays_sessions(self.app.sessions, self.app.now_ms())
 
         def show(found: MachineFacts | Problem) -> None:
             if isinstance(found, MachineFacts):
@@ -126,7 +128,7 @@ class PolicyScreen(FilteredPage):
                 self.app.toast(one_line(str(found)), "settings", "warning")
 
         if self.is_attached:
-            self.look_up(lambda db: common_settings.read_machine_facts(db, places), show)
+            self.look_up(lambda db: common_settings.read_machine_facts(db, places, sessions), show)
 
     def show_view(self, view: FleetView) -> None:
         """Compute the effects again."""
