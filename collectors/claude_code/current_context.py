@@ -39,7 +39,7 @@ from ...core.transcript import conversation, line_decoder
 from ...core.transcript.conversation import TokenUsage
 from ...core.transcript.entry_decoder import decode_entry, iter_lines
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
-from ..plugin.hook_inputs import open_store_without_waiting
+from ..plugin.hook_inputs import note_store_error, open_store_without_waiting
 from .injection_sources import read_session_agents
 from .transcripts.transcript_ends import read_recent_entries, read_tail_lines
 
@@ -165,8 +165,9 @@ def _stored_context(
             evidence_rows = replace(stored, environments=environments)
             evidence = Evidence(evidence_rows, Policies(policy, {}))
             rows = session_queries.sessions(db, [session_id])
-    except sqlite3.Error:
+    except sqlite3.Error as error:
         # Locked, damaged, or of another ctxtop: use the transcript alone.
+        note_store_error(store, error)
         return EvidenceRows(environments={session_id: environment}), None
     for row in rows:
         context = make_session(row, evidence, now_ms).context

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..places import PolicySources, trust_file_path, user_policy_path
 from ..policy_files import read_acting_policy
+from . import plugin_log
 from .hook_answer import find_hook_project
 
 if TYPE_CHECKING:
@@ -33,13 +34,21 @@ def open_store_without_waiting(path: Path) -> Iterator[sqlite3.Connection | None
     """
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
-    except sqlite3.Error:
+    except sqlite3.Error as error:
+        if path.exists():
+            note_store_error(path, error)
         yield None
         return
     with closing(connection):
         until = time.monotonic() + QUERY_TIMEOUT_S
         connection.set_progress_handler(lambda: time.monotonic() > until, PROGRESS_STEPS)
         yield connection
+
+
+def note_store_error(store: Path, error: sqlite3.Error) -> None:
+    """Record that an answer did without the store, for `ctxtop doctor` (T-27)."""
+    fault = f"store: {type(error).__name__}: {error}"
+    plugin_log.note_fault(plugin_log.log_path(str(store), plugin_log.ANSWER_FAULTS), fault)
 
 
 def resolve_hook_policy(fields: Mapping[str, Any]) -> Policy:

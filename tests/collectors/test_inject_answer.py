@@ -6,13 +6,13 @@ import json
 import sqlite3
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.claude_code.own_files import own_log_folder
-from ctxtop.collectors.plugin import hook_inputs
+from ctxtop.collectors.plugin import hook_inputs, plugin_log
 from ctxtop.collectors.plugin.answers.inject import answer
 from ctxtop.collectors.plugin.hook_answer import HookCall
 from ctxtop.core.store.database import open_reader
@@ -23,9 +23,6 @@ from ..agents_at_work import called, write_agent
 from ..recorder import Recorder
 from ..transcripts import append, assistant, notification, text, user, write
 from ..trusted_files import write_trusted
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WORKER = "[COMPRESSED] agent_type: worker\nChanged files: a.py\nResult: The cart rounds."
 
@@ -64,6 +61,12 @@ def asked(tmp_path: Path, session: Path, **fields: object) -> str:
     return reply.context if reply else ""
 
 
+def faults(store: Path) -> list[str]:
+    """What `ctxtop doctor` finds of answers that went wrong."""
+    path = Path(plugin_log.fault_path(plugin_log.log_path(str(store), plugin_log.ANSWER_FAULTS)))
+    return path.read_text().splitlines() if path.exists() else []
+
+
 def scan(tmp_path: Path) -> Path:
     store = tmp_path / "state" / "ctxtop.db"
     with closing(Writer(store)) as writer:
@@ -76,6 +79,7 @@ def test_without_a_store(tmp_path: Path, session: Path) -> None:
     assert "The cart rounds." in said
     assert "secret" not in said
     assert not (tmp_path / "state" / "ctxtop.db").exists()
+    assert faults(tmp_path / "state" / "ctxtop.db") == []
 
 
 def test_what_only_the_store_knows(tmp_path: Path, session: Path) -> None:
@@ -101,6 +105,8 @@ def test_a_store_that_is_none(tmp_path: Path, session: Path, content: bytes) -> 
     store.write_bytes(content)
     assert "The cart rounds." in asked(tmp_path, session)
     assert store.read_bytes() == content
+    (fault,) = faults(store)
+    assert "store: DatabaseError" in fault or "store: OperationalError" in fault
 
 
 def test_a_store_that_another_process_holds(tmp_path: Path, session: Path) -> None:

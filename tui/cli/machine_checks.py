@@ -250,7 +250,7 @@ def _answers_check(folder: Path) -> DoctorCheck:
     if faults is None:
         return passed(name, "no faults")
     last = f"the last at {utc_time(faults.at)}: {faults.message}"
-    fix = f"Claude Code was not affected: report it, then delete {faults.path}"
+    fix = f"Claude Code was not affected: delete {faults.path} once you have read it"
     return failed(name, f"{plural(faults.count, 'fault')}, {last}", fix)
 
 

@@ -10,7 +10,7 @@ from ....core.injection.context_selection import injection_limits, select_contex
 from ....core.transcript.sanitize import sanitize_title
 from ...claude_code.injection_sources import InjectionRequest, gather_injection_sources
 from ..hook_answer import HookReply, find_hook_project, text_field, transcript_path
-from ..hook_inputs import open_store_without_waiting, resolve_hook_policy
+from ..hook_inputs import note_store_error, open_store_without_waiting, resolve_hook_policy
 from ..state_files import record_answer
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def _choose_injection(request: InjectionRequest, store: Path, limits: InjectionL
     try:
         with open_store_without_waiting(store) as db:
             start, pasts = gather_injection_sources(request, db, limits)
-    except sqlite3.Error:
-        # Missing, locked, damaged, or of another ctxtop version: the files alone.
+    except sqlite3.Error as error:
+        # Locked, damaged, or of another ctxtop version: the files alone.
+        note_store_error(store, error)
         start, pasts = gather_injection_sources(request, None, limits)
     return select_context(start, pasts, limits)
