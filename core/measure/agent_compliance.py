@@ -12,12 +12,14 @@ from ..compliance.findings import (
     PASSED_VERDICTS,
     ComplianceSettings,
     ComplianceVerdict,
+    ExpectedFormat,
     ResultFormat,
     ReviewFinding,
 )
 from ..compliance.judge import SEVERITIES
 from ..compliance.run_verdict import ComplianceCost, ComplianceScore, RunVerdict, WeighedResult
 from ..model.agent import Agent, AgentStatus
+from .agent_inventory import NO_INVENTORY, AgentInventory, DefinedAgent, ForceHook
 from .token_estimate import nearest_rank
 from .tokens import tokens_or_estimate
 
@@ -70,6 +72,7 @@ class AgentTypeCompliance(msgspec.Struct, frozen=True):
     sizes: ResultSizes = NO_RESULT_SIZES
     days: tuple[ComplianceDay, ...] = ()  # oldest first, of judged results
     last_verdicts: tuple[ComplianceVerdict, ...] = ()  # judged ones, newest first
+    definitions: tuple[DefinedAgent, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -93,6 +96,7 @@ class ComplianceSummary(msgspec.Struct, frozen=True):
     oversized_reviews: tuple[Agent, ...]  # of more files than one review handles well
     noncompliant: tuple[Agent, ...]  # newest first
     min_samples: int
+    force_hooks: tuple[ForceHook, ...] = ()
 
 
 class _JudgedAgent(NamedTuple):
@@ -112,9 +116,14 @@ class _JudgedAgent(NamedTuple):
 
 
 def summarize_compliance(
-    agents: Iterable[Agent], settings: ComplianceSettings
+    agents: Iterable[Agent],
+    settings: ComplianceSettings,
+    inventory: AgentInventory = NO_INVENTORY,
 ) -> ComplianceSummary:
-    """Sum up the agents' compliance; those without a verdict are left out."""
+    """Sum up the agents' compliance; those without a verdict are left out.
+
+    Types of the inventory are listed even if no agent of them ran.
+    """
     judged = [
         _JudgedAgent(agent, agent.compliance, _result_tokens(agent))
         for agent in agents
@@ -137,7 +146,7 @@ def summarize_compliance(
         return AgentTypeCompliance(
             name,
             *measure(some),
-            formats=tuple(sorted({each.format for each in expected})),
+            formats=tuple(sorted(_formats(expected, defined.get(name, ())))),
             drift=next((each.policy_format for each in expected if each.differs_from_policy), None),
             running=sum(each.agent.status is AgentStatus.RUNNING for each in some),
             sizes=measure_result_sizes(each.agent for each in some),
@@ -145,10 +154,12 @@ def summarize_compliance(
             last_verdicts=tuple(
                 islice((each.verdict.verdict for each in some if each.is_judged), LAST_VERDICTS)
             ),
+            definitions=tuple(defined.get(name, ())),
         )
 
+    defined = _group_by(inventory.agents, lambda each: each.name)
     by_type = _group_by(judged, lambda each: each.agent.agent_type)
-    types = [summarize_type(name, some) for name, some in by_type.items()]
+    types = [summarize_type(name, by_type.get(name, ())) for name in {**by_type, **defined}]
     types.sort(key=lambda each: (not each.score.judged_count, -each.runs))
     return ComplianceSummary(
         *measure(judged),
@@ -168,7 +179,15 @@ def summarize_compliance(
         ),
         noncompliant=tuple(agent for agent, verdict, _ in judged if verdict.failed),
         min_samples=settings.min_samples,
+        force_hooks=inventory.force_hooks,
     )
+
+
+def _formats(
+    expected: Iterable[ExpectedFormat], defined: Iterable[DefinedAgent]
+) -> set[ResultFormat]:
+    """Return what was expected of a type's agents; if none ran, what will be."""
+    return {each.format for each in expected} or {each.expected for each in defined}
 
 
 def _weighed(judged: Iterable[_JudgedAgent]) -> list[WeighedResult]:

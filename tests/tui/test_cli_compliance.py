@@ -205,3 +205,39 @@ def test_a_type_s_history_is_json(run: Callable[..., Ended], config: Path) -> No
     assert (backend["median_lines"], backend["p90_lines"]) == (3, 400)
     assert sorted(backend["last_verdicts"]) == ["compliant", "non_compliant"]
     assert sum(each["judged"] for each in backend["days"]) == 2
+
+
+def test_every_defined_agent_is_listed_whether_it_ran_or_not(
+    run: Callable[..., Ended], config: Path
+) -> None:
+    agents, cwd = config / "agents", config.parent / "shop"
+    for folder, name in ((agents, "idle"), (agents, "reviewer"), (cwd / ".claude/agents", "ours")):
+        folder.mkdir(parents=True, exist_ok=True)
+        head = f"---\nname: {name}\ndescription: d\nskills: [compress-output]\n---\n"
+        (folder / f"{name}.md").write_text(head, encoding="utf-8")
+    write(config / "projects" / PROJECT / "other.jsonl", [user("hi", cwd=str(cwd))])
+    found = run("compliance", "--json").json
+    types = {each["agent_type"]: each for each in found["types"]}
+    assert {"idle", "ours", "reviewer", "node-backend"} <= set(types)
+    assert (types["idle"]["runs"], types["idle"]["expected_formats"]) == (0, ["none"])
+    (idle,) = types["idle"]["definitions"]
+    assert (idle["scope"], idle["missing_skills"]) == ("user", ["compress-output"])
+    assert types["ours"]["definitions"][0]["project"] == str(cwd)
+    assert types["node-backend"]["definitions"] == []
+    assert found["force_hooks"] == []
+    shown = run("compliance").out
+    assert "no force hook is installed" in shown
+    assert "declares compress-output, which no SKILL.md defines" in shown
+
+    skill = config / "skills" / "compress-output" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("Begin with [COMPRESSED].\n", encoding="utf-8")
+    command = {"type": "command", "command": "/x/force-compress.sh"}
+    hooks = {"SubagentStop": [{"hooks": [command]}], "Stop": [{"hooks": [command]}]}
+    (config / "settings.json").write_text(json.dumps({"hooks": hooks}), encoding="utf-8")
+    found = run("compliance", "--type", "idle", "--json").json
+    (kind,) = found["types"]
+    assert (kind["expected_formats"], kind["definitions"][0]["missing_skills"]) == (["output"], [])
+    (hook,) = found["force_hooks"]
+    assert (hook["command"], hook["scope"]) == ("/x/force-compress.sh", "user")
+    assert f"force hook in {config / 'settings.json'}" in run("compliance").out

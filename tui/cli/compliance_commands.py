@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import click
+from msgspec.structs import replace
 
 from ...collectors.claude_code.collector_thread import Collector
 from ...core.compliance.findings import ComplianceVerdict, Judgement, ResultFormat, ReviewFinding
@@ -22,14 +23,23 @@ from ...core.measure.agent_compliance import (
     group_findings,
     summarize_compliance,
 )
+from ...core.measure.agent_inventory import NO_INVENTORY, AgentInventory
 from ...core.model.agent import Agent
+from ...core.store.readers.compliance_reader import read_inventory
 from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, TextColumn
-from ..text.compliance_text import VERDICT_NAMES, excess_text, findings_markdown, reviewers_text
+from ..text.compliance_text import (
+    VERDICT_NAMES,
+    definition_problem,
+    excess_text,
+    findings_markdown,
+    force_hook_text,
+    reviewers_text,
+)
 from ..text.formats import NOTHING, date_time, iso_time, percent, plural, tokens
 from .command_errors import DONE, RefusedError
 from .command_options import options_of, refuse_options, session_option, store_command
-from .command_store import open_snapshot, read_policy
+from .command_store import StoreSnapshot, open_snapshot, read_policy
 from .json_records import check_record, compliance_record, record_of, records_of
 from .printing import draw_table, paint, print_lines, print_result, session_id_cell
 
@@ -87,20 +97,31 @@ def _check_lines(judgement: Judgement) -> list[str]:
 @session_option
 @click.option("--type", "agent_type", metavar="T", help="Only agents of this type.")
 def compliance(context: click.Context, *, session: str | None, agent_type: str | None) -> int:
-    """Show how well agents compress their results, by type."""
+    """Show how well agents compress their results, by type.
+
+    Lists every defined agent, also those that never ran, and the hooks that enforce compression.
+    """
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         agents = [
             each
             for each in snapshot.agents(snapshot.optional_session_id(session))
             if agent_type in {None, each.agent_type}
         ]
-        summary = summarize_compliance(agents, compliance_settings(snapshot.policies.common))
+        inventory = _inventory(snapshot, agent_type) if session is None else NO_INVENTORY
+        settings = compliance_settings(snapshot.policies.common)
+        summary = summarize_compliance(agents, settings, inventory)
         return print_result(
             context,
             compliance_record(summary),
             lambda: _compliance_tables(summary, snapshot.short_ids()),
             "no agents yet",
         )
+
+
+def _inventory(snapshot: StoreSnapshot, agent_type: str | None) -> AgentInventory:
+    found = read_inventory(snapshot.db)
+    agents = [each for each in found.agents if agent_type in {None, each.name}]
+    return replace(found, agents=tuple(agents))
 
 
 MAX_DAYS: Final = 14  # shown of the score over time; `--json` has all
@@ -111,7 +132,13 @@ def _compliance_tables(summary: ComplianceSummary, short_ids: Mapping[str, str])
     if not summary.types:
         return []
     lines = draw_table(_TYPE_COLUMNS, summary.types)
-    lines += ["", *_summary_lines(summary)]
+    lines += ["", *_summary_lines(summary), force_hook_text(summary.force_hooks)]
+    lines += [
+        one_line(f"{each.name}: {each.path} {problem}")
+        for kind in summary.types
+        for each in kind.definitions
+        if (problem := definition_problem(each))
+    ]
     lines += [
         one_line(f"{each.name}: compliance.rules says {each.drift}, its definition does not")
         for each in summary.types

@@ -452,6 +452,7 @@ def compliance_record(found: ComplianceSummary) -> Record:
             for each in found.findings
         ],
         "too_wide": records_of(found.oversized_reviews, "session_id agent_id"),
+        "force_hooks": records_of(found.force_hooks, "command scope project settings=path"),
     }
 
 
@@ -464,6 +465,10 @@ def _type_record(agents: AgentTypeCompliance) -> Record:
         **record_of(sizes, "median_lines p90_lines median_tokens p90_tokens"),
         "last_verdicts": [each.value for each in agents.last_verdicts],
         "days": _day_records(agents.days),
+        "definitions": records_of(
+            agents.definitions,
+            "scope project path skills missing_skills expected_format=expected problem",
+        ),
     }
 
 

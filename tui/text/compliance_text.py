@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...core.compliance.findings import FAILED_VERDICTS, ComplianceVerdict, finding_labels
+from ...core.transcript.sanitize import one_line
 from ..tables import code_span, escape_links
 from .formats import date_time, tokens
 
 if TYPE_CHECKING:
     from ...core.compliance.run_verdict import ComplianceCost, RunVerdict
     from ...core.measure.agent_compliance import GroupedFinding, SeverityFindings
+    from ...core.measure.agent_inventory import DefinedAgent, ForceHook
 
 
 def agent_count(agents: int, failed: int | None) -> str:
@@ -54,6 +56,21 @@ _VERDICTS: Final = {
 VERDICT_NAMES: Final = {verdict: name for verdict, (name, _, _) in _VERDICTS.items()}
 VERDICT_MEANINGS: Final = {verdict: meaning for verdict, (_, meaning, _) in _VERDICTS.items()}
 VERDICT_SIGNS: Final = {verdict: sign for verdict, (_, _, sign) in _VERDICTS.items()}
+
+
+def force_hook_text(hooks: Sequence[ForceHook]) -> str:
+    """Say whether a hook enforces compressed results, and which files install it."""
+    if not hooks:
+        return "no force hook is installed: nothing enforces compressed results"
+    return f"force hook in {', '.join(dict.fromkeys(one_line(each.path) for each in hooks))}"
+
+
+def definition_problem(agent: DefinedAgent) -> str:
+    """Say what is wrong with a definition; empty if nothing is."""
+    if agent.problem:
+        return agent.problem
+    missing = ", ".join(agent.missing_skills)
+    return f"declares {missing}, which no SKILL.md defines" if missing else ""
 
 
 def short_verdict(run: RunVerdict | None) -> str:

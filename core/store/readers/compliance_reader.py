@@ -10,6 +10,7 @@ import msgspec
 from ...compliance.findings import FORMAT_OF_SKILL, OFF, find_expected_format, format_of_skills
 from ...compliance.judge import compliance_settings
 from ...compliance.run_verdict import AgentRun, MarkerLine, RunVerdict, judge_run
+from ...measure.agent_inventory import AgentInventory, find_force_hooks, list_defined_agents
 from ...measure.effective_config import (
     enabled_plugins,
     installed_skills,
@@ -104,6 +105,15 @@ class ComplianceReader:
             was_released=was_released,
             retry_tokens=final.retry_tokens or 0,
         )
+
+
+def read_inventory(db: Connection) -> AgentInventory:
+    """Read which agents are defined, and which hooks enforce compression."""
+    settings = config_queries.settings_files(db)
+    definitions, plugins = config_queries.definitions(db), config_queries.plugins(db)
+    return AgentInventory(
+        list_defined_agents(definitions, plugins, settings), tuple(find_force_hooks(settings))
+    )
 
 
 def sessions_to_check(db: Connection, policies: Policies) -> frozenset[str]:

@@ -262,8 +262,8 @@ class TypePane(TabPane):
         found = self._types.get(self.key or "")
         if found is None or self.data is None:
             return None
-        least = self.data.overview.compliance.min_samples
-        return compliance_rows.type_report(found, least, width)
+        summary = self.data.overview.compliance
+        return compliance_rows.type_report(found, summary.min_samples, summary.force_hooks, width)
 
     def copy_text(self) -> tuple[str, str] | None:
         """Return the history as it is displayed, 80 cells wide."""

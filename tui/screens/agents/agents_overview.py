@@ -72,6 +72,8 @@ def read_agents_overview(
     """Read the agents of a scope, and sum them up as `ctxtop compliance` does."""
     from ....core.compliance.judge import compliance_settings
     from ....core.measure.agent_compliance import group_findings, summarize_compliance
+    from ....core.measure.agent_inventory import NO_INVENTORY
+    from ....core.store.readers.compliance_reader import read_inventory
     from ....core.store.readers.fleet_reader import read_agents
 
     ids = {
@@ -79,7 +81,8 @@ def read_agents_overview(
         AgentScope.LIVE: [session.session_id for session in sessions if session.live],
     }
     agents = read_agents(db, sessions, now_ms, ids.get(scope), policies)
-    summary = summarize_compliance(agents, compliance_settings(policies.common))
+    inventory = read_inventory(db) if scope is AgentScope.ALL else NO_INVENTORY
+    summary = summarize_compliance(agents, compliance_settings(policies.common), inventory)
     projects = {session.session_id: session.project for session in sessions}
     findings = tuple(group_findings(summary.findings, projects))
     return AgentsOverview(scope, tuple(agents), summary, findings)

@@ -18,7 +18,14 @@ from ....core.compliance.findings import (
 from ....core.transcript.sanitize import one_line
 from ...tables import Cell, Column, fitting_columns, total_cells
 from ...text import text_lines
-from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS, excess_text, reviewers_text
+from ...text.compliance_text import (
+    VERDICT_NAMES,
+    VERDICT_SIGNS,
+    definition_problem,
+    excess_text,
+    force_hook_text,
+    reviewers_text,
+)
 from ...text.formats import (
     NOTHING,
     age,
@@ -29,6 +36,7 @@ from ...text.formats import (
     iso_time,
     percent,
     shorten,
+    shorten_path,
     sparkline,
     tokens,
 )
@@ -43,6 +51,7 @@ if TYPE_CHECKING:
         ReviewedFinding,
         SeverityFindings,
     )
+    from ....core.measure.agent_inventory import ForceHook
 
 
 SPARK_CELLS: Final = 8
@@ -172,7 +181,9 @@ REPORT_SPARK_CELLS: Final = 40
 BAR_CELLS: Final = 16
 
 
-def type_report(found: AgentTypeCompliance, least: int, width: int) -> Content:
+def type_report(
+    found: AgentTypeCompliance, least: int, force_hooks: Sequence[ForceHook], width: int
+) -> Content:
     """Write the history; below `least` results no share is shown."""
     lines = [
         Content.styled(found.name, "bold $foreground"),
@@ -185,6 +196,10 @@ def type_report(found: AgentTypeCompliance, least: int, width: int) -> Content:
     if found.score.codes:
         lines += text_lines.section_heading("Broken rules, by number of results")
         lines += _code_lines(found.score.codes, width)
+    if found.definitions:
+        lines += text_lines.section_heading("Definitions")
+        facts = _definition_facts(found, force_hooks, width)
+        lines += text_lines.labelled_lines(facts, width)
     if found.days:
         lines += text_lines.section_heading("Day by day (UTC)")
         lines += map(_day_line, reversed(found.days[-MAX_DAYS:]))
@@ -214,6 +229,19 @@ def _type_facts(found: AgentTypeCompliance, least: int) -> Iterator[text_lines.F
     yield "a grep", f"{passing}, {score.grep_wrong} of them wrongly"
     if score.refires:
         yield "refires", f"{score.refires:,} stops beyond what a block explains", "$level-notice"
+
+
+def _definition_facts(
+    found: AgentTypeCompliance, force_hooks: Sequence[ForceHook], width: int
+) -> Iterator[text_lines.Fact]:
+    cells = max(1, width - text_lines.LABEL_CELLS - 2)
+    for each in found.definitions:
+        yield each.scope.value, shorten_path(one_line(each.path), cells)
+        if each.skills:
+            yield "skills", one_line(", ".join(each.skills))
+        if problem := definition_problem(each):
+            yield "but", one_line(problem), "$broken"
+    yield "enforced", force_hook_text(force_hooks), "$quiet"
 
 
 def _size_facts(found: AgentTypeCompliance) -> Iterator[text_lines.Fact]:
