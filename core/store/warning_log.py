@@ -137,6 +137,19 @@ def pending_batches(
 
     In all sessions, or in those named.
     """
+    return _batches(db, policies, only, "AND j.offset IS NOT f.offset")
+
+
+def all_batches(
+    db: Connection, policies: Policies, only: SessionIds = None
+) -> list[EvaluationBatch]:
+    """Find all contexts that may have reached a threshold, evaluated or not."""
+    return _batches(db, policies, only, "")
+
+
+def _batches(
+    db: Connection, policies: Policies, only: SessionIds, condition: str
+) -> list[EvaluationBatch]:
     least = [policy.lowest_threshold_tokens for policy in policies.all]
     known = [tokens for tokens in least if tokens is not None]
     if not known:
@@ -144,7 +157,7 @@ def pending_batches(
     where, names = in_condition("f.session_id", only)
     values = [min(known), *names]
     by_session: dict[str, list[Any]] = {}
-    for row in db.execute(_PENDING.format(where=where), values + values):
+    for row in db.execute(_CONTEXTS.format(where=where, condition=condition), values * 2):
         by_session.setdefault(row[2], []).append(row)
     ids = sorted(by_session)
     return [
@@ -163,15 +176,15 @@ def _make_batch(rows: Sequence[Any]) -> EvaluationBatch:
     )
 
 
-_PENDING: Final = f"""
+_CONTEXTS: Final = f"""
 SELECT DISTINCT f.file_id, f.offset, f.session_id,
     IIF(f.kind = 'session', IIF(u.sidechain, '{SIDECHAIN_AGENTS}', NULL), f.agent_id)
 FROM model_use u JOIN file f USING (file_id) LEFT JOIN judged_file j USING (file_id)
-WHERE u.peak_tokens >= ? AND j.offset IS NOT f.offset AND {{where}}
+WHERE u.peak_tokens >= ? AND {{where}} {{condition}}
 UNION
 SELECT f.file_id, f.offset, f.session_id, s.agent_id
 FROM step s JOIN file f USING (file_id) LEFT JOIN judged_file j USING (file_id)
-WHERE s.context_tokens >= ? AND j.offset IS NOT f.offset AND {{where}}
+WHERE s.context_tokens >= ? AND {{where}} {{condition}}
 ORDER BY 3
 """
 

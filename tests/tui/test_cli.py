@@ -360,6 +360,32 @@ def test_a_silent_agent_can_be_closed(run: Callable[..., Ended], config: Path) -
     assert (running.code, "abc is running" in running.err) == (3, True)
 
 
+def test_warnings_of_another_preset_are_recomputed(
+    run: Callable[..., Ended], config: Path, home: Path
+) -> None:
+    logged = run("warnings", "--json").out
+    ended = run("warnings", "--session", FULL, "--preset", "omo-doc", "--json")
+    assert [(each["level"], each["threshold"]) for each in ended.json] == [
+        ("warning", 0.8),
+        ("notice", 0.7),
+    ]
+    assert {each["session_id"] for each in ended.json} == {FULL}
+    assert ended.json[0]["at"] == time_at(30)
+    (note,) = ended.err.splitlines()
+    assert note.startswith("ctxtop: recomputed from the stored answers")
+    assert note.endswith("because texts of past answers are not counted")
+    moved = run("warnings", "--session", FULL, "--set", "threshold=0.5:notice:reassure", "--json")
+    assert [each["threshold"] for each in moved.json] == [0.5]
+    assert moved.err.endswith("the windows known now; the log is unchanged\n")
+    assert run("warnings", "--json").out == logged
+    assert run("warnings", "--ascii", "--json").err == ""
+
+    with closing(sqlite3.connect(next(home.glob("state/**/*.db")))) as db, db:
+        db.execute("UPDATE warning SET session_id = 'gone' WHERE session_id = ?", [COMPACTED])
+    lost = run("warnings", "--preset", "default", "--no-scan")
+    assert "1 session with logged warnings cannot be" in lost.err
+
+
 def test_compactions_warnings_and_totals(run: Callable[..., Ended], config: Path) -> None:
     (compaction,) = run("compactions", "--json").json
     assert (compaction["boundary_uuid"], compaction["trigger"]) == ("b-1", "auto")

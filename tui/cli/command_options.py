@@ -18,6 +18,9 @@ Command = TypeVar("Command", bound=CommandFunction)
 registry: Final = click.Group()  # each command adds itself; `ctxtop` has all of them
 
 
+ASCII_KEY: Final = "ui.ascii"  # that --ascii sets
+
+
 class CommandOptions(msgspec.Struct):
     """The shared options of one run; click hands one object down from the group."""
 
@@ -31,6 +34,11 @@ class CommandOptions(msgspec.Struct):
     @property
     def places(self) -> Places:
         return find_places(self.config_dir, self.db, self.policy)
+
+    @property
+    def changes_policy(self) -> bool:
+        """Whether --preset or --set was given."""
+        return any(key != ASCII_KEY for key, _ in self.policy)
 
     @property
     def ascii_only(self) -> bool:
@@ -94,7 +102,7 @@ def _store_preset(context: click.Context, _parameter: click.Parameter, value: st
 
 def _store_ascii(context: click.Context, _parameter: click.Parameter, value: object) -> None:
     if value:
-        options_of(context).policy.append(("ui.ascii", "true"))
+        options_of(context).policy.append((ASCII_KEY, "true"))
 
 
 def _store_policy_values(

@@ -22,6 +22,7 @@ from ...core.policy.resolve import Policies
 from ...core.store.database import StoreError, is_caused_by_corruption, open_reader
 from ...core.store.queries import config_queries, session_queries
 from ...core.store.readers import fleet_reader
+from ...core.store.readers.warning_evaluation import RecomputedWarnings, recompute_warnings
 from ...core.store.warning_log import ContextWarning, read_warnings
 from .command_errors import RefusedError, print_errors
 from .command_options import CommandOptions
@@ -105,6 +106,9 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
     def warnings(self, only: str | None = None) -> list[ContextWarning]:
         warnings = read_warnings(self.db, only)
         return sorted(warnings, key=lambda each: (each.warning.at or 0, each.log_id), reverse=True)
+
+    def recompute_warnings(self, only: str | None = None) -> RecomputedWarnings:
+        return recompute_warnings(self.db, self.policies, self.now_ms, _only(only))
 
 
 def _only(session_id: str | None) -> list[str] | None:

@@ -11,7 +11,11 @@ from ctxtop import __version__
 from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.places import Places, find_places
 from ...core.host import LOOPBACK, python_command
+from ...core.measure.counting_rule import COUNTED_FROM_TEXT
+from ...core.policy.policy import Policy
 from ...core.store.queries import session_queries
+from ...core.store.readers.warning_evaluation import RecomputedWarnings
+from ..text.formats import plural
 from . import (  # noqa: F401 -- these add their commands to the registry
     agent_commands,
     compact_commands,
@@ -167,15 +171,36 @@ def compactions(context: click.Context, *, session: str | None) -> int:
 @store_command()
 @session_option
 def warnings(context: click.Context, *, session: str | None) -> int:
-    """List the warnings. Newest first."""
-    with open_snapshot(options_of(context)) as snapshot:
-        listed = snapshot.warnings(snapshot.optional_session_id(session))
+    """List the warnings. Newest first.
+
+    With --preset or --set, lists those that these settings would have given.
+    """
+    options = options_of(context)
+    with open_snapshot(options) as snapshot:
+        session_id = snapshot.optional_session_id(session)
+        if options.changes_policy:
+            recomputed = snapshot.recompute_warnings(session_id)
+            listed = list(recomputed.warnings[::-1])
+            print_error(_recomputed_text(recomputed, snapshot.policies.common))
+        else:
+            listed = snapshot.warnings(session_id)
         return print_result(
             context,
             json_records.warning_records(listed),
             lambda: result_tables.warnings_table(listed, snapshot.short_ids()),
             _nothing_yet(snapshot, "warnings", session),
         )
+
+
+def _recomputed_text(recomputed: RecomputedWarnings, policy: Policy) -> str:
+    """Say what the warnings were computed from, and what could not be."""
+    text = "recomputed from the stored answers and the windows known now; the log is unchanged"
+    if policy.text("usage.source") in COUNTED_FROM_TEXT:
+        text += "; the API's counts are used, because texts of past answers are not counted"
+    if recomputed.lost_sessions:
+        lost = plural(recomputed.lost_sessions, "session")
+        text += f"; {lost} with logged warnings cannot be: the store has none of their answers"
+    return text
 
 
 @store_command()

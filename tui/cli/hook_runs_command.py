@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 @session_option
 @click.pass_context
 def hook_runs(context: click.Context, *, session: str | None) -> int:
-    """Show how long Stop hooks took, their timeouts and their reasons. Newest first."""
+    """Show how long Stop hooks took.
+
+    Beside it: their timeouts and the reasons they gave. Newest first.
+    """
     with open_snapshot(options_of(context)) as snapshot:
         runs = config_queries.hook_runs(snapshot.db, snapshot.optional_session_id(session))
         timings = time_hooks(runs, config_queries.hook_handlers(snapshot.db))

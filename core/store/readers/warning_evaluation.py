@@ -5,8 +5,10 @@ warning is never changed. When better evidence of the window comes later, a thre
 higher warns again once it is reached there; one that lies lower does not warn twice.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from sqlite3 import Connection
+
+import msgspec
 
 from ...measure.counting_rule import CountingRule
 from ...measure.levels import FillPoint, find_warnings
@@ -16,13 +18,15 @@ from ...model.session import Session
 from ...policy.policy import Policy
 from ...policy.resolve import Policies
 from ..queries import context_queries
-from ..queries.query_rows import FillRow
+from ..queries.query_rows import FillRow, SessionIds, in_condition
 from ..warning_log import (
     SIDECHAIN_AGENTS,
     ContextKey,
+    ContextWarning,
     EvaluatedContext,
     EvaluationBatch,
     WarningRow,
+    all_batches,
     evaluated_points,
     logged_by_context,
 )
@@ -33,6 +37,43 @@ def evaluate_warnings(
     db: Connection, policies: Policies, batch: EvaluationBatch, now_ms: int
 ) -> list[EvaluatedContext]:
     """Replay what is new in each context of a batch."""
+    logged = logged_by_context(db, batch.sessions)
+    return _evaluate(db, policies, batch, now_ms, logged, evaluated_points(db, batch.sessions))
+
+
+class RecomputedWarnings(msgspec.Struct, frozen=True):
+    """The warnings that other policies would have given; nothing of them is logged."""
+
+    warnings: tuple[ContextWarning, ...]  # oldest first
+    lost_sessions: int  # sessions with logged warnings of which the store has no answers
+
+
+def recompute_warnings(
+    db: Connection, policies: Policies, now_ms: int, only: SessionIds = None
+) -> RecomputedWarnings:
+    """Replay all answers that the store holds, against the windows that are known now."""
+    batches = all_batches(db, policies, only)
+    found = [
+        ContextWarning(context.session_id, context.agent_id, warning)
+        for batch in batches
+        for context in _evaluate(db, policies, batch, now_ms, {}, {})
+        for warning in context.new_warnings
+    ]
+    found.sort(key=lambda each: each.warning.at or 0)
+    where, names = in_condition("session_id", only)
+    lost = f"""SELECT COUNT(DISTINCT session_id) FROM warning
+        WHERE {where} AND session_id NOT IN (SELECT session_id FROM file)"""
+    return RecomputedWarnings(tuple(found), int(db.execute(lost, names).fetchone()[0]))
+
+
+def _evaluate(
+    db: Connection,
+    policies: Policies,
+    batch: EvaluationBatch,
+    now_ms: int,
+    logged: Mapping[ContextKey, list[WarningRow]],
+    last_points: Mapping[ContextKey, FillPoint],
+) -> list[EvaluatedContext]:
     sessions = {
         each.session_id: each
         for each in read_sessions_without_forecast(db, now_ms, batch.sessions, policies)
@@ -41,8 +82,6 @@ def evaluate_warnings(
         each for each in sessions.values() if (each.session_id, None) in batch.contexts
     ]
     contexts += _pending_agents(db, policies, batch, sessions.values())
-    logged = logged_by_context(db, batch.sessions)
-    last_points = evaluated_points(db, batch.sessions)
     evaluated = []
     for each in contexts:
         key = (each.session_id, each.agent_id if isinstance(each, Agent) else None)
