@@ -14,6 +14,12 @@ DEFAULT_TIMEOUTS_S: Final[Mapping[str, float]] = {"prompt": 30.0, "agent": 60.0}
 PLUGIN_ROOT_VARIABLE: Final = "${CLAUDE_PLUGIN_ROOT}"  # a run names the folder instead
 
 
+def timeout_ms(hook: HookHandler) -> int:
+    """Return how long a hook may take, by its settings or by the client's default."""
+    default_s = DEFAULT_TIMEOUTS_S.get(hook.kind, DEFAULT_TIMEOUT_S)
+    return round(1000 * (default_s if hook.timeout_s is None else hook.timeout_s))
+
+
 class HookRun(msgspec.Struct, frozen=True):
     """One run of a hook, as the client recorded it; times are milliseconds since 1970 (UTC)."""
 
@@ -57,17 +63,15 @@ def time_hooks(runs: Iterable[HookRun], handlers: Sequence[HookHandler]) -> list
 
 def _time_hook(runs: Sequence[HookRun], handlers: Sequence[HookHandler]) -> HookTiming:
     last = runs[-1]
-    handler = _find_handler(last, handlers)
-    kind = handler.kind if handler else "command"
-    timeout_s = handler.timeout_s if handler else None
-    default_s = DEFAULT_TIMEOUTS_S.get(kind, DEFAULT_TIMEOUT_S)
+    unknown = HookHandler(last.event, "command", last.command)
+    handler = _find_handler(last, handlers) or unknown
     durations = sorted(run.duration_ms for run in runs)
     return HookTiming(
         event=last.event,
         command=last.command,
-        kind=kind,
-        timeout_ms=round(1000 * (default_s if timeout_s is None else timeout_s)),
-        has_default_timeout=timeout_s is None,
+        kind=handler.kind,
+        timeout_ms=timeout_ms(handler),
+        has_default_timeout=handler.timeout_s is None,
         runs=len(runs),
         median_ms=nearest_rank(durations, 0.5),
         longest_ms=durations[-1],

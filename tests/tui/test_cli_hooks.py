@@ -399,6 +399,11 @@ def test_the_runs_of_stop_hooks(run: Callable[..., Ended], settings: Path) -> No
     hooks = {"Stop": [{"hooks": [{"type": "command", "command": "check", "timeout": 5}]}]}
     settings.write_text(json.dumps({"hooks": hooks}), encoding="utf-8")
     assert run("hooks", "runs", "--json").json == []
+    (hook,) = run("hooks", "list", "--json").json
+    assert (hook["event"], hook["kind"], hook["command"]) == ("Stop", "command", "check")
+    assert (hook["timeout_ms"], hook["default_timeout"]) == (5_000, False)
+    assert (hook["scope"], hook["settings"]) == ("user", str(settings))
+    assert "check" in run("hooks", "list").out
     line = {
         "type": "system",
         "subtype": "stop_hook_summary",

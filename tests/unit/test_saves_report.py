@@ -18,7 +18,7 @@ from ctxtop.core.saves.save_metrics import DEFAULT_SAVE_TOKENS, Rate
 from ctxtop.core.saves.save_noise import encode_noise, measure_noise
 from ctxtop.core.saves.save_status import SaveState
 from ctxtop.core.store.config_records import HookHandler, SaveEventRecord, StagingLocation
-from ctxtop.tui.text.saves_text import hook_text
+from ctxtop.tui.text.saves_text import change_text, hook_text
 from msgspec.structs import replace
 
 from ..save_rows import (
@@ -161,6 +161,13 @@ def test_refires_by_the_policys_sentinel_and_by_the_plugins_count() -> None:
     given = [RawValue("saveflow.sentinel_ttl_s", 3600, PolicyOrigin.PROJECT_FILE, "x")]
     policies = Policies(projects={HERE: resolve_policy(given)})
     assert only(rows(blocks=blocks), policies=policies).refires == 2
+
+
+def test_what_a_save_lost_is_shown_beside_what_is_expected_of_its_size() -> None:
+    blocks = [block_row(LOUD), block_row(QUIET, uuid="v", offset=1, at=NOW + 1)]
+    found = only(rows(blocks=blocks))
+    assert change_text(found).endswith("; 50 % to 75 % expected for 3 categories)")
+    assert change_text(only(rows(blocks=blocks[:1]))) == ""
 
 
 def test_the_plugins_stop_hook_and_its_reason() -> None:

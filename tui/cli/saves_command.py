@@ -119,7 +119,8 @@ def _measured_save_record(save: MeasuredSave) -> Record:
         ),
         "bands": records_of(
             save.bands,
-            "band=band.name what=band.label expected=is_expected lines tokens met=is_met",
+            "band=band.name what=band.label expected=is_expected lines tokens met=is_met"
+            " reduction=band.reduction",
         ),
     }
 

@@ -13,7 +13,6 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ...core.saves.project_saves import PluginFit
-from ...core.saves.save_metrics import AverageSave
 from ...core.saves.save_status import NEEDS_ATTENTION, SaveState
 from ...core.transcript.sanitize import one_line
 from ..keymap import bind
@@ -360,20 +359,13 @@ def _noise_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
         yield "degraded", "the triage data was inline", "$level-warning"
     if found.refires:
         yield "fired again", f"{found.refires} times for the same save", "$level-warning"
-    change = found.before_after
-    if change.before and change.after and change.reduction is not None:
-        amounts = f"{_average_text(change.before)} → {_average_text(change.after)}"
-        yield "change", f"{amounts} ({formats.percent(change.reduction)})", "$foreground"
+    if change := saves_text.change_text(found):
+        yield "change", change, "$foreground"
     if found.durations:
         took = found.durations
         median, most = formats.duration(round(took.p50_ms)), formats.duration(round(took.p95_ms))
         words = f"median {median}, p95 {most}, {took.count} saves"
         yield "took", words, "$quiet"
-
-
-def _average_text(found: AverageSave) -> str:
-    tokens = formats.tokens(round(found.tokens))
-    return f"{found.lines:.0f} lines, {found.items:.0f} items, {tokens} tokens"
 
 
 CRUMB: Final = "saves of claude-memory"

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 from ...core.saves.project_saves import BLIND_SPOT_TEXTS, PluginMessage
 from ...core.saves.save_metrics import BandPosition, BandVerdict
 from ...core.saves.save_noise import SaveNoise
-from .formats import NOTHING, duration, plural, seconds, tokens
+from .formats import NOTHING, duration, percent, plural, seconds, tokens
 
 if TYPE_CHECKING:
     from ...core.measure.hook_runs import HookTiming
     from ...core.saves.project_saves import MeasuredSave, ProjectSaves
+    from ...core.saves.save_metrics import AverageSave
 
 _BOOTSTRAP_PATTERN: Final = re.compile(
     r"\bvenv\b|ModuleNotFoundError|No module named|bootstrap", re.I
@@ -68,6 +69,29 @@ def band_text(save: MeasuredSave) -> str:
         if place is BandPosition.ABOVE
     ]
     return f"✗ more {' and '.join(over)} than expected for {found.band.label}"
+
+
+def change_text(found: ProjectSaves) -> str:
+    """Say how much less a save adds than before, beside what its size allows (004-16 to 004-18)."""
+    change = found.before_after
+    if change.before is None or change.after is None or change.reduction is None:
+        return ""
+    amounts = f"{_average_text(change.before)} → {_average_text(change.after)}"
+    return f"{amounts} ({percent(change.reduction)}{_expected_reduction(found.saves[-1])})"
+
+
+def _expected_reduction(save: MeasuredSave) -> str:
+    verdict = expected_band(save)
+    if verdict is None or verdict.band.reduction is None:
+        return ""
+    least, most = map(percent, verdict.band.reduction)
+    span = least if least == most else f"{least} to {most}"
+    return f"; {span} expected for {verdict.band.label}"
+
+
+def _average_text(found: AverageSave) -> str:
+    counts = f"{found.lines:.0f} lines, {found.items:.0f} items"
+    return f"{counts}, {tokens(round(found.tokens))} tokens"
 
 
 def hook_text(timing: HookTiming) -> str:
