@@ -165,7 +165,7 @@ def find_tags(text: str) -> frozenset[str]:
 def make_earlier_result(row: EarlierResultRow) -> EarlierResult:
     # An agent that wrote later was sent another message after it returned.
     was_resumed = row.at is not None and (row.last_message_at or 0) > row.at + AGENT_RESUMED_MS
-    replaced = find_replaced_result([*row.marked_messages, row.text], row.agent_type)
+    replaced = find_replaced_result([*_marked_messages(row), row.text], row.agent_type)
     text = row.text if replaced is None else replaced
     return EarlierResult(
         agent_id=row.agent_id,
@@ -179,6 +179,10 @@ def make_earlier_result(row: EarlierResultRow) -> EarlierResult:
         tags=find_tags(text),
         was_replaced=replaced is not None,
     )
+
+
+def _marked_messages(row: EarlierResultRow) -> list[str]:
+    return msgspec.json.decode(row.marked_messages or "[]", type=list[str])
 
 
 def outcome_of_status(status: str | None) -> RunOutcome:

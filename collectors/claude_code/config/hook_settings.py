@@ -48,8 +48,9 @@ def _read_handler(event: str, handler: dict[str, Any]) -> HookHandler:
 
 
 def _read_timeout(value: object) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and 0 < value < MAX_TIMEOUT_S else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return float(value) if 0 < value < MAX_TIMEOUT_S else None
 
 
 def handler_command(handler: dict[str, Any]) -> str:

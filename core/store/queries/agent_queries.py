@@ -10,7 +10,6 @@ Also what earlier agents returned, and what ctxtop's hook answers gave the clien
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -318,7 +317,7 @@ class EarlierResultRow(msgspec.Struct, frozen=True):
     text: str
     status: str | None  # the client's word; None for clients that have none
     last_message_at: int | None  # of the agent's last message in a file of its own
-    marked_messages: tuple[str, ...] = ()  # its messages with the marker, if the result lacks it
+    marked_messages: str | None = None  # JSON: its messages with the marker, if the result has none
 
 
 def results_of_project(db: Connection, project: str) -> list[EarlierResultRow]:
@@ -332,8 +331,8 @@ def results_of_type(db: Connection, agent_type: str) -> list[EarlierResultRow]:
 
 
 def _fetch_results(db: Connection, where: str, value: str) -> list[EarlierResultRow]:
-    rows = db.execute(_RESULTS.format(where=where, marker=COMPRESSED_MARKER), [value, MAX_RESULTS])
-    return [EarlierResultRow(*row, tuple(json.loads(marked or "[]"))) for *row, marked in rows]
+    sql = _RESULTS.format(where=where, marker=COMPRESSED_MARKER)
+    return fetch_records(EarlierResultRow, db, sql, [value, MAX_RESULTS])
 
 
 _TYPE: Final = "COALESCE(NULLIF(m.agent_type, ''), l.agent_type, '')"
