@@ -39,18 +39,20 @@ from .save_noise import (
 )
 from .save_status import (
     MS_PER_SECOND,
-    ProjectSaveFiles,
     SaveConfirmation,
-    SaveLimits,
     SaveState,
     SaveStatus,
     TranscriptSigns,
-    content_of,
     ends_current_save,
     find_save_status,
-    owning_project,
     parse_closing_line,
     parse_save_note,
+)
+from .selected_files import (
+    ProjectSaveFiles,
+    SaveLimits,
+    content_of,
+    owning_project,
     save_limits,
     select_save_files,
     written_ms,

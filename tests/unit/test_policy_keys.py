@@ -44,7 +44,7 @@ from ctxtop.core.model.context import StoredTokenCounts, measure_context
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.policy.schema import KEYS
-from ctxtop.core.saves.save_status import SaveLimits, save_limits
+from ctxtop.core.saves.selected_files import SaveLimits, save_limits
 from ctxtop.core.store.queries.query_rows import UsageRow
 from ctxtop.core.store.token_samples import read_part_counters
 from ctxtop.core.summaries.key_messages import ImportanceSettings

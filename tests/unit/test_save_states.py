@@ -11,14 +11,16 @@ from ctxtop.core.saves.project_saves import ORPHAN_MESSAGE, BlindSpot, next_plug
 from ctxtop.core.saves.save_noise import MEMORY_CATEGORIES, expand_categories
 from ctxtop.core.saves.save_status import (
     ConfirmationSource,
-    ProjectSaveFiles,
     SaveConfirmation,
-    SaveLimits,
     SaveState,
     SaveStatus,
     TranscriptSigns,
     find_save_status,
     parse_save_note,
+)
+from ctxtop.core.saves.selected_files import (
+    ProjectSaveFiles,
+    SaveLimits,
     save_limits,
     select_save_files,
 )
