@@ -16,8 +16,8 @@ import msgspec
 
 from ..core.model.problem import Problem
 from ..core.store import database
-from ..core.store.queries.config_queries import project_roots
 from ..core.store.closed_agents import close_agent
+from ..core.store.queries.config_queries import project_roots
 from ..core.store.writer import OtherFolderError, StoreReplacedError, Writer
 from .claude_code.collector_thread import Collector, CollectorListener, ScanProgress, StoredChange
 from .claude_code.context_text_job import TEXT_BUDGET_S, ContextTextJob

@@ -225,7 +225,7 @@ def test_a_text_is_counted_at_each_answer(
     assert automation_records.context_range_since(db, SESSION, 0, counting) == tuple(wanted)
     levels = {each.warning.level: each.warning.point.tokens for each in read_warnings(db)}
     assert levels[Level.OVERFLOW] == wanted[-1]
-    (agent,) = read_agents(db, [session], policies=policies_of(**TEXT))
+    (agent,) = read_agents(db, [session], START_MS, policies=policies_of(**TEXT))
     assert agent.context.tokens == 10 + 1
     # By the API's count it is not even near a threshold's end.
     assert session_by(db).context.tokens == 150_000

@@ -364,16 +364,14 @@ def test_warnings_of_another_preset_are_recomputed(
     run: Callable[..., Ended], config: Path, home: Path
 ) -> None:
     logged = run("warnings", "--json").out
-    ended = run("warnings", "--session", FULL, "--preset", "omo-doc", "--json")
-    assert [(each["level"], each["threshold"]) for each in ended.json] == [
-        ("warning", 0.8),
-        ("notice", 0.7),
-    ]
+    ended = run("warnings", "--session", FULL, "--preset", "omo-latest", "--json")
+    assert [each["threshold"] for each in ended.json] == [0.78]
     assert {each["session_id"] for each in ended.json} == {FULL}
     assert ended.json[0]["at"] == time_at(30)
     (note,) = ended.err.splitlines()
     assert note.startswith("ctxtop: recomputed from the stored answers")
-    assert note.endswith("because texts of past answers are not counted")
+    by_text = run("warnings", "--preset", "omo-doc").err
+    assert by_text.endswith("for answers whose text was not counted\n")
     moved = run("warnings", "--session", FULL, "--set", "threshold=0.5:notice:reassure", "--json")
     assert [each["threshold"] for each in moved.json] == [0.5]
     assert moved.err.endswith("the windows known now; the log is unchanged\n")

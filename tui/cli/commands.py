@@ -11,7 +11,6 @@ from ctxtop import __version__
 from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.places import Places, find_places
 from ...core.host import LOOPBACK, python_command
-from ...core.measure.counting_rule import COUNTED_FROM_TEXT
 from ...core.policy.policy import Policy
 from ...core.store.queries import session_queries
 from ...core.store.readers.warning_evaluation import RecomputedWarnings
@@ -195,8 +194,8 @@ def warnings(context: click.Context, *, session: str | None) -> int:
 def _recomputed_text(recomputed: RecomputedWarnings, policy: Policy) -> str:
     """Say what the warnings were computed from, and what could not be."""
     text = "recomputed from the stored answers and the windows known now; the log is unchanged"
-    if policy.text("usage.source") in COUNTED_FROM_TEXT:
-        text += "; the API's counts are used, because texts of past answers are not counted"
+    if policy.counting.counts_text:
+        text += "; the API's counts are used for answers whose text was not counted"
     if recomputed.lost_sessions:
         lost = plural(recomputed.lost_sessions, "session")
         text += f"; {lost} with logged warnings cannot be: the store has none of their answers"
