@@ -179,7 +179,9 @@ def test_levels_are_by_the_policy(run: Callable[..., Ended], project: Path) -> N
 def test_a_commands_own_words_do_not_enter_the_log(
     run: Callable[..., Ended], project: Path
 ) -> None:
-    assert run("warnings", "--json", "--set", "threshold=0.1:notice").json == []
+    (asked,) = run("warnings", "--json", "--set", "threshold=0.1:notice").json
+    assert asked["threshold"] == 0.1
+    assert run("warnings", "--json").json == []
     (project / ".ctxtop.toml").write_text("threshold = ['0.5:emergency', '0.6:light']\n")
     path = project.parent / ".claude" / "projects" / PROJECT / f"{SESSION}.jsonl"
     write(
