@@ -137,7 +137,8 @@ class _Steps:
             messages = bool(answer) + bool(others)
             self._tokens += _tokens([*answer, *others], self._counter) + messages * self._overhead
         self._known |= self._own - {None}
-        self._step, self._own, self.is_changed = [], {None}, False
+        self._step, self.is_changed = [], False
+        self._own = {None}
 
 
 def _begins_answer(entry: Entry, step: Sequence[Entry]) -> bool:

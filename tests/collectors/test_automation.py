@@ -131,7 +131,8 @@ class Scene:
         return user(words, cwd=str(self.project))
 
     def answer(self, name: str, tokens: int, at: int = 1, **fields: Any) -> JsonLine:  # noqa: ANN401
-        return assistant(name, context=tokens, at=at, **({"cwd": str(self.project)} | fields))
+        fields = {"cwd": str(self.project)} | fields
+        return assistant(name, context=tokens, at=at, **fields)
 
     def add(self, *lines: JsonLine) -> None:
         append(self.path, [*lines])

@@ -167,11 +167,12 @@ def test_what_is_no_key_and_value_is_a_usage_error(
 
 def test_levels_are_by_the_policy(run: Callable[..., Ended], project: Path) -> None:
     (before,) = run("sessions", "--json").json
-    (asked,) = run("sessions", "--json", "--preset", "not-agent").json
+    counted = ("--preset", "not-agent", "--set", "usage.source=api_last")
+    (asked,) = run("sessions", "--json", *counted).json
     (project / ".ctxtop.toml").write_text("threshold = ['0.5:emergency']\n")
     (own,) = run("sessions", "--json").json
 
-    # 120,000 of 200,000: not-agent means 100,000.
+    # 120,000 of 200,000: not-agent means 100,000, and would count only the few texts.
     assert [each["level"] for each in (before, asked, own)] == [None, "overflow", "emergency"]
     assert {each["used_ratio"] for each in (before, asked, own)} == {0.6}
 
