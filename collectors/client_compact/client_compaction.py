@@ -29,6 +29,7 @@ from .request_receipts import (
     BoundaryWatch,
     CompactRequest,
     NewBoundary,
+    has_empty_summary,
     remove_old_files,
     wait_for,
 )
@@ -44,6 +45,11 @@ RECENT_WRITE_S: Final = 5.0  # a transcript written this recently may have an un
 # The client's words (seen in 2.1.329): in a turn, and where there is nothing to summarise.
 _BUSY_MESSAGE: Final = "turn is running"
 _NOTHING_MESSAGE: Final = "not enough messages"
+
+_EMPTY_SUMMARY: Final = (
+    "Claude Code wrote an empty summary, so the model no longer knows what came before: resume"
+    " an earlier point with /rewind, or tell it what matters"
+)
 
 
 def is_plugin_alive(store: Path, live: LiveSession) -> bool:
@@ -171,6 +177,8 @@ def _ask_once(target: ClientCompactTarget, via: Via, instructions: str) -> Clien
     request = CompactRequest(target.store, target.session_id, instructions, target.automatic)
     try:
         boundary = _ask_by_best_way(target, via, request)
+        if has_empty_summary(target.transcript, boundary):
+            raise NotCompactedError(CompactFailure.FAILED, _EMPTY_SUMMARY)
     except NotCompactedError as error:
         request.fail(error)
         raise

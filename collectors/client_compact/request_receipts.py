@@ -12,7 +12,7 @@ import msgspec
 
 from ...core.actions import session_access
 from ...core.files.safe_open import open_regular
-from ...core.transcript import line_decoder
+from ...core.transcript import entry_decoder, line_decoder
 from ..plugin import compact_requests
 
 Polled = TypeVar("Polled")
@@ -38,6 +38,7 @@ class NewBoundary(msgspec.Struct, frozen=True):
     uuid: str
     pre_tokens: int | None
     post_tokens: int | None
+    end: int  # byte offset of the line after it
 
 
 class BoundaryWatch:
@@ -59,23 +60,56 @@ class BoundaryWatch:
                 raise session_access.NotCompactedError(session_access.CompactFailure.FAILED, why)
             file.seek(self._offset)
             block = file.read(MAX_READ_BYTES)
-        lines = block[: block.rfind(b"\n") + 1]
+        lines, start = block[: block.rfind(b"\n") + 1], self._offset
         self._offset += len(lines) if lines or len(block) < MAX_READ_BYTES else len(block)
-        return next(filter(None, map(_parse_boundary, lines.splitlines())), None)
+        for line in lines.splitlines(keepends=True):
+            start += len(line)
+            if found := _parse_boundary(line, start):
+                return found
+        return None
 
 
-def _parse_boundary(line: bytes) -> NewBoundary | None:
+def _parse_boundary(line: bytes, end: int) -> NewBoundary | None:
     if line_decoder.COMPACT_BOUNDARY.encode() not in line:
         return None
-    try:
-        entry = line_decoder.decode_line(line)
-    except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
-        return None
+    entry = _decode_line(line)
     # A message may quote a boundary's line: only a line of its own type is one.
-    if (entry.type, entry.subtype) != ("system", line_decoder.COMPACT_BOUNDARY) or not entry.uuid:
+    if (
+        entry is None
+        or (entry.type, entry.subtype) != ("system", line_decoder.COMPACT_BOUNDARY)
+        or not entry.uuid
+    ):
         return None
     sizes = entry.compact_metadata or line_decoder.CompactMetadata()
-    return NewBoundary(entry.uuid, sizes.pre_tokens, sizes.post_tokens)
+    return NewBoundary(entry.uuid, sizes.pre_tokens, sizes.post_tokens, end)
+
+
+def _decode_line(line: bytes) -> line_decoder.TranscriptLine | None:
+    try:
+        return line_decoder.decode_line(line)
+    except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
+        return None
+
+
+SUMMARY_GRACE_S: Final = 1.0  # the client writes a summary with its boundary
+
+
+def has_empty_summary(transcript: Path, boundary: NewBoundary) -> bool:
+    """Whether a boundary's summary is there and says nothing (R002-08).
+
+    Raises OSError if the transcript cannot be read.
+    """
+    text = wait_for(lambda: _read_summary(transcript, boundary.end), SUMMARY_GRACE_S)
+    return text is not None and not text.strip()
+
+
+def _read_summary(transcript: Path, start: int) -> str | None:
+    for offset, _, data in entry_decoder.iter_lines(transcript, start):
+        line = _decode_line(data)
+        if line is not None and line.is_compact_summary:
+            entry = entry_decoder.decode_entry(offset, data, {})
+            return "".join(part.text for part in entry.parts) if entry else None
+    return None
 
 
 RETENTION_S: Final = 14 * 24 * 3600.0

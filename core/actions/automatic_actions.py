@@ -110,7 +110,9 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
         is_final = plan.refused[0].check in {"futile", "nothing", "target", "too_few"}
         tokens = act.session.context.tokens if is_final else None
         return msgspec.structs.replace(result, left_tokens=tokens)
-    price = automation_rules.check_break_even(plan.break_even_requests, act.situation)
+    price = automation_rules.check_break_even(
+        act.access.policy, act.situation, plan.break_even_requests
+    )
     if not price.allowed:
         return _too_expensive(act, price)
     receipt = apply_compaction(act.access.target, plan, in_place_mode(plan))
@@ -195,7 +197,7 @@ def _compact_with_client(act: AutomaticAction) -> ActionResult:
     requests = automation_rules.client_break_even(
         session.context.sent_tokens or 0, model=session.model
     )
-    price = automation_rules.check_break_even(requests, act.situation)
+    price = automation_rules.check_break_even(act.access.policy, act.situation, requests)
     if not price.allowed:
         return _too_expensive(act, price)
     try:

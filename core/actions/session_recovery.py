@@ -129,8 +129,11 @@ def preview_recovery(
     options = recovery_options(access, db, confirmed)
     run = read_recovery(db, options.target.session_id)
     with _recovery_context(options) as context:
-        counted = replace(context, counters=run.counters) if run else context
         steps = recovery_run.recovery_steps_for(context.refusal.error_type, options.settings)
+        # An attempt would begin with these: counters whose time is over are reset.
+        now_ms = time.time_ns() // 1_000_000
+        noted = recovery_run.record_refusal(run, context.refusal, steps, now_ms, options.settings)
+        counted = replace(context, counters=noted.counters)
         choice = recovery_steps.choose_step(
             recovery_steps.available_steps(counted, steps), counted, confirmed
         )

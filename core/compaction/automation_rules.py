@@ -60,27 +60,44 @@ def check_automation_enabled(policy: Policy) -> AutomationDecision:
     """Whether somebody who may has turned automation on (T-10).
 
     That is the person, or the file of a project that the person trusts: `Policies.acting` reads
-    no other file. A preset is chosen for its numbers, and turns nothing on.
+    no other file. A preset is chosen for its numbers, and turns nothing on. Compactions and
+    recoveries are two modules: it is enough that one of them is on.
     """
     mode = policy.values["mode"]
     if mode.value != "auto":
         return _deny("mode", "mode is not auto")
     if mode.origin in {PolicyOrigin.PRESET, PolicyOrigin.BUILT_IN}:
         return _deny("mode", f"mode = auto must be set explicitly, not in the {mode.origin}")
+    if (
+        not _check_compaction_enabled(policy).allowed
+        and not _check_recovery_enabled(policy).allowed
+    ):
+        return _check_compaction_enabled(policy)
+    return _allow("mode", f"{mode.where} sets mode = auto")
+
+
+def _check_compaction_enabled(policy: Policy) -> AutomationDecision:
     if not policy.suggests:
         return _deny("module", "the module `preemptive` is disabled")
     if policy.text("compact.strategy") == NONE:
         return _deny("strategy", "compact.strategy is none")
-    return _allow("mode", f"{mode.where} sets mode = auto")
+    return _allow("strategy", "automatic compactions are enabled")
+
+
+def _check_recovery_enabled(policy: Policy) -> AutomationDecision:
+    if not policy.recovers:
+        return _deny("module", "the module `auto-recovery` is disabled")
+    if not policy.flag("recovery.auto"):
+        return _deny("recovery.auto", "recovery.auto is not true")
+    return _allow("recovery.auto", "automatic recoveries are enabled")
 
 
 def decide_compaction(policy: Policy, state: AutomationInput) -> AutomationDecision:
     """Decide whether to compact this session now; `check_break_even` decides on a plan's cost."""
-    enabled = check_automation_enabled(policy)
-    if not enabled.allowed:
-        return enabled
     return _first_denial(
         (
+            check_automation_enabled(policy),
+            _check_compaction_enabled(policy),
             _check_fill(policy, state.context),
             _check_messages(policy, state.messages),
             check_idle(state),
@@ -115,13 +132,9 @@ def decide_recovery(
 
     `done_at` is when its recovery was changed last, whoever asked for it.
     """
-    enabled = check_automation_enabled(policy)
+    enabled = _first_denial((check_automation_enabled(policy), _check_recovery_enabled(policy)))
     if not enabled.allowed:
         return enabled
-    if not policy.recovers:
-        return _deny("module", "the module `auto-recovery` is disabled")
-    if not policy.flag("recovery.auto"):
-        return _deny("recovery.auto", "recovery.auto is not true")
     written = state.last_written_at
     if done_at is not None and written is not None and done_at >= written:
         return _deny("mended", "it has already been tried")
@@ -151,13 +164,15 @@ def automatic_target(policy: Policy, context: Context) -> int:
 
 CACHE_LIFETIME_MS: Final = 3_600_000  # of a prompt cache: later a change loses nothing
 MAX_BREAK_EVEN_REQUESTS: Final = 20  # after which a change must have paid for itself
-URGENT_SHARE: Final = 0.90  # share of the window from which the price does not matter
+URGENT_SHARE: Final = 0.90  # share of the policy's limit from which the price does not matter
 
 
-def check_break_even(requests: float | None, state: AutomationInput) -> AutomationDecision:
+def check_break_even(
+    policy: Policy, state: AutomationInput, requests: float | None
+) -> AutomationDecision:
     """Check that a change which breaks even after `requests` pays off; None means never."""
-    ratio = state.context.ratio
-    if ratio is not None and ratio >= URGENT_SHARE:
+    limit = policy.effective_window(state.context.window) or state.context.window.tokens
+    if (state.context.tokens or 0) >= URGENT_SHARE * limit:
         return _allow("price", "it is urgent")
     if requests is None:
         return _deny("price", "it would never break even")

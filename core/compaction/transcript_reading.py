@@ -74,7 +74,7 @@ def read_transcript_view(
     lines = tuple(
         line if line.type else replace(line, type=types.get(line.number, "")) for line in scan.lines
     )
-    found = _keep_newest_anchors(_make_blocks(sent, measures, model), source.importance.max_anchors)
+    found = _limit_anchors(_make_blocks(sent, measures, model), sent, source.importance.max_anchors)
     blocks = mark_protected(found, retained_uuids(entries), options)
 
     def count_entry(entry: Entry) -> int:
@@ -236,12 +236,27 @@ def _make_blocks(
     return blocks
 
 
-def _keep_newest_anchors(blocks: Sequence[VisibleBlock], most: int) -> list[VisibleBlock]:
-    """Remove the scores of all marked texts but the newest `most` (2.2.2)."""
-    marked = [block.index for block in blocks if block.anchor_score is not None]
-    too_many = set(marked[: max(0, len(marked) - most)])
+def _limit_anchors(
+    blocks: Sequence[VisibleBlock], sent: Sequence[Entry], most: int
+) -> list[VisibleBlock]:
+    """Remove the scores of all marked messages but `most`, chosen as `find_anchors` does (2.2.2).
+
+    A message counts once, however many of its texts are marked.
+    """
+    messages = enumerate(conversation.group_messages(list(sent)))
+    places = {entry.offset: place for place, each in messages for entry in each.entries}
+    scores: dict[int, float] = {}
+    for block in blocks:
+        if block.anchor_score is not None:
+            place = places[block.entry.offset]
+            scores[place] = max(scores.get(place, 0.0), block.anchor_score)
+    ranked = sorted(scores, key=lambda place: (scores[place], place), reverse=True)
+    anchors = frozenset(ranked[:most])
     return [
-        replace(block, anchor_score=None) if block.index in too_many else block for block in blocks
+        replace(block, anchor_score=None)
+        if block.anchor_score is not None and places[block.entry.offset] not in anchors
+        else block
+        for block in blocks
     ]
 
 

@@ -28,7 +28,7 @@ from ctxtop.core.compaction.compaction_target import SESSION_LOCK_KIND
 from ctxtop.core.files.file_operations import user_lock
 from msgspec.structs import replace
 
-from ..transcripts import PROJECT, SESSION, assistant, user, write
+from ..transcripts import PROJECT, SESSION, assistant, summary, user, write
 from ..trusting import accept_trust_dialog
 from . import fake_client
 
@@ -477,6 +477,29 @@ def test_only_a_new_boundary_s_own_line_counts(subject: ClientCompactTarget) -> 
     assert found is not None
     assert (found.uuid, found.pre_tokens, found.post_tokens) == ("b-1", 52_012, 2_949)
     assert watch.poll() is None
+
+
+@pytest.mark.parametrize(("text", "is_done"), [("", False), (" \n", False), ("It works.", True)])
+def test_a_compaction_with_an_empty_summary_is_a_failure(
+    subject: ClientCompactTarget,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    *,
+    is_done: bool,
+) -> None:
+    """R002-08."""
+    written = BOUNDARY + json.dumps(summary(text)) + "\n"
+    added = tmp_path / "added"
+    added.write_text(written, encoding="utf-8")
+    fake_program(tmp_path, monkeypatch, f"cat {added} >> {subject.transcript}")
+    if is_done:
+        assert ask_to_compact(subject, Via.AUTO, "").boundary_uuid == "b-1"
+    else:
+        error = refused(subject)
+        assert error.failure is CompactFailure.FAILED
+        assert "empty summary" in str(error)
+    assert read_client_receipts(subject.store, 0)[0].state == ("done" if is_done else "failed")
 
 
 def test_a_transcript_that_is_replaced_proves_nothing(subject: ClientCompactTarget) -> None:

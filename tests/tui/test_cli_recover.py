@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from ctxtop.core.compaction.recovery.recovery_run import COUNTER_RESET_MS, RecoverySettings
+from ctxtop.core.store.automation_records import update_recovery
+from ctxtop.core.store.writer import Writer
+from msgspec.structs import replace
 
 from ..recovering import chain, turn
 from ..transcripts import PROJECT, SESSION, assistant, boundary, refusal, summary, text, user, write
@@ -18,6 +23,8 @@ from ..trusting import accept_trust_dialog
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from ctxtop.core.compaction.recovery.recovery_run import RecoveryRun
 
     from .ended import Ended
 
@@ -136,6 +143,26 @@ def test_the_second_attempt_waits(call_ctxtop: Callable[..., Ended], transcript:
     assert ended.code == 4
     assert "cooldown: it was just recovered: receipt" in ended.err
     assert "try again in" in ended.err
+
+
+def test_the_plan_starts_counting_again_as_an_attempt_would(
+    call_ctxtop: Callable[..., Ended], transcript: Path, tmp_path: Path
+) -> None:
+    """002-102: 20 results were cut, longer ago than the counters are kept."""
+    too_long(transcript)
+    assert call_ctxtop("recover", SESSION, "--apply").code == 0
+    with closing(Writer(tmp_path / "state" / "ctxtop.db")) as writer:
+        update_recovery(writer.connection, SESSION, exhausted_long_ago)
+    ended = call_ctxtop("recover", SESSION, "--json")
+    assert ended.json["step"] == "truncate_largest"
+
+
+def exhausted_long_ago(run: RecoveryRun | None) -> RecoveryRun:
+    assert run is not None
+    assert run.began_at is not None
+    began_at = run.began_at - COUNTER_RESET_MS
+    counters = replace(run.counters, truncated=RecoverySettings().max_truncate)
+    return replace(run, counters=counters, began_at=began_at)
 
 
 def test_a_session_that_is_well(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.plan import AppendLine, Operation, PlanOptions, Severity, edits_of
 from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
-from ctxtop.core.summaries.key_messages import ImportanceSettings
+from ctxtop.core.policy.policy import PolicyOrigin
+from ctxtop.core.policy.resolve import RawValue, resolve_policy
+from ctxtop.core.summaries.key_messages import ImportanceSettings, read_importance_settings
 from ctxtop.core.summaries.summary_building import SummarySettings
 from ctxtop.core.summaries.summary_facts import FactKind, parse_summary
 from msgspec.structs import replace
 
 from tests.planned import plan_transcript, source_of
+from tests.transcripts import assistant, text
 from tests.worked import Session
 
 if TYPE_CHECKING:
@@ -80,6 +83,26 @@ def test_the_newest_marked_messages_count_up_to_the_policys_number(tmp_path: Pat
     session = session_with(f"{PROSE}\n{MARK} one", f"{PROSE}\n{MARK} two")
     plan = plan_by_level(session, tmp_path, ImportanceSettings(max_anchors=1))
     assert shortened_lines(plan) == [2]
+
+
+def test_a_message_with_two_marked_texts_is_one_anchor(tmp_path: Path) -> None:
+    """As in a summary, messages are counted, not texts."""
+    session = session_with(f"{PROSE}\n{MARK} one")
+    answers = [text(f"{PROSE}\n{MARK} two"), text(f"{PROSE}\n{MARK} three")]
+    session.add(assistant("two-texts", content=answers))
+    session.ask()
+    session.rest(lines=20)
+    plan = plan_by_level(session, tmp_path, ImportanceSettings(max_anchors=2))
+    assert shortened_lines(plan) == []
+
+
+def test_an_empty_marker_marks_nothing(tmp_path: Path) -> None:
+    empty = RawValue("importance.anchor_marker", "", PolicyOrigin.USER_FILE, "here")
+    policy = resolve_policy([empty])
+    assert [each.key for each in policy.notices] == ["importance.anchor_marker"]
+    plan = plan_by_level(session_with(PROSE, PROSE), tmp_path, read_importance_settings(policy))
+    assert shortened_lines(plan) == [2, 4]
+    assert anchors_protected(plan) == []
 
 
 def test_the_marker_is_a_setting(tmp_path: Path) -> None:

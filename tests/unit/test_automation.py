@@ -18,6 +18,7 @@ from ctxtop.core.compaction.automation_rules import (
     PastRun,
     automatic_target,
     breaker_ends_at,
+    check_automation_enabled,
     check_break_even,
     client_break_even,
     decide_compaction,
@@ -214,7 +215,14 @@ def test_the_breaker() -> None:
 )
 def test_what_pays(requests: float | None, tokens: int, idle_ms: int, *, paid: bool) -> None:
     now = replace(READY, context=context(tokens), last_written_at=NOW - idle_ms)
-    assert check_break_even(requests, now).allowed == paid
+    assert check_break_even(OPTED_IN, now, requests).allowed == paid
+
+
+def test_what_is_urgent_is_measured_by_the_limit_of_the_threshold() -> None:
+    """91,000 tokens are 45 % of the window, and 91 % of the limit that not-agent sets."""
+    full = replace(READY, context=context(91_000))
+    assert not check_break_even(OPTED_IN, full, None).allowed
+    assert check_break_even(policy(preset="not-agent"), full, None).allowed
 
 
 def test_the_price_of_the_client_s_own() -> None:
@@ -292,6 +300,18 @@ def test_a_disabled_module_recovers_nothing() -> None:
     off = policy(recovery__auto=True, disabled_modules=["auto-recovery"])
     assert decide_recovery(off, REFUSED, None).check == "module"
     assert decide_compaction(off, READY).allowed
+
+
+@pytest.mark.parametrize(
+    "values", [{"disabled_modules": ["preemptive"]}, {"compact__strategy": "none"}]
+)
+def test_recovery_does_not_depend_on_compactions(values: dict[str, Any]) -> None:
+    """Each module has a name of its own (002-05)."""
+    only_recovers = policy(recovery__auto=True, **values)
+    assert decide_recovery(only_recovers, REFUSED, None).allowed
+    assert not decide_compaction(only_recovers, READY).allowed
+    assert check_automation_enabled(only_recovers).allowed
+    assert not check_automation_enabled(policy(**values)).allowed
 
 
 def test_no_policy_lifts_the_limit_of_runs_an_hour() -> None:
