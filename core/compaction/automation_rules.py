@@ -68,11 +68,9 @@ def check_automation_enabled(policy: Policy) -> AutomationDecision:
         return _deny("mode", "mode is not auto")
     if mode.origin in {PolicyOrigin.PRESET, PolicyOrigin.BUILT_IN}:
         return _deny("mode", f"mode = auto must be set explicitly, not in the {mode.origin}")
-    if (
-        not _check_compaction_enabled(policy).allowed
-        and not _check_recovery_enabled(policy).allowed
-    ):
-        return _check_compaction_enabled(policy)
+    compacts, recovers = _check_compaction_enabled(policy), _check_recovery_enabled(policy)
+    if not compacts.allowed and not recovers.allowed:
+        return compacts
     return _allow("mode", f"{mode.where} sets mode = auto")
 
 

@@ -424,7 +424,7 @@ def split_retained_and_lost(
     shared = shared_basenames(use.path for use in before.files)
     listed = {todo.text for todo in collect_artifacts(kept).todos}
     files = _split(before.files, lambda use: everything.has_path(use.path, shared))
-    names = _split(before.names, lambda name: _mentions(everything, name.text))
+    names = _split(before.names, lambda name: mentions_name(everything, name.text))
     decisions = _split(before.decisions, lambda quote: spoken.has_sentence(quote.text))
     todos = _split(before.todos, lambda todo: todo.text in listed or spoken.has_sentence(todo.text))
     constraints = _split(before.constraints, lambda quote: spoken.has_sentence(quote.text))
@@ -450,5 +450,6 @@ def shared_basenames(paths: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, count in names.items() if count > 1)
 
 
-def _mentions(text: MentionIndex, name: str) -> bool:
+def mentions_name(text: MentionIndex, name: str) -> bool:
+    """Whether a text names an identifier, or a path by its last part."""
     return text.has_path(name) if "/" in name or "\\" in name else text.has_name(name)

@@ -234,12 +234,15 @@ def write_model_summary(
 ) -> Summary:
     """Write a summary with a model, check it, and add the facts that it lacks.
 
+    What it was told and lacks is added: decisions, names and anchors as well as files and errors.
+
     Raises ProviderError if there is no answer, or if it is empty, longer than half of the source
-    or than the budget, or names less than half of the changed files and constraints: a bad
-    summary is a failure, and changes nothing (R001-03). Only a good one is cached.
+    or than the budget, names less than half of the changed files and constraints, or leaves no
+    room for what it lacks: a bad summary is a failure, and changes nothing (R001-03). Only a good
+    one is cached.
     """
     provider, estimate = options.provider, summary_building.estimate_tokens
-    known = build_summary(facts, template, budget).facts
+    known = build_summary(facts, template, _budget_beside(options.max_words, budget)).facts
     conversation = render_conversation(removed, estimate)
     request = SummaryRequest(
         redact(build_prompt(template, known, conversation, options.max_words)), options.model
@@ -261,6 +264,10 @@ def write_model_summary(
     if written not in summary.facts:
         why = f"{estimate(text):,} tokens do not fit in a budget of {budget.max_tokens:,}"
         raise ProviderError(f"{provider.name}: the summary is too long: {why}")
+    if lost := _dropped_facts(known, missing, summary):
+        kinds = ", ".join(dict.fromkeys(fact.kind.value for fact in lost))
+        why = f"it lacks {len(lost)} facts, and leaves no room for them: {kinds}"
+        raise ProviderError(f"{provider.name}: the summary was rejected: {why}")
     if path and cached is None:
         try:
             write_cached_answer(path, text)
@@ -268,3 +275,24 @@ def write_model_summary(
             why = str(error.strerror or error)
             options.warn(f"{options.cache_folder}: the summary is not cached: {why}")
     return summary
+
+
+TOKENS_PER_WORD: Final = 1.5  # of prose that names paths and identifiers
+
+
+def _budget_beside(words: int, budget: SummaryBudget) -> SummaryBudget:
+    """Return what a budget leaves beside a model's own words, at least half of it."""
+    left = budget.max_tokens - round(TOKENS_PER_WORD * words)
+    return SummaryBudget(max(left, budget.max_tokens // 2), budget.max_prompt_tokens)
+
+
+def _dropped_facts(
+    known: Iterable[summary_facts.SummaryFact],
+    missing: Iterable[summary_facts.SummaryFact],
+    summary: Summary,
+) -> list[summary_facts.SummaryFact]:
+    """List what the model was told and the summary lacks; prompts have a budget of their own."""
+    lost = {(fact.kind, fact.key) for fact in missing}
+    lost -= {(fact.kind, fact.key) for fact in summary.facts}
+    prompt = summary_facts.FactKind.PROMPT
+    return [fact for fact in known if fact.kind is not prompt and (fact.kind, fact.key) in lost]

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..measure.tokens import count_text
-from .artifacts import shared_basenames
+from .artifacts import mentions_name, shared_basenames
 from .key_messages import (
     DEFAULT_IMPORTANCE,
     NOT_TYPED_PREFIXES,
@@ -290,15 +290,27 @@ def find_missing_facts(text: str, facts: Sequence[SummaryFact]) -> tuple[Summary
     """Return the facts that a model's text lacks; quotes and states are always included."""
     mentions = MentionIndex([text])
     shared = _shared_basenames(facts)
-    exact = {FactKind.PROMPT, FactKind.TODO, FactKind.RUNNING, FactKind.HINT, FactKind.CONSTRAINT}
-    return tuple(
-        fact
-        for fact in facts
-        if fact.kind in exact
-        or is_marked_anchor(fact)
-        or (fact.kind is FactKind.FILE and not mentions.has_path(fact.key, shared))
-        or (fact.kind in {FactKind.ERROR, FactKind.DONE} and not mentions.has_sentence(fact.key))
-    )
+    return tuple(fact for fact in facts if not _is_represented(fact, mentions, shared))
+
+
+_SENTENCE_FACTS: Final = frozenset(
+    {FactKind.DECISION, FactKind.ERROR, FactKind.DONE, FactKind.ANCHOR}
+)
+_RESTATED_FACTS: Final = frozenset(
+    {FactKind.WRITTEN, FactKind.GOAL, FactKind.NEXT, FactKind.EARLIER}
+)
+"""What a model's text replaces: it states them in its own words."""
+
+
+def _is_represented(fact: SummaryFact, text: MentionIndex, shared: frozenset[str]) -> bool:
+    if fact.kind is FactKind.FILE:
+        return text.has_path(fact.key, shared)
+    if fact.kind is FactKind.NAME:
+        return mentions_name(text, fact.text)
+    if fact.kind in _SENTENCE_FACTS and not is_marked_anchor(fact):
+        sentence = fact.text if fact.kind is FactKind.ANCHOR else fact.key.strip('"')
+        return text.has_sentence(sentence)
+    return fact.kind in _RESTATED_FACTS
 
 
 def _shared_basenames(facts: Iterable[SummaryFact]) -> frozenset[str]:

@@ -32,7 +32,12 @@ from ctxtop.core.summaries.model_summary import (
     write_cached_answer,
 )
 from ctxtop.core.summaries.summary_building import SummaryBudget, SummarySettings
-from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS, FactKind, make_fact
+from ctxtop.core.summaries.summary_facts import (
+    FOUR_SECTIONS,
+    FactKind,
+    make_fact,
+    parse_summary,
+)
 
 from ..entries import answered, asked, called, returned
 from ..made_up_secrets import SECRETS, told_in
@@ -372,6 +377,54 @@ def test_a_failure_or_a_worse_summary_changes_nothing(
     assert found.check == "provider"
     assert why in found.why
     assert not cache.exists()
+
+
+DECISION = "We decided to keep SQLite because one writer is enough."
+DECIDED = (
+    answered(DECISION),
+    asked("Then rename `parse_frame` to `read_frame`."),
+    answered("The new name is `read_frame`, everywhere in the decoder."),
+)
+
+
+def summarise_decided(server: Server, budget: int) -> Operation | Refusal:
+    server.answers = [(200, says("seq was run for each Question."))]
+    return summarise_with_model(
+        whole(chain(*session(3), *DECIDED, *session())),
+        SummarySettings(FOUR_SECTIONS, SummaryBudget(budget), 3, max_words=20),
+        commission(server),
+    )
+
+
+def test_what_a_model_drops_is_added(server: Server) -> None:
+    """003-13: a decision, an identifier and an anchor."""
+    text = lines_of(summarise_decided(server, 2_000))[1]["message"]["content"]
+    found = parse_summary(text)
+    assert [each.text for each in found if each.kind is FactKind.DECISION] == [f'"{DECISION}"']
+    assert "read_frame" in [each.text for each in found if each.kind is FactKind.NAME]
+    assert DECISION in [each.text for each in found if each.kind is FactKind.ANCHOR]
+
+
+def test_what_a_model_names_is_not_added_again(server: Server) -> None:
+    server.answers = [(200, says(f"{DECISION} The new name is `read_frame`."))]
+    found = summarise_with_model(
+        whole(chain(*session(3), *DECIDED, *session())),
+        SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3, max_words=20),
+        commission(server),
+    )
+    kinds = {each.kind for each in parse_summary(lines_of(found)[1]["message"]["content"])}
+    assert FactKind.DECISION not in kinds
+
+
+def test_a_model_that_leaves_no_room_for_what_it_drops_is_refused(server: Server) -> None:
+    server.answers = [(200, says("The work goes on. " * 55))]
+    found = summarise_with_model(
+        whole(chain(*session(3), *DECIDED, *session())),
+        SummarySettings(FOUR_SECTIONS, SummaryBudget(450), 3, max_words=20),
+        commission(server),
+    )
+    assert isinstance(found, Refusal)
+    assert "leaves no room for them: decision" in found.why
 
 
 def test_a_summary_that_names_too_little_is_no_success(server: Server) -> None:
