@@ -62,6 +62,7 @@ def plan_conversation(
         unmoved_tokens=view.overhead_tokens + _unmoved_tokens(operations, view),
         model=view.model,
         refused=refused,
+        target_reduction=options.target_reduction,
     )
 
 

@@ -54,7 +54,7 @@ def options_with_policy(options: PlanOptions, policy: Policy) -> PlanOptions:
         max_web_tokens=policy.count("tools.web_cap_tokens"),
         header_lines=policy.count("tools.header_lines"),
     )
-    return replace(options, result_caps=caps)
+    return replace(options, result_caps=caps, target_reduction=policy.target_reduction)
 
 
 def plan_compaction(context: PlanContext, options: PlanOptions) -> CompactionPlan:
@@ -74,6 +74,7 @@ def plan_compaction(context: PlanContext, options: PlanOptions) -> CompactionPla
             return draft.plan()
     from .conversation_planning import plan_conversation, whole_operation_maker  # all summaries
 
+    options = options_with_policy(options, context.access.policy)
     make = whole_operation_maker(options, context.access, context.on_message, context.on_view)
     with _readable(context):
         return plan_conversation(_plan_source(context, options), make, options)
@@ -82,12 +83,12 @@ def plan_compaction(context: PlanContext, options: PlanOptions) -> CompactionPla
 @contextmanager
 def draft_compaction(context: PlanContext, options: PlanOptions) -> Iterator[PlanDraft]:
     """Hold a plan by level, of which operations can be left out. Raises NotPlannedError."""
+    options = options_with_policy(options, context.access.policy)
     with _readable(context) as path:
         too_large = check_transcript_size(path.stat().st_size, options.max_bytes)
         if too_large:
             raise NotPlannedError(f"{too_large.why}: {too_large.what_to_do}")
         with open_transcript(path) as file:
-            options = options_with_policy(options, context.access.policy)
             yield PlanDraft(_plan_source(context, options), file, options)
 
 

@@ -154,7 +154,7 @@ def automatic_target(policy: Policy, context: Context) -> int:
     window = context.window
     usual = round(DEFAULT_TARGET_SHARE * (policy.usable_tokens(window) or window.tokens))
     lowest = min(_compacting_sizes(policy, context), default=0)
-    least, most = policy.ratios("compact.target_reduction")
+    least, most = policy.target_reduction
     size = max(context.tokens or 0, lowest)  # nothing smaller is compacted
     target = max(round(size * (1 - most)), min(usual, round(size * (1 - least))))
     return target if not lowest or target < lowest else round(DEFAULT_TARGET_SHARE * lowest)

@@ -8,8 +8,15 @@ from typing import Any, Final
 
 import msgspec
 
+from ..measure.compaction_quality import (
+    DEFAULT_TARGET_REDUCTION,
+    ReductionFlag,
+    flag_reduction,
+    kept_shares,
+)
 from ..measure.models import CACHE_WRITE_1H_FACTOR, CACHE_WRITE_5M_FACTOR, cache_read_factor
 from ..measure.window import OUTPUT_RESERVE, TRIGGER_BUFFER
+from ..summaries.artifacts import ArtifactCounts
 
 
 class Severity(IntEnum):
@@ -51,7 +58,16 @@ class AppendLine(msgspec.Struct, frozen=True, tag="append", tag_field="do"):
 Edit = ReplaceValue | RemoveLine | AppendLine
 
 
-class Operation(msgspec.Struct, frozen=True):
+class SummaryOutcome(msgspec.Struct, frozen=True):
+    """What a summary keeps of the messages that it replaces, as a report would count it."""
+
+    kept: ArtifactCounts
+    lost: ArtifactCounts
+    longer_texts: tuple[str, ...] = ()
+    """Summaries of the levels before the one that is used, the longest first (003-20)."""
+
+
+class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     strategy: str
     level: Severity
     line: int | None  # counted from 1; None if it is about no single line
@@ -62,6 +78,7 @@ class Operation(msgspec.Struct, frozen=True):
     """Freed in the context, estimated by `core.measure.tokens`; 0 for what the model never sees."""
     bytes_saved: int  # of the file; negative if it grows
     edits: tuple[Edit, ...]
+    summary: SummaryOutcome | None = None  # only of an operation that summarises
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -97,6 +114,16 @@ class CompactionPlan(msgspec.Struct, frozen=True):
     break_even_requests_1h: float | None = None
     """The same for a cache that is kept for an hour: writing to it costs more."""
     protected: tuple[ProtectedTokens, ...] = ()  # the largest first
+    target_reduction: tuple[float, float] = DEFAULT_TARGET_REDUCTION
+    """The share of the context that the policy aims to free: least and most (001-12)."""
+
+    @property
+    def summary(self) -> SummaryOutcome | None:
+        return next((each.summary for each in self.operations if each.summary), None)
+
+    @property
+    def reduction_flag(self) -> ReductionFlag | None:
+        return flag_reduction(self.saved_share, self.target_reduction)
 
     @property
     def only_appends(self) -> bool:
@@ -136,6 +163,7 @@ def make_plan(
     model: str | None = None,
     refused: Iterable[Refusal] = (),
     protected: Iterable[ProtectedTokens] = (),
+    target_reduction: tuple[float, float] = DEFAULT_TARGET_REDUCTION,
 ) -> CompactionPlan:
     """Make a plan; sums, harm, break-even and id follow from the operations.
 
@@ -164,6 +192,7 @@ def make_plan(
         refused=tuple(refused),
         break_even_requests_1h=requests_1h,
         protected=tuple(protected),
+        target_reduction=target_reduction,
     )
 
 
@@ -171,10 +200,24 @@ def plan_to_dict(plan: CompactionPlan) -> dict[str, Any]:
     """Convert a plan to JSON types without its edits (commands.md, `ctxtop compact`)."""
     record: dict[str, Any] = msgspec.to_builtins(plan)
     record["operations"] = [
-        {"op": number} | {key: value for key, value in each.items() if key != "edits"}
+        {"op": number}
+        | {key: value for key, value in each.items() if key not in {"edits", "summary"}}
         for number, each in enumerate(record["operations"], 1)
     ]
-    return record | {name: list(record[name]) for name in ("refused", "protected")}
+    lists = {name: list(record[name]) for name in ("refused", "protected", "target_reduction")}
+    return record | lists | quality_to_dict(plan)
+
+
+def quality_to_dict(plan: CompactionPlan) -> dict[str, Any]:
+    """Convert what a plan frees and what its summary keeps to JSON types."""
+    summary = plan.summary
+    shares = kept_shares(summary.kept, summary.lost) if summary else None
+    return {
+        "reduction": plan.saved_share,
+        "reduction_flag": plan.reduction_flag,
+        "kept_shares": msgspec.to_builtins(shares),
+        "longer_summaries": list(summary.longer_texts) if summary else [],
+    }
 
 
 class RefusalKind(StrEnum):
@@ -305,6 +348,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     prompt for hundreds of turns could never be made smaller. Results that are older than that
     were the source of 1 % of the later edits (recorded sessions)."""
     result_caps: ResultCaps = DEFAULT_RESULT_CAPS
+    target_reduction: tuple[float, float] = DEFAULT_TARGET_REDUCTION  # only to be judged by
 
     @property
     def whole_strategy(self) -> str | None:

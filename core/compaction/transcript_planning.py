@@ -306,6 +306,7 @@ class PlanDraft:
             model=view.model,
             refused=refused,
             protected=sum_protected_tokens(view.blocks),
+            target_reduction=self._options.target_reduction,
         )
 
     def _check_savings(

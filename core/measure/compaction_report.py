@@ -15,8 +15,10 @@ import msgspec
 from ..model.context import client_token_estimate
 from ..summaries.artifacts import (
     READ_TOOLS,
+    ArtifactCounts,
     Artifacts,
     LostArtifacts,
+    count_artifacts,
     follow_artifacts,
     limit_lost_artifacts,
 )
@@ -30,6 +32,7 @@ from ..transcript.conversation import (
     cleared_result_ids,
 )
 from ..transcript.visible_messages import reannounced_attachments, visible_entries
+from .compaction_quality import KeptShares, kept_shares
 from .composition import TOOLS_OVERHEAD_TOKENS
 from .tokens import PartCounter
 
@@ -189,6 +192,11 @@ class CompactionReport(msgspec.Struct, frozen=True):
     refill: Refill | None = None  # None for the first
     cleared_results: int = 0  # tool results that the model saw replaced since the compaction before
     is_known: bool = True  # False if the file begins at the compaction
+    kept: ArtifactCounts = ArtifactCounts()  # what `forgotten.counts` is to be compared with
+
+    @property
+    def kept_shares(self) -> KeptShares | None:
+        return kept_shares(self.kept, self.forgotten.counts) if self.is_known else None
 
     @property
     def thrash(self) -> Refill | None:
@@ -222,6 +230,7 @@ def report_compactions(
             refill=None if begin is None else find_refill(segment.entries, segment.boundary),
             cleared_results=len(cleared - counted),
             is_known=segment.has_history,
+            kept=count_artifacts(compaction.retained),
         )
         yield segment.end, report
         counted |= cleared

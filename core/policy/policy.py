@@ -330,6 +330,12 @@ class Policy(msgspec.Struct, frozen=True):
         return RECOVERY_MODULE not in self.texts("disabled_modules")
 
     @property
+    def target_reduction(self) -> tuple[float, float]:
+        """The least and the most that a compaction should free, as shares of the context."""
+        least, most = self.ratios("compact.target_reduction")
+        return least, most
+
+    @property
     def lowest_threshold_tokens(self) -> int | None:
         """The smallest input that can reach a threshold, however small the window; or None."""
         known = MIN_WINDOW, SMALL_WINDOW, LARGE_WINDOW

@@ -53,6 +53,7 @@ class Summary(msgspec.Struct, frozen=True):
     facts: tuple[SummaryFact, ...]  # that are in it
     omitted: int  # facts that did not fit the budget
     tokens: int  # estimated
+    longer_texts: tuple[str, ...] = ()  # of the levels before it, the longest first (003-20)
 
 
 MAX_MARKED_TOKENS: Final = MAX_PROMPT_TOKENS  # of marked anchors, besides: as for prompts
@@ -187,16 +188,19 @@ class FactSelection(msgspec.Struct, frozen=True):
         budget: SummaryBudget,
         preface: str = PREFACE,
     ) -> Summary:
-        """Build one summary for each level; the last is the result (003-20).
+        """Build one summary for each level; the last is the result, with the texts of the others.
 
         Each is selected from the facts of the one before, so that nothing that was left out comes
         back, and no summary's text is summarised again.
         """
         made = build_summary(facts, template, budget, preface)
+        longer: list[str] = []
         for level in range(1, self.levels):
+            longer.append(made.text)
             halved = SummaryBudget(budget.max_tokens >> level, budget.max_prompt_tokens >> level)
             made = build_summary(made.facts, template, halved, preface)
-        return replace(made, omitted=len(facts) - len(made.facts))
+        omitted = len(facts) - len(made.facts)
+        return replace(made, omitted=omitted, longer_texts=tuple(longer))
 
 
 ALL_FACTS: Final = FactSelection()

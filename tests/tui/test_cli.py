@@ -50,7 +50,7 @@ KEYS = {
     "compactions": "session_id agent_id boundary_uuid at trigger pre_tokens post_tokens"
     " next_answer_tokens estimated_next_tokens dropped_tokens duration_ms kept_messages summary"
     " forgotten thrash cleared_results"
-    " steered",
+    " steered reduction reduction_flag kept_shares",
     "warnings": "session_id agent_id level threshold ratio at cleared_at",
     "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens responses"
     " sessions cost_usd cost_source cost_estimated cost_partial agent_progress"

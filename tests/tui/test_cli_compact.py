@@ -40,6 +40,11 @@ KEYS = [
     "refused",
     "break_even_requests_1h",
     "protected",
+    "target_reduction",
+    "reduction",
+    "reduction_flag",
+    "kept_shares",
+    "longer_summaries",
 ]
 
 

@@ -102,6 +102,33 @@ def test_a_policy_says_what_a_summary_is(run: Callable[..., Ended]) -> None:
     assert kept["plan_id"] == run(*SUMMARISE, "--json").json["plan_id"]
 
 
+def test_all_levels_of_a_summary_are_kept_with_its_receipt(
+    run: Callable[..., Ended], call_ctxtop: Callable[..., Ended]
+) -> None:
+    """003-20: one text for each level, the longest first; 001-12 and 001-14 beside them."""
+    words = ("--set", "summary.levels=3", "--set", "summary.max_tokens=800")
+    planned = run(*SUMMARISE, *words, "--json").json
+    first, second = planned["longer_summaries"]
+    (used,) = (
+        each["after"]
+        for each in run(*SUMMARISE, *words, "--explain", "1", "--json").json["changes"]
+        if each["after"].startswith("[Previous conversation summary]")
+    )
+    assert len(first) > len(second) > len(used)
+    assert second.startswith("[Previous conversation summary]")
+    done = run(*SUMMARISE, *words, "--apply", "--json").json["receipt_id"]
+    receipt = call_ctxtop("history", done, "--json").json
+    for key in ("longer_summaries", "reduction", "reduction_flag", "kept_shares"):
+        assert receipt[key] == planned[key]
+    assert receipt["reduction_flag"] == "above"
+    assert receipt["kept_shares"]["files"] == 0.0
+    shown = call_ctxtop("history", done).out
+    assert "above the target of 50–70 %" in shown
+    assert "0 % of 1 file" in shown
+    assert "3; --json has the longer ones" in shown
+    assert run(*SUMMARISE, "--json").json["longer_summaries"] == []
+
+
 def test_a_cut_keeps_turns(run: Callable[..., Ended], transcript: Path) -> None:
     ended = run("--strategy", "cut", "--keep-turns", "1", "--apply", "--json")
     assert ended.code == 0, ended.err

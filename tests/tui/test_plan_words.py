@@ -17,6 +17,7 @@ from ctxtop.core.compaction.plan import (
     Refusal,
     ReplaceValue,
     Severity,
+    SummaryOutcome,
     check_options,
     effective_window,
     make_plan,
@@ -24,6 +25,7 @@ from ctxtop.core.compaction.plan import (
 )
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState
+from ctxtop.core.summaries.artifacts import ArtifactCounts
 from ctxtop.tui.screens.compact.compact_panes import (
     BY_LEVEL,
     ApplyState,
@@ -222,6 +224,14 @@ def test_an_operation_is_shown_before_and_after() -> None:
     assert "  - one\n  - two\n  - … " in said
     assert said.endswith("  + [old]")
     assert "frees 9,000 tokens" in said
+
+
+def test_the_longer_summaries_can_be_read() -> None:
+    """003-20: on the receipt's page and before a plan is applied."""
+    longer = ("the longest\nof three", "the next")
+    outcome = SummaryOutcome(ArtifactCounts(), ArtifactCounts(), longer)
+    said = change_lines(with_fields(FOUND[0], summary=outcome), [], 60, 9).plain
+    assert "level 1 of 3, not used\n  · the longest\n  · of three\nlevel 2 of 3" in said
 
 
 def test_ticks_come_one_by_one() -> None:

@@ -161,7 +161,10 @@ def compactions(context: click.Context, *, session: str | None) -> int:
             context,
             json_records.compaction_records(snapshot, rows, session_id),
             lambda: result_tables.compactions_table(
-                rows, snapshot.short_ids(), detailed=bool(session)
+                rows,
+                snapshot.short_ids(),
+                snapshot.policies.common.target_reduction,
+                detailed=bool(session),
             ),
             _nothing_yet(snapshot, "compactions", session),
         )

@@ -8,7 +8,13 @@ import click
 import msgspec
 
 from ...core.actions.session_compaction import try_undo, undo_obstacle
-from ...core.compaction.plan import CompactionPlan, Operation, Refusal, Severity
+from ...core.compaction.plan import (
+    CompactionPlan,
+    Operation,
+    Refusal,
+    Severity,
+    quality_to_dict,
+)
 from ...core.compaction.receipts import (
     ApplyMode,
     CompactionReceipt,
@@ -21,7 +27,16 @@ from ..screens.history import receipt_history
 from ..screens.history.receipt_history import HistoryEntry
 from ..tables import Column, TextColumn
 from ..text import plan_text
-from ..text.formats import date_time, iso_time, percent, reduction, tokens
+from ..text.compaction_text import kept_text
+from ..text.formats import (
+    date_time,
+    iso_time,
+    percent,
+    reduction,
+    reduction_flag_text,
+    reduction_with_flag,
+    tokens,
+)
 from .command_errors import DONE, FAILED
 from .json_records import Record, record_of
 from .printing import (
@@ -54,6 +69,7 @@ def preview_lines(
         *_size_lines(plan, window_tokens),
         "",
         *_price_lines(plan),
+        *_summary_lines(plan),
         *_protected_lines(plan),
         *_refusal_lines(plan.refused),
         *_next_lines(plan, command, open_in),
@@ -142,6 +158,8 @@ def _size_lines(plan: CompactionPlan, window: int) -> Iterator[str]:
     now, then = _gauge(plan.before_tokens, window), _gauge(plan.after_tokens, window, "ok")
     yield label_beside("context", f"now   {now} of {tokens(window)}")
     yield label_beside("", f"then  {then}  {reduction(plan.saved_share)} less")
+    if flag := reduction_flag_text(plan.saved_share, plan.target_reduction):
+        yield label_beside("", flag)
     less = plan.bytes_saved
     change = f"{abs(less):,} {'less' if less >= 0 else 'more'}"
     yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes, {change}")
@@ -163,6 +181,16 @@ def _price_lines(plan: CompactionPlan) -> list[str]:
     text = f"breaks even {soon} (with the 1-hour prompt cache: {late})"
     cold = "" if max(short, long) <= 0 else "; at once if the cache is cold"
     return labelled_lines("cost", text + cold)
+
+
+def _summary_lines(plan: CompactionPlan) -> Iterator[str]:
+    if plan.summary is None:
+        return
+    if kept := kept_text(plan.summary.kept, plan.summary.lost):
+        yield from labelled_lines("kept", kept)
+    if longer := plan.summary.longer_texts:
+        text = f"{len(longer) + 1}; --json has the longer ones"
+        yield from labelled_lines("levels", text)
 
 
 def _protected_lines(plan: CompactionPlan) -> list[str]:
@@ -207,6 +235,7 @@ def operation_record(plan: CompactionPlan, number: int, transcript: Path) -> Rec
     operation = plan.operations[number - 1]
     record: Record = msgspec.to_builtins(operation)
     del record["edits"]
+    record.pop("summary", None)
     changes = msgspec.to_builtins(plan_text.read_edit_changes(operation.edits, transcript))
     return {"plan_id": plan.plan_id, "op": number, **record, "changes": changes}
 
@@ -307,6 +336,7 @@ def receipt_record(receipt: CompactionReceipt, state: Path) -> Record:
         "transcript_path": receipt.target,
         "tokens_saved": receipt.plan.tokens_saved,
         "bytes_saved": receipt.plan.bytes_saved,
+        **record_of(receipt.plan, "reduction=saved_share reduction_flag"),
         "can_be_undone": obstacle is None,
         "why_not": obstacle,
     }
@@ -322,7 +352,7 @@ def full_receipt_record(receipt: CompactionReceipt, state: Path) -> Record:
     record |= {"can_be_undone": checked["can_be_undone"], "why_not": checked["why"]}
     for each, operation in zip(record["operations"], receipt.plan.operations, strict=True):
         each.update(record_of(operation, "what why tokens_saved bytes_saved"))
-    return record
+    return record | quality_to_dict(receipt.plan)
 
 
 def applied_record(receipt: CompactionReceipt) -> Record:
@@ -395,8 +425,10 @@ def _applied_summary(receipt: CompactionReceipt) -> Iterator[str]:
     }
     yield from labelled_lines("done", done[receipt.mode])
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
-    yield label_beside("context", f"{sizes}, {reduction(plan.saved_share)} less")
+    less = reduction_with_flag(plan.saved_share, plan.target_reduction)
+    yield from labelled_lines("context", f"{sizes}, {less}")
     yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes")
+    yield from _summary_lines(plan)
 
 
 CHECK_CELLS: Final = 34  # of a check and its text: two fit beside each other in 80 columns

@@ -15,12 +15,13 @@ from ...collectors.claude_code.own_files import own_log_folder
 from ...core.compliance.findings import Judgement, finding_labels
 from ...core.measure import compaction_report
 from ...core.measure.activity import SessionCost, estimate_cost
+from ...core.measure.compaction_quality import flag_reduction
 from ...core.measure.tokens import tokens_or_estimate
 from ...core.model.rule import ListedRule
 from ...core.policy.value_types import to_json_value
 from ...core.store.queries import activity_queries, agent_queries, log_queries, session_queries
 from ...core.store.queries.query_rows import CompactionRow, SummaryRow
-from ..text.formats import iso_time
+from ..text.formats import compaction_reduction, iso_time
 
 if TYPE_CHECKING:
     from ...core.compliance.run_verdict import RunVerdict
@@ -270,9 +271,25 @@ def compaction_records(
             ),
             **_report_fields(report),
             "steered": [asdict(item) for item in items] or None,
+            **compaction_quality_fields(row, report, snapshot.policies.common.target_reduction),
         }
         for row, report, items in zip(rows, reports, outcomes, strict=True)
     ]
+
+
+def compaction_quality_fields(
+    row: CompactionRow,
+    report: compaction_report.CompactionReport | None,
+    target: tuple[float, float],
+) -> Record:
+    """Return the freed share, where it is seen from the target, and the shares that were kept."""
+    reduction = compaction_reduction(row)
+    shares = report.kept_shares if report else None
+    return {
+        "reduction": reduction,
+        "reduction_flag": flag_reduction(reduction, target),
+        "kept_shares": shares and asdict(shares),
+    }
 
 
 def _report_fields(report: compaction_report.CompactionReport | None) -> Record:

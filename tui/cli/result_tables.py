@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ...core.measure.compaction_quality import ReductionFlag, flag_reduction
 from ...core.measure.compaction_report import CompactionReport, decode_report
 from ...core.measure.composition import CategoryShare, Composition, ContextItem
 from ...core.measure.levels import Level
@@ -117,9 +118,16 @@ MAX_SUMMARY_CHARS: Final = 300  # of a summary in a row; no terminal has more ro
 
 
 def compactions_table(
-    rows: Sequence[CompactionRow], short_ids: Mapping[str, str], *, detailed: bool
+    rows: Sequence[CompactionRow],
+    short_ids: Mapping[str, str],
+    target: tuple[float, float],
+    *,
+    detailed: bool,
 ) -> list[str]:
-    """Lay out `ctxtop compactions`; if `detailed`, with the whole report below each row."""
+    """Lay out `ctxtop compactions`; if `detailed`, with the whole report below each row.
+
+    `target` is the range that the freed share should be in, 0..1.
+    """
     if not rows:
         return []
     columns: list[TextColumn[ReportedCompaction]] = [
@@ -130,6 +138,7 @@ def compactions_table(
         Column("before", lambda each: formats.tokens_before(each[0]), right=True),
         Column("after", lambda each: formats.tokens_after(each[0]), right=True),
         Column("less", lambda each: _reduction_text(each[0]), right=True, priority=3),
+        Column("target", lambda each: _target_cell(each[0], target), priority=7),
         Column("took", lambda each: formats.duration(each[0].duration_ms), right=True, priority=4),
         Column("kept", lambda each: _count(each[0].kept_messages), right=True, priority=6),
         Column("too soon", lambda each: _thrash_cell(each[1]), priority=1),
@@ -150,6 +159,11 @@ def _count(count: int | None) -> str:
 
 def _reduction_text(row: CompactionRow) -> str:
     return formats.reduction(formats.compaction_reduction(row))
+
+
+def _target_cell(row: CompactionRow, target: tuple[float, float]) -> Cell:
+    flag = flag_reduction(formats.compaction_reduction(row), target)
+    return Cell(flag or NOTHING, "warning" if flag is ReductionFlag.BELOW else "")
 
 
 def _summary_start(row: CompactionRow) -> str:

@@ -23,6 +23,7 @@ from .json_records import (
     COUNT_KEYS,
     Record,
     artifacts_record,
+    compaction_quality_fields,
     composition_record,
     counting_fields,
     record_of,
@@ -213,6 +214,7 @@ def lens(context: click.Context, *, session: str, boundary: str | None, prompt: 
         report, content = decode_report(row.report), _read_retained_and_lost(snapshot, row)
         restoring = compaction_text.forgotten_prompt(report.forgotten) if report else ""
         known = content if content and content.is_known else None
+        target = snapshot.policies.common.target_reduction
         record = {
             **record_of(
                 row,
@@ -223,11 +225,12 @@ def lens(context: click.Context, *, session: str, boundary: str | None, prompt: 
             "forgotten": artifacts_record(known.lost) if known else None,
             "summary": row.summary,
             "prompt": restoring or None,
+            **compaction_quality_fields(row, report, target),
         }
         return printing.print_result(
             context,
             record,
-            lambda: restoring.splitlines() if prompt else _lens_lines(row, report, content),
+            lambda: restoring.splitlines() if prompt else _lens_lines(row, report, content, target),
         )
 
 
@@ -253,7 +256,10 @@ def _read_retained_and_lost(snapshot: StoreSnapshot, row: CompactionRow) -> Reta
 
 
 def _lens_lines(
-    row: CompactionRow, report: CompactionReport | None, content: RetainedAndLost | None
+    row: CompactionRow,
+    report: CompactionReport | None,
+    content: RetainedAndLost | None,
+    target: tuple[float, float],
 ) -> list[str]:
     from ..screens.session import compactions
 
@@ -264,7 +270,8 @@ def _lens_lines(
         "nothing was lost" if is_known else compaction_text.CONTENT_UNKNOWN,
     )
     lines = [each.content.plain.rstrip() for each in listing.rows] or [listing.empty]
-    return [compactions.compaction_headline(row), listing.head.plain, *lines]
+    compaction = compactions.ReportedCompaction(row, report, target=target)
+    return [compactions.compaction_headline(compaction), listing.head.plain, *lines]
 
 
 CountTokens = Callable[[str], int]

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
+from ...core.measure.compaction_quality import kept_shares
 from ...core.measure.compaction_report import CompactionReport, Culprit, SteeringOutcome
-from ...core.summaries.artifacts import FileUse, LostArtifacts
+from ...core.summaries.artifacts import ArtifactCounts, FileUse, LostArtifacts
 from ...core.transcript.sanitize import one_line
-from .formats import plural, shorten, tokens
+from .formats import percent, plural, shorten, tokens
 
 # The most that is shown of one compaction; `ctxtop compactions --json` has all.
 MAX_FILES: Final = 10
@@ -23,6 +24,8 @@ def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tup
     """Yield the report as pairs of label and text; names are wrapped at `room` cells."""
     lost = report.forgotten
     counts = lost.counts
+    if report.is_known and (kept := kept_text(report.kept, counts)):
+        yield "kept", kept
     if thrash := report.thrash:
         turns = plural(thrash.turns_since_last, "turn")
         yield "too soon", f"{turns} after the last one{refill_text(thrash.culprit)}"
@@ -40,6 +43,19 @@ def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tup
     ):
         texts = [f"{each.text} (line {each.line})" for each in quotes]
         yield from _labelled_once(label, _first(texts, MAX_QUOTES, count))
+
+
+def kept_text(kept: ArtifactCounts, lost: ArtifactCounts) -> str:
+    """Write the shares that were kept, as "92 % of 13 files"; empty if nothing was known."""
+    shares = kept_shares(kept, lost)
+    known = (
+        (shares.files, kept.files + lost.files, "file"),
+        (shares.identifiers, kept.identifiers + lost.identifiers, "name"),
+        (shares.decisions, kept.decisions + lost.decisions, "decision"),
+    )
+    return ", ".join(
+        f"{percent(share)} of {plural(count, kind)}" for share, count, kind in known if count
+    )
 
 
 def _file_line(use: FileUse, room: int) -> str:

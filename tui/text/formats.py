@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rich.cells import cell_len, chop_cells
 
+from ...core.measure.compaction_quality import flag_reduction
 from ...core.transcript.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -215,6 +216,17 @@ def percent(ratio: float | None) -> str:
 def reduction(share: float | None) -> str:
     """Write by how much a context became smaller, with one decimal (001-38, 001-39)."""
     return NOTHING if share is None else f"{share * 100:.1f} %"
+
+
+def reduction_flag_text(share: float | None, target: tuple[float, float]) -> str:
+    """Write where a reduction is, seen from its target; empty if nothing was freed (001-12)."""
+    flag, (least, most) = flag_reduction(share, target), target
+    return f"{flag} the target of {least * 100:.0f}–{most * 100:.0f} %" if flag else ""
+
+
+def reduction_with_flag(share: float | None, target: tuple[float, float]) -> str:
+    flag = reduction_flag_text(share, target)
+    return f"{reduction(share)} less{f', {flag}' if flag else ''}"
 
 
 def half_cell_bar(ratio: float | None, cells: int) -> str:

@@ -171,10 +171,19 @@ def change_lines(
     ]
     for each in changes[:MAX_CHANGES]:
         parts += _change(each, width, lines)
+    if operation.summary:
+        parts += _longer_summaries(operation.summary.longer_texts, width, lines)
     left = len(operation.edits) - min(len(changes), MAX_CHANGES)
     if left > 0:
         parts.append(quiet(f"… {left:,} more changes of this kind"))
     return join_lines(*parts)
+
+
+def _longer_summaries(texts: Sequence[str], width: int, lines: int) -> Iterator[Content]:
+    """Show the summaries of the other levels: each next one is made of the one before it."""
+    for level, text in enumerate(texts, 1):
+        yield Content.styled(f"level {level} of {len(texts) + 1}, not used", "$accent")
+        yield from map(quiet, plan_text.signed_lines("·", text, lines, width))
 
 
 def _change(change: plan_text.OperationChange, width: int, lines: int) -> Iterator[Content]:

@@ -6,8 +6,10 @@ from typing import Any, Final
 from uuid import UUID, uuid5
 
 import msgspec
+from msgspec.structs import replace
 
 from ...summaries import summary_building
+from ...summaries.artifacts import collect_artifacts, count_artifacts, split_retained_and_lost
 from ...summaries.extract import ExtractionSource, extract_facts, list_all_entries
 from ...summaries.key_messages import DEFAULT_IMPORTANCE, MAX_ANCHORS, ImportanceSettings
 from ...summaries.model_summary import ModelSummaryOptions, ProviderError, write_model_summary
@@ -33,7 +35,17 @@ from ...transcript.conversation import Entry, MessagePart, PartKind, group_messa
 from ...transcript.redaction import redact
 from ...transcript.visible_messages import reannounced_attachments, visible_entries
 from ..edit_builder import count_saved_bytes, remove_line
-from ..plan import CUT, REVERT, ROLLOVER, SUMMARISE, AppendLine, Operation, Refusal, Severity
+from ..plan import (
+    CUT,
+    REVERT,
+    ROLLOVER,
+    SUMMARISE,
+    AppendLine,
+    Operation,
+    Refusal,
+    Severity,
+    SummaryOutcome,
+)
 from ..protection import RetainedTail, retain_last_messages, retain_last_turns
 from ..transcript_view import TranscriptView, VisibleBlock
 
@@ -283,13 +295,20 @@ def place_summary(
     if summary.omitted:
         why = f"{summary.omitted} of {len(facts)} facts did not fit"
     why = "; ".join([why, *_list_anchors(summary)])
-    return _make_boundary_operation(
+    operation = _make_boundary_operation(
         conversation,
         redact(summary.text),
         tail.retained,
         Severity.SUMMARY,
         (SUMMARISE, what, why),
     )
+    return replace(operation, summary=_summary_outcome(summary, tail))
+
+
+def _summary_outcome(summary: Summary, tail: RetainedTail) -> SummaryOutcome:
+    before = collect_artifacts((*tail.removed, *tail.retained))
+    kept, lost = map(count_artifacts, split_retained_and_lost(before, summary.text, tail.retained))
+    return SummaryOutcome(kept, lost, tuple(map(redact, summary.longer_texts)))
 
 
 def _list_anchors(summary: Summary) -> Iterator[str]:
@@ -456,4 +475,5 @@ def plan_rollover(
         tokens_saved=conversation.tokens(sent) - hand_off_tokens,
         bytes_saved=count_saved_bytes(view, removed) - len(prompt.text.encode()) - 1,
         edits=(*removed, prompt),
+        summary=_summary_outcome(summary, retain_last_messages(sent, 0)),
     )

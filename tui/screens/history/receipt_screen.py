@@ -20,7 +20,15 @@ from ....core.compaction.undo import UndoResult
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...tables import ANY_WIDTH, Cell, Column
-from ...text.formats import duration, fit_left, plural, reduction, shorten, tokens
+from ...text.compaction_text import kept_text
+from ...text.formats import (
+    duration,
+    fit_left,
+    plural,
+    reduction_with_flag,
+    shorten,
+    tokens,
+)
 from ...text.plan_report import FULL_TEXT_LINES, change_lines, format_bytes, preview_lines
 from ...text.plan_text import HARM_NAMES, OperationChange
 from ...text.text_lines import ScreenColumn, grow_columns, item_line
@@ -141,10 +149,12 @@ def _summary_facts(
         ApplyMode.APPEND: "appended to the session; no line was rewritten",
     }
     yield "where", fit(where[receipt.mode])
-    share = reduction(plan.saved_share)
-    sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}, {share} less"
+    less = reduction_with_flag(plan.saved_share, plan.target_reduction)
+    sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}, {less}"
     files = f"file {format_bytes(plan.bytes_before)} → {format_bytes(plan.bytes_after)}"
     yield "context", fit(f"{sizes} · {files}")
+    if plan.summary and (kept := kept_text(plan.summary.kept, plan.summary.lost)):
+        yield "kept", fit(kept)
     if receipt.mode is not ApplyMode.FORK and receipt.backup:
         yield "copy", fit(f"{receipt.backup[:12]}… of {receipt.transcript}")
     # A command is never cut: people copy it.

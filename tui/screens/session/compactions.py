@@ -15,6 +15,11 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ....core.measure.compaction_quality import (
+    DEFAULT_TARGET_REDUCTION,
+    ReductionFlag,
+    flag_reduction,
+)
 from ....core.measure.compaction_report import (
     CompactionReport,
     RetainedAndLost,
@@ -44,6 +49,8 @@ if TYPE_CHECKING:
 WHEN_CELLS: Final = 11
 TRIGGER_CELLS: Final = 7
 SIZES_CELLS: Final = 18
+LESS_CELLS: Final = 9
+LESS_FROM_CELLS: Final = 80  # width from which there is room for the reduction
 MIN_LOST_CELLS: Final = 10  # cells; with fewer for what was lost the trigger is left out
 _DETAIL_LABEL_CELLS: Final = 14
 
@@ -60,6 +67,7 @@ class ReportedCompaction:
     row: CompactionRow
     report: CompactionReport | None = None  # none while it is worked out
     steering: tuple[SteeringOutcome, ...] = ()  # what it was asked to keep
+    target: tuple[float, float] = DEFAULT_TARGET_REDUCTION  # the shares it should have freed
 
 
 def compactions_listing(
@@ -79,7 +87,7 @@ def compaction_detail(compaction: ReportedCompaction, width: int, now_ms: int) -
     if report is not None:
         labelled += compaction_text.compaction_report_lines(report, room)
     parts = [
-        heading(f"{COMPACTION_SIGN} {compaction_headline(row)}"),
+        heading(f"{COMPACTION_SIGN} {compaction_headline(compaction)}"),
         quiet(_age_text(row, now_ms)),
         Content(""),
         *(
@@ -97,12 +105,14 @@ def compaction_detail(compaction: ReportedCompaction, width: int, now_ms: int) -
     return join_lines(*parts)
 
 
-def compaction_headline(row: CompactionRow) -> str:
+def compaction_headline(compaction: ReportedCompaction) -> str:
     """Return the trigger, the sizes, the messages kept and the duration in one line."""
+    row = compaction.row
     kept = f", {plural(row.kept_messages, 'message')} kept" if row.kept_messages else ""
     took = f", took {formats.duration(row.duration_ms)}" if row.duration_ms else ""
     share = formats.compaction_reduction(row)
-    less = "" if share is None else f", {formats.reduction(share)} less"
+    less = formats.reduction_with_flag(share, compaction.target)
+    less = "" if share is None else f", {less}"
     sizes = formats.tokens_before_and_after(row)
     return f"{row.trigger or 'unknown trigger'}: {sizes}{less}{kept}{took}"
 
@@ -123,12 +133,25 @@ def _lost_text(report: CompactionReport | None, room: int) -> str:
     return text if len(text) <= room else f"lost {plural(sum(counts.values()), 'thing')}"
 
 
+_TARGET_SIGNS: Final = {ReductionFlag.BELOW: " ↓", ReductionFlag.IN: "", ReductionFlag.ABOVE: " ↑"}
+
+
+def _less_text(share: float | None, target: tuple[float, float]) -> str:
+    """Write a reduction, with an arrow if it is below or above its target."""
+    if share is None:
+        return ""
+    flag = flag_reduction(share, target)
+    return f"{formats.reduction(share)}{_TARGET_SIGNS[flag] if flag else ''}"
+
+
 def _compaction_line(compaction: ReportedCompaction, width: int, now_ms: int) -> Content:
     row, report = compaction.row, compaction.report
     too_soon = " ⚠ too soon" if report and report.thrash else ""
+    share = formats.compaction_reduction(row)
     trigger_cells, sizes = TRIGGER_CELLS, formats.tokens_before_and_after(row)
     sizes_cells = max(SIZES_CELLS, len(sizes) + 1)
-    room = width - 2 - sizes_cells - WHEN_CELLS - trigger_cells - len(too_soon)
+    less_cells = LESS_CELLS if width >= LESS_FROM_CELLS else 0
+    room = width - 2 - sizes_cells - less_cells - WHEN_CELLS - trigger_cells - len(too_soon)
     if room < MIN_LOST_CELLS:
         room += trigger_cells + len(too_soon)
         trigger_cells, too_soon = 0, ""
@@ -137,6 +160,7 @@ def _compaction_line(compaction: ReportedCompaction, width: int, now_ms: int) ->
         (f"{COMPACTION_SIGN} ", "$accent"),
         (fit_left(one_line(row.trigger or "?"), trigger_cells), "$quiet"),
         (fit_left(sizes, sizes_cells), "$foreground"),
+        (fit_left(_less_text(share, compaction.target), less_cells), "$foreground"),
         (fit_left(_lost_text(report, room), room), "$level-notice"),
         (too_soon, "$level-high"),
         (fit_right(_age_text(row, now_ms), WHEN_CELLS), "$quiet"),
@@ -288,7 +312,10 @@ def _size_bars(row: CompactionRow, window: int, width: int) -> Content:
 
 def _compaction_header(compaction: ReportedCompaction, now_ms: int) -> Content:
     row, report = compaction.row, compaction.report
-    lines = [heading(compaction_headline(row)) + quiet(f"  {_age_text(row, now_ms)}")]
+    lines = [heading(compaction_headline(compaction)) + quiet(f"  {_age_text(row, now_ms)}")]
+    if report and report.is_known:
+        kept = compaction_text.kept_text(report.kept, report.forgotten.counts)
+        lines += [quiet(f"kept {kept}")] if kept else []
     thrash = report.thrash if report else None
     if thrash:
         turns = plural(thrash.turns_since_last, "turn")

@@ -85,7 +85,8 @@ def read_session_details(
     rows = [(row, decode_report(row.report)) for row in compactions(db, session.session_id)]
     steering = steering_outcomes(rows, answer_items(db, "steer", session.session_id))
     details = (
-        ReportedCompaction(*row, outcomes) for row, outcomes in zip(rows, steering, strict=True)
+        ReportedCompaction(*row, outcomes, policies.common.target_reduction)
+        for row, outcomes in zip(rows, steering, strict=True)
     )
     warnings = context_warnings(db, session.session_id)
     return SessionDetails(tuple(details), tuple(warnings), reasons, resolved)
