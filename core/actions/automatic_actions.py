@@ -11,9 +11,11 @@ import msgspec
 from ..compaction import automation_rules, policy_strategy
 from ..compaction import plan as plans
 from ..compaction.automation_rules import AutomationDecision, AutomationInput
+from ..compaction.compression_level import compacting_sizes, defined_compression
 from ..compaction.plan import CompactionPlan, CompactionRefusedError, PlanOptions, Refusal
 from ..compaction.policy_strategy import automatic_strategy
 from ..compaction.recovery.recovery_run import AttemptRefusedError
+from ..measure.compaction_quality import ReductionFlag
 from ..model.problem import Problem
 from ..model.session import Session
 from ..policy.schema import NATIVE
@@ -142,15 +144,34 @@ _DONE_BY_STRATEGY: Final = {
 
 
 def _plan(act: AutomaticAction) -> CompactionPlan:
-    options = policy_strategy.whole_options(act.access.policy) or _ladder_options(act)
+    policy, context = act.access.policy, act.session.context
+    level = defined_compression(policy, context)
+    options = policy_strategy.whole_options(policy, level) or _ladder_options(act)
     options = msgspec.structs.replace(options, in_place=True)
     with closing(open_reader(act.access.store)) as db:
-        context = PlanContext(act.access, db)
-        plan = plan_compaction(context, options)
-        # From how many messages on a session is compacted, `compact.min_messages` says alone.
-        while _keeps_too_many(plan) and (fewer := _keep_fewer(options)):
-            options, plan = fewer, plan_compaction(context, fewer)
-        return plan
+        plan_context = PlanContext(act.access, db)
+        cut = _plan_cut(act, plan_context)
+        return cut if cut is not None else _plan_whole(plan_context, options)
+
+
+def _plan_cut(act: AutomaticAction, plan_context: PlanContext) -> CompactionPlan | None:
+    """Plan to cut results at their start; None if no policy wants it, or if it frees too little."""
+    policy, context = act.access.policy, act.session.context
+    options = policy_strategy.cut_options(policy)
+    if options is None:
+        return None
+    plan = plan_compaction(plan_context, msgspec.structs.replace(options, in_place=True))
+    after, sizes = _as_counted(plan.after_tokens, act), compacting_sizes(policy, context)
+    is_enough = after < min(sizes, default=0) and plan.reduction_flag is not ReductionFlag.BELOW
+    return plan if is_enough and not plan.refused else None
+
+
+def _plan_whole(context: PlanContext, options: PlanOptions) -> CompactionPlan:
+    plan = plan_compaction(context, options)
+    # From how many messages on a session is compacted, `compact.min_messages` says alone.
+    while _keeps_too_many(plan) and (fewer := _keep_fewer(options)):
+        options, plan = fewer, plan_compaction(context, fewer)
+    return plan
 
 
 def _keeps_too_many(plan: CompactionPlan) -> bool:

@@ -6,7 +6,13 @@ from typing import Final
 import msgspec
 
 from ..compaction.plan import DEFAULT_OPTIONS, DEFAULT_PROTECTED_TURNS
-from ..compaction.policy_strategy import LADDER, NONE, SUMMARIES, automatic_strategy
+from ..compaction.policy_strategy import (
+    KEPT_SHARES,
+    LADDER,
+    NONE,
+    SUMMARIES,
+    automatic_strategy,
+)
 from ..measure.counting_rule import CHARACTER_UNITS
 from ..measure.levels import Threshold, ThresholdBase, ThresholdOp
 from ..policy.policy import Policy, PolicyOrigin
@@ -140,7 +146,10 @@ def _compaction(policy: Policy) -> str:
         return _STRATEGY_WORDS[NONE]
     messages, tokens = policy.count("compact.min_messages"), policy.count("compact.min_tokens")
     least = f"only sessions of more than {messages} messages, from {tokens:,} tokens on"
-    return f"{_STRATEGY_WORDS[strategy]}; {least}"
+    text = _STRATEGY_WORDS[strategy]
+    if chars := policy.integer("tools.first_chars"):
+        text = f"results are cut to their first {chars:,} characters; if that is too little, {text}"
+    return f"{text}; {least}"
 
 
 def _recent(policy: Policy) -> str:
@@ -151,7 +160,14 @@ def _recent(policy: Policy) -> str:
     if count is None:
         return "as Claude Code does"
     fewer = ", fewer of a session that has hardly more" if strategy in SUMMARIES else ""
-    return f"the newest {count} messages{fewer}"
+    return f"the newest {count} messages{_kept_by_level(policy)}{fewer}"
+
+
+def _kept_by_level(policy: Policy) -> str:
+    if not any(each.level in KEPT_SHARES for each in policy.thresholds):
+        return ""
+    shares = (f"{_percent(share)} of them at {level}" for level, share in KEPT_SHARES.items())
+    return f" ({', '.join(shares)})"
 
 
 def _summary(policy: Policy) -> str:

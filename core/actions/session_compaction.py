@@ -53,6 +53,7 @@ def options_with_policy(options: PlanOptions, policy: Policy) -> PlanOptions:
         max_tokens=policy.count("tools.cap_tokens"),
         max_web_tokens=policy.count("tools.web_cap_tokens"),
         header_lines=policy.count("tools.header_lines"),
+        first_chars=policy.integer("tools.first_chars") or plans.DEFAULT_RESULT_CAPS.first_chars,
     )
     return replace(options, result_caps=caps, target_reduction=policy.target_reduction)
 

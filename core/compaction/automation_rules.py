@@ -5,12 +5,18 @@ from typing import Final
 
 import msgspec
 
-from ..measure.levels import PlacedThreshold, ThresholdOp
 from ..measure.models import CACHE_WRITE_5M_FACTOR, cache_read_factor
 from ..measure.window import ClaimSource
 from ..model.context import Context
 from ..model.session import SessionStatus
 from ..policy.policy import Policy, PolicyOrigin
+from .compression_level import (
+    COMPRESSION_LEVELS,
+    compacting_sizes,
+    defined_compression,
+    limit_text,
+    limit_tokens,
+)
 from .plan import DEFAULT_TARGET_SHARE
 from .policy_strategy import NONE
 
@@ -153,11 +159,22 @@ def automatic_target(policy: Policy, context: Context) -> int:
     """
     window = context.window
     usual = round(DEFAULT_TARGET_SHARE * (policy.usable_tokens(window) or window.tokens))
-    lowest = min(_compacting_sizes(policy, context), default=0)
-    least, most = policy.target_reduction
+    lowest = min(compacting_sizes(policy, context), default=0)
+    least, most = _reduction_range(policy, context)
     size = max(context.tokens or 0, lowest)  # nothing smaller is compacted
     target = max(round(size * (1 - most)), min(usual, round(size * (1 - least))))
     return target if not lowest or target < lowest else round(DEFAULT_TARGET_SHARE * lowest)
+
+
+def _reduction_range(policy: Policy, context: Context) -> tuple[float, float]:
+    """Return the shares to free: by the level of compression, if the policy defines levels."""
+    least, most = policy.target_reduction
+    level = defined_compression(policy, context)
+    if level is None:
+        return least, most
+    step = COMPRESSION_LEVELS.index(level) / (len(COMPRESSION_LEVELS) - 1)
+    share = least + step * (most - least)
+    return share, share
 
 
 CACHE_LIFETIME_MS: Final = 3_600_000  # of a prompt cache: later a change loses nothing
@@ -169,8 +186,7 @@ def check_break_even(
     policy: Policy, state: AutomationInput, requests: float | None
 ) -> AutomationDecision:
     """Check that a change which breaks even after `requests` pays off; None means never."""
-    limit = policy.effective_window(state.context.window) or state.context.window.tokens
-    if (state.context.tokens or 0) >= URGENT_SHARE * limit:
+    if (state.context.tokens or 0) >= URGENT_SHARE * limit_tokens(policy, state.context):
         return _allow("price", "it is urgent")
     if requests is None:
         return _deny("price", "it would never break even")
@@ -218,40 +234,18 @@ def _check_fill(policy: Policy, context: Context) -> AutomationDecision:
     least = policy.count("compact.min_tokens")
     if context.tokens < least:
         return _deny("small", f"{context.tokens:,} tokens are fewer than {least:,}")
-    sizes = _compacting_sizes(policy, context)
+    sizes = compacting_sizes(policy, context)
     if not sizes:
         return _deny("threshold", "no threshold triggers it")
-    window, limit = context.window, policy.effective_window(context.window)
-    of = limit or window.tokens
-    share = f"{context.tokens / of:.0%} of {_limit_text(window.tokens, of)}"
+    limit = limit_tokens(policy, context)
+    share = f"{context.tokens / limit:.0%} of {limit_text(policy, context)}"
     if context.tokens < min(sizes):
-        return _deny("threshold", f"{share} is below {min(sizes) / of:.0%}")
-    if window.source is ClaimSource.ASSUMED or limit is None:
+        return _deny("threshold", f"{share} is below {min(sizes) / limit:.0%}")
+    is_assumed = context.window.source is ClaimSource.ASSUMED
+    if is_assumed or policy.effective_window(context.window) is None:
         return _deny("window", "its window is unknown")
-    return _allow("threshold", f"{share} is in use")
-
-
-def _limit_text(window_tokens: int, limit: int) -> str:
-    return "its window" if limit == window_tokens else f"the limit of {limit:,} tokens"
-
-
-COMPACTING_ACTIONS: Final = frozenset({"offer_compact", "compact"})  # of a policy's thresholds
-_ROUNDING: Final = 1e-6  # tokens: a share of another limit than the window is not exact
-
-
-def _compacting_sizes(policy: Policy, context: Context) -> list[int]:
-    """Return the sizes in tokens from which a context is compacted: `int(limit * share)` (001-25).
-
-    The limit is the policy's, as for the target of a compaction, and need not be the window.
-    """
-    names = {each.name for each in policy.thresholds if each.action in COMPACTING_ACTIONS}
-    placed = [each for each in context.thresholds if each.name in names]
-    return [_first_size(each, context.window.tokens) for each in placed]
-
-
-def _first_size(threshold: PlacedThreshold, window_tokens: int) -> int:
-    size = int(threshold.at * window_tokens + _ROUNDING)
-    return size + 1 if threshold.op is ThresholdOp.ABOVE else size
+    level = defined_compression(policy, context)
+    return _allow("threshold", f"{share} is in use{f': compression {level}' if level else ''}")
 
 
 def _check_messages(policy: Policy, messages: int | None) -> AutomationDecision:
@@ -275,8 +269,7 @@ def _check_rearmed(policy: Policy, state: AutomationInput) -> AutomationDecision
         return _allow("armed", "nothing has run yet")
     if last.min_tokens_since is None or last.newest_tokens_since is None:
         return _deny("armed", "there has been no activity since the last run")
-    window = state.context.window
-    limit = policy.effective_window(window) or window.tokens
+    limit = limit_tokens(policy, state.context)
     if last.min_tokens_since < REARM_BELOW_SHARE * limit:
         return _allow("armed", f"it fell below {REARM_BELOW_SHARE:.0%} since the last run")
     if last.newest_tokens_since >= REARM_GROWTH_FACTOR * last.tokens_left:
@@ -314,7 +307,7 @@ def _failed_at_this_size(policy: Policy, run: PastRun, context: Context) -> bool
     """Whether an attempt failed, and the context has neither grown nor been emptied since."""
     if run.failed_at_tokens is None or context.tokens is None:
         return False
-    limit = policy.effective_window(context.window) or context.window.tokens
+    limit = limit_tokens(policy, context)
     least = run.min_tokens_since
     if least is not None and least < REARM_BELOW_SHARE * limit:
         return False

@@ -319,6 +319,7 @@ class ResultCaps(msgspec.Struct, frozen=True):
     max_tokens: int = 50_000  # of any result (002-110)
     max_web_tokens: int = 10_000  # of a web page or a web search
     header_lines: int = 3  # first lines that a cut result keeps
+    first_chars: int = 10_000  # of a result, if it is cut at its start (not-agent, 001-05)
 
 
 DEFAULT_RESULT_CAPS: Final = ResultCaps()

@@ -5,10 +5,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ..measure.levels import Level
 from ..policy.policy import Policy, PolicyOrigin
 from ..policy.schema import NATIVE
 from ..summaries.summary_building import read_summary_settings
 from .plan import CUT, SUMMARISE, PlanOptions
+from .strategies.masked import LONG_RESULTS
 
 NONE: Final = "none"  # automation compacts nothing, whoever would do it
 LADDER: Final = "ladder"  # a plan by levels: least harm first, and no more than reaches the target
@@ -46,19 +48,42 @@ def automatic_strategy(policy: Policy) -> str:
     return NATIVE
 
 
-def whole_options(policy: Policy) -> PlanOptions | None:
+KEPT_SHARES: Final[Mapping[Level, float]] = {Level.MEDIUM: 0.5, Level.AGGRESSIVE: 0.25}
+"""Of the newest messages that a light compression keeps (T-02)."""
+
+
+def whole_options(policy: Policy, level: Level | None = None) -> PlanOptions | None:
     """Return the options of the strategy for the whole conversation; None if it is another.
 
-    A summary keeps `compact.preserve_recent` messages; a cut keeps as many turns as hold at least
-    that many.
+    A summary keeps `compact.preserve_recent` messages, and fewer at a higher `level` of
+    compression; a cut keeps as many turns as hold at least that many.
     """
     strategy = _WHOLE_STRATEGIES.get(policy.text("compact.strategy"))
     if strategy is None:
         return None
     messages = read_summary_settings(policy).keep_messages
+    if level in KEPT_SHARES:
+        messages = max(1, int(KEPT_SHARES[level] * messages))
     if strategy == SUMMARISE:
         return PlanOptions(strategies=(SUMMARISE,), keep=messages)
-    return PlanOptions(strategies=(CUT,), keep_turns=max(1, -(-messages // MESSAGES_OF_A_TURN)))
+    return PlanOptions(strategies=(CUT,), keep_turns=_turns_of(messages))
+
+
+def _turns_of(messages: int) -> int:
+    """Return the turns that hold at least so many messages."""
+    return max(1, -(-messages // MESSAGES_OF_A_TURN))
+
+
+def cut_options(policy: Policy) -> PlanOptions | None:
+    """Return the options of a plan that keeps the start of results; None if none is wanted.
+
+    Only `compact.preserve_recent` protects results from it: not-agent never keeps more of any
+    (001-05).
+    """
+    if policy.integer("tools.first_chars") is None:
+        return None
+    turns = _turns_of(read_summary_settings(policy).keep_messages)
+    return PlanOptions(strategies=(LONG_RESULTS,), keep=turns, min_tail_tokens=0, max_task_tokens=0)
 
 
 def with_policy_strategy(options: PlanOptions, policy: Policy) -> PlanOptions:

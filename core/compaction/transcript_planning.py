@@ -62,7 +62,9 @@ STRATEGIES: Final = (
     CompactionStrategy("old-images", Severity.MASKED, masked.find_old_images),
     CompactionStrategy("old-results", Severity.MASKED, masked.find_old_results),
     # Opt-in: of the same results the others keep less.
-    CompactionStrategy("long-results", Severity.MASKED, masked.find_long_results, is_opt_in=True),
+    CompactionStrategy(
+        masked.LONG_RESULTS, Severity.MASKED, masked.find_long_results, is_opt_in=True
+    ),
     # The last of its level: it cuts only what the others leave.
     CompactionStrategy(masked.OVERSIZED, Severity.MASKED, masked.find_oversized_results),
     CompactionStrategy("write-contents", Severity.INPUTS, masked.find_write_contents),

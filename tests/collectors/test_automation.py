@@ -591,6 +591,8 @@ def test_the_client_does_it_where_the_policy_says_so(scene: Scene, client: Clien
     [
         # Four, and the call of a result among them (R001-01).
         ('preset = "not-agent"', "summarise", " tokens, 5 messages kept"),
+        # 109 % of its limit is aggressive: two instead of ten (T-02).
+        ('preset = "hybrid-buffer"', "summarise", " tokens, 3 messages kept"),
         ('compact.strategy = "summary_buffer"', "summarise", "messages kept"),
         ('compact.strategy = "window"', "cut", "the last 5 turns are kept"),
         ('compact.strategy = "head_tail"', "cut", "the last 5 turns are kept"),
@@ -613,6 +615,24 @@ def test_a_policy_s_strategy_is_what_is_applied(
     target = scene.target()
     undo(receipt.receipt_id, None, target)
     assert scene.path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("turns", "tokens", "strategy"),
+    # The starts of 20 results alone are too much for its limit of 75,000 tokens.
+    [(16, 139_000, "long-results"), (20, 175_000, "summarise")],
+)
+def test_not_agent_first_cuts_long_results(
+    scene: Scene, turns: int, tokens: int, strategy: str
+) -> None:
+    """001-05: 10,000 characters of each result, and a summary only if that is not enough."""
+    scene.choose('mode = "auto"\npreset = "not-agent"\n')
+    words = "".join(f"the value of place {number} is {number * 7}\n" for number in range(1_000))
+    calls = [line for number in range(turns) for line in turn(f"t{number}", words)]
+    scene.write(chain(scene.asked(), *calls, scene.answer("end", tokens)))
+    scene.look(scene.start(), 30)
+    (receipt,) = scene.receipts()
+    assert strategy in {each.strategy for each in receipt.plan.operations}
 
 
 @pytest.mark.parametrize(
@@ -646,7 +666,7 @@ def test_the_target_is_of_the_window_that_the_threshold_is_for(
 
     monkeypatch.setattr(automatic_actions, "plan_compaction", plan)
     said = 'mode = "auto"\npreset = "not-agent"\ncompact.strategy = "ladder"\n'
-    scene.choose(said)
+    scene.choose(f'{said}tools.first_chars = "off"\n')
     scene.fill(tokens=tokens)
     scene.look(scene.start())
     assert targets == [33_500]

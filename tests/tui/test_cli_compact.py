@@ -45,6 +45,7 @@ KEYS = [
     "reduction_flag",
     "kept_shares",
     "longer_summaries",
+    "compression",
 ]
 
 

@@ -9,7 +9,6 @@ from ctxtop.core.compaction.automation_rules import (
     BREAKER_PAUSE_MS,
     BURST_WINDOW_MS,
     CACHE_LIFETIME_MS,
-    COMPACTING_ACTIONS,
     HOUR_MS,
     IDLE_MS,
     MAX_RUNS_PER_HOUR,
@@ -24,6 +23,7 @@ from ctxtop.core.compaction.automation_rules import (
     decide_compaction,
     decide_recovery,
 )
+from ctxtop.core.compaction.compression_level import COMPACTING_ACTIONS
 from ctxtop.core.compaction.plan import effective_window, target_tokens
 from ctxtop.core.compaction.policy_strategy import automatic_strategy
 from ctxtop.core.measure.window import ClaimSource, Window

@@ -98,6 +98,7 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("002-110", "tools.cap_tokens", 50_000),
     ("R002-18", "tools.web_cap_tokens", 10_000),
     ("R002-18", "tools.header_lines", 3),
+    ("001-05", "tools.first_chars", "off"),
     ("T-07", "compliance.mode", "last_message"),
     ("000-40", "compliance.line_limit", 10),
     ("000-43", "compliance.review_line_limit", 20),
@@ -347,6 +348,7 @@ ROWS: dict[str, tuple[Any, ...]] = {
     "compliance.mode": ("last_message", "whole_transcript", *("off",) * 7),
     "compliance.rules": ({}, CLNODE_RULES, *({},) * 7),
     "injection.fallback": (10,) * 9,
+    "tools.first_chars": ("off", "off", 10_000, *("off",) * 6),
     "disabled_modules": ((),) * 9,
 }
 TABLE = [name for name in PRESETS if name != "clnode-code"]

@@ -27,7 +27,7 @@ from ctxtop.core.compaction.automation_rules import (
     decide_recovery,
 )
 from ctxtop.core.compaction.plan import ResultCaps
-from ctxtop.core.compaction.policy_strategy import automatic_strategy
+from ctxtop.core.compaction.policy_strategy import automatic_strategy, cut_options
 from ctxtop.core.compaction.receipts import BackupRetention, backup_retention
 from ctxtop.core.compaction.recovery.recovery_run import (
     RecoveryRetry,
@@ -200,6 +200,7 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "tools.cap_tokens": (1_000, plan_with_large_results),
     "tools.web_cap_tokens": (400, plan_with_large_results),
     "tools.header_lines": (0, plan_with_large_results),
+    "tools.first_chars": (5_000, cut_options),
     "compliance.mode": ("off", compliance_settings),
     "compliance.line_limit": (7, compliance_settings),
     "compliance.review_line_limit": (7, compliance_settings),

@@ -14,6 +14,7 @@ from ...collectors.session_target import open_session, receipt_target
 from ...core.actions import session_access, session_compaction
 from ...core.compaction import plan as plans
 from ...core.compaction.compaction_target import CompactionTarget
+from ...core.compaction.compression_level import DueCompression, due_compression
 from ...core.compaction.plan import CompactionPlan, PlanOptions, Refusal, RefusalKind
 from ...core.compaction.policy_strategy import with_policy_strategy
 from ...core.compaction.receipts import ApplyMode, CompactionReceipt, ReceiptStore
@@ -35,7 +36,7 @@ from .command_errors import (
 )
 from .command_options import add_alias, common_command, options_of, store_command
 from .command_store import StoreSnapshot, open_snapshot
-from .json_records import record_of
+from .json_records import Record, record_of
 from .printing import print_result, repeat_command
 
 VERIFICATION_FAILED: Final = 5  # a check of the written file failed; everything is as it was
@@ -214,6 +215,7 @@ def compact(
         with open_snapshot(options_of(context)) as snapshot:
             access = open_target(snapshot, session)
             holder = access.target.find_holder(access.target.session_id)
+            due = due_compression(access.policy, access.session.context)
             plan = session_compaction.plan_compaction(
                 session_compaction.PlanContext(access, snapshot.db, print_error),
                 with_policy_strategy(options, access.policy),
@@ -224,7 +226,7 @@ def compact(
     if note := large_transcript_note(plan.bytes_before):
         print_error(note)
     if plan.refused and (is_applied or not plan.operations):
-        return _print_refused_plan(context, plan)
+        return _print_refused_plan(context, plan, due)
     if is_applied:
         mode = session_compaction.in_place_mode(plan) if in_place else ApplyMode.FORK
         return _apply_plan(context, plan, access.target, mode)
@@ -234,8 +236,8 @@ def compact(
     command = repeat_command(context, session)
     print_result(
         context,
-        plans.plan_to_dict(plan),
-        lambda: preview_lines(plan, title, window, command, open_in=holder),
+        _plan_record(plan, due),
+        lambda: preview_lines(plan, due, title, window, command, open_in=holder),
     )
     return _refusal_code(plan.refused)
 
@@ -247,11 +249,15 @@ def open_target(snapshot: StoreSnapshot, start: str) -> session_access.SessionAc
     return open_session(snapshot.places.folder, snapshot.places.store, session, policy)
 
 
-def _print_refused_plan(context: click.Context, plan: CompactionPlan) -> int:
+def _plan_record(plan: CompactionPlan, due: DueCompression) -> Record:
+    return plans.plan_to_dict(plan) | {"compression": record_of(due, "level reason tokens_left")}
+
+
+def _print_refused_plan(context: click.Context, plan: CompactionPlan, due: DueCompression) -> int:
     from ..text.plan_text import refusal_line
 
     print_errors(refusal_line(each) for each in plan.refused)
-    print_result(context, plans.plan_to_dict(plan), list)
+    print_result(context, _plan_record(plan, due), list)
     return _refusal_code(plan.refused)
 
 

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from ...core.actions.session_compaction import try_undo, undo_obstacle
+from ...core.compaction.compression_level import DueCompression
 from ...core.compaction.plan import (
     CompactionPlan,
     Operation,
@@ -51,7 +52,12 @@ from .printing import (
 
 
 def preview_lines(
-    plan: CompactionPlan, title: str, window_tokens: int, command: str, open_in: str | None
+    plan: CompactionPlan,
+    due: DueCompression,
+    title: str,
+    window_tokens: int,
+    command: str,
+    open_in: str | None,
 ) -> list[str]:
     """Draw a plan; what matters most is at the end, where a terminal shows it.
 
@@ -67,6 +73,7 @@ def preview_lines(
         *_strategy_table(plan.operations),
         "",
         *_size_lines(plan, window_tokens),
+        *labelled_lines("due", f"{due.level or 'no'} compression: {due.reason}"),
         "",
         *_price_lines(plan),
         *_summary_lines(plan),

@@ -21,6 +21,7 @@ from .gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
 from .text_lines import join_lines, quiet
 
 if TYPE_CHECKING:
+    from ...core.compaction.compression_level import DueCompression
     from ...core.model.session import Session
 
 
@@ -31,10 +32,12 @@ def plan_lines(
     *,
     is_stale: bool,
     target_tokens: int | None,
+    compression: DueCompression | None = None,
 ) -> Content:
     """Draw a plan in lines of `width` cells; a stale one is dim until the next one is there.
 
-    `target_tokens` is the size that the context is to have afterwards.
+    `target_tokens` is the size that the context is to have afterwards; the level of compression
+    that is due now is named with its reason, if there is one.
     """
     if plan is None:
         now = _bar("now", context.tokens, context, width)
@@ -43,10 +46,16 @@ def plan_lines(
         _bar("now", plan.before_tokens, context, width),
         _bar("after", plan.after_tokens, context, width),
         *(Content(shorten(each, width)) for each in _facts(plan, width)),
+        *(Content(shorten(each, width)) for each in _due_lines(compression)),
         *_refusal_lines(plan.refused, width),
         *(Content(shorten(each, width)) for each in _target_missed(plan, target_tokens)),
     )
     return quiet(drawn.plain) if is_stale else drawn
+
+
+def _due_lines(compression: DueCompression | None) -> Iterator[str]:
+    if compression and compression.level:
+        yield f"due: {compression.level} compression ({compression.reason})"
 
 
 def savings_text(plan: CompactionPlan) -> str:

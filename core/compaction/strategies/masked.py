@@ -182,16 +182,17 @@ def _cut_middle(view: TranscriptView, block: VisibleBlock, text: str, room: int)
     return "\n".join(each for each in (head, stub, tail) if each)
 
 
-FIRST_CHARS: Final = 10_000  # of a result: not-agent's limit (001-05)
+LONG_RESULTS: Final = "long-results"
 
 
 def find_long_results(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find what results hold beyond their first FIRST_CHARS; a notice says how much that is."""
-    reason = because(f"longer than {FIRST_CHARS:,} characters")
+    """Find what results hold beyond their first characters; a notice says how much that is."""
+    first_chars = view.result_caps.first_chars
+    reason = because(f"longer than {first_chars:,} characters")
     for block in stubs.changeable_results(view):
         text = read_text(view, block) or ""
-        kept, rest = text[:FIRST_CHARS], text[FIRST_CHARS:]
-        what = f"all after the first {FIRST_CHARS:,} characters of {_describe_result(view, block)}"
+        kept, rest = text[:first_chars], text[first_chars:]
+        what = f"all after the first {first_chars:,} characters of {_describe_result(view, block)}"
         stub = stub_with_unique_names(view, rest, what, "Call it again for more.", kept)
         if is_worth_stubbing(rest, stub) and not stubs.has_stub(kept):
             yield edit_builder.replace_result(view, block, reason, f"{kept}\n{stub}")

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.compaction.strategies.masked import FIRST_CHARS
+from ctxtop.core.compaction.plan import DEFAULT_RESULT_CAPS
 from ctxtop.core.compaction.strategies.redundant import simplify_output
 from ctxtop.core.compaction.strategies.stubs import SHORT_STUB_BYTES, has_stub
 
@@ -218,14 +218,17 @@ def test_the_first_characters_of_a_long_result_and_its_notice(
     session: Session, tmp_path: Path, extra: int
 ) -> None:
     """001-05: what follows the first 10,000 is left out, if that is worth a notice."""
-    text = ("word " * 2000)[:FIRST_CHARS] + "rest " * (extra // 5)
+    text = ("word " * 2000)[: DEFAULT_RESULT_CAPS.first_chars] + "rest " * (extra // 5)
     _, line = session.use("mcp__db__query", text, table="t")
     session.rest()
     found = [each for each in found_by("long-results", session, tmp_path) if each.line == line]
     assert len(found) == (extra == 3000)
     for each in found:
-        kept, notice = new_text(each)[:FIRST_CHARS], new_text(each)[FIRST_CHARS:]
-        assert kept == text[:FIRST_CHARS]
+        kept, notice = (
+            new_text(each)[: DEFAULT_RESULT_CAPS.first_chars],
+            new_text(each)[DEFAULT_RESULT_CAPS.first_chars :],
+        )
+        assert kept == text[: DEFAULT_RESULT_CAPS.first_chars]
         assert has_stub(notice)
         assert "all after the first 10,000 characters of mcp__db__query" in notice
         assert "3,000 chars left out" in notice

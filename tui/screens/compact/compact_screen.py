@@ -15,6 +15,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ....core.compaction import plan
+from ....core.compaction.compression_level import due_compression
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
@@ -264,12 +265,14 @@ class CompactScreen(ActionPage):
 
     def _draw_sums(self) -> None:
         context, width = self.session.context, max(0, self.size.width - 2)
+        policy = self.app.feed.policies.acting.for_project(self.session.project_root)
         drawn = plan_lines(
             self._planned.plan if self._planned else None,
             context,
             width,
             is_stale=self.is_stale,
             target_tokens=self._options.target_tokens(context.window.tokens),
+            compression=due_compression(policy, context),
         )
         self.query_one("#sums", Static).update(drawn)
         status = shorten(self._status_text(), max(0, width - 20))
