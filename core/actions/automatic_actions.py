@@ -63,6 +63,14 @@ def recover_automatically(act: AutomaticAction) -> ActionResult:
     return _run_guarded(act, _recover)
 
 
+def recompact_automatically(act: AutomaticAction) -> ActionResult:
+    """Let the client compact again what its last compaction left, whatever it costs (R002-09).
+
+    Only the client can write another summary of what the model still sees.
+    """
+    return _run_guarded(act, _ask_client)
+
+
 def _run_guarded(
     act: AutomaticAction, action: Callable[[AutomaticAction], ActionResult]
 ) -> ActionResult:
@@ -214,13 +222,16 @@ def _as_counted(tokens: int, act: AutomaticAction) -> int:
 
 def _compact_with_client(act: AutomaticAction) -> ActionResult:
     """Compact with the client: in the session if it is open, else in a run of our own."""
-    session, client = act.session, act.access.client
+    session = act.session
     requests = automation_rules.client_break_even(
         session.context.sent_tokens or 0, model=session.model
     )
     price = automation_rules.check_break_even(act.access.policy, act.situation, requests)
-    if not price.allowed:
-        return _too_expensive(act, price)
+    return _ask_client(act) if price.allowed else _too_expensive(act, price)
+
+
+def _ask_client(act: AutomaticAction) -> ActionResult:
+    client = act.access.client
     try:
         result = _ask_open(client) if act.situation.is_open else client.compact_closed()
     except NotCompactedError as error:

@@ -44,6 +44,7 @@ CLEANUP_INTERVAL_MS: Final = 3_600_000
 class ActionRunners(msgspec.Struct, frozen=True):
     compact: RunAction
     recover: RunAction
+    recompact: RunAction
     notify: Notify
 
 
@@ -110,8 +111,26 @@ class Automation:
             if is_waiting or not check_automation_enabled(policy).allowed:
                 continue
             own = [run for run in runs if run.session_id == session.session_id]
-            if self._begin_if_due(session, policy, self._situation(session, own, now_ms)):
+            situation = self._situation(session, own, now_ms)
+            if session.is_silent and self._begin_recompaction(session, policy, situation, own):
                 return
+            if self._begin_if_due(session, policy, situation):
+                return
+
+    def _begin_recompaction(
+        self,
+        session: Session,
+        policy: Policy,
+        situation: AutomationInput,
+        own: list[AutomaticRunRecord],
+    ) -> bool:
+        from ..compaction.automation_rules import RECOMPACT_REASON, decide_recompaction
+
+        attempts = sum(run.reason == RECOMPACT_REASON for run in own)
+        if not decide_recompaction(policy, situation, attempts).allowed:
+            return False
+        recompact = self._runners.recompact
+        return self._begin(session, policy, situation, RECOMPACT_REASON, recompact)
 
     def _begin_if_due(self, session: Session, policy: Policy, situation: AutomationInput) -> bool:
         from ..compaction.automation_rules import decide_compaction, decide_recovery
@@ -266,4 +285,9 @@ def default_runners(notify: Notify) -> ActionRunners:
 
         return recover_automatically(act)
 
-    return ActionRunners(compact, recover, notify)
+    def recompact(act: AutomaticAction) -> ActionResult:
+        from .automatic_actions import recompact_automatically
+
+        return recompact_automatically(act)
+
+    return ActionRunners(compact, recover, recompact, notify)

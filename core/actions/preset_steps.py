@@ -181,7 +181,12 @@ def _summary(policy: Policy) -> str:
 def _recovery(policy: Policy) -> str:
     is_automatic = policy.flag("recovery.auto")
     who = "by itself once you set mode = auto yourself" if is_automatic else "when you ask"
-    return f"{who}: {format_value(policy.value('recovery.order'))}"
+    text = f"{who}: {format_value(policy.value('recovery.order'))}"
+    if most := policy.count("recovery.max_recompact"):
+        text += (
+            f"; compacts again, at most {most} times, if answers after a compaction have no text"
+        )
+    return text
 
 
 _COMPLIANCE_WORDS: Final = {

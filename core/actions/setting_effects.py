@@ -9,6 +9,7 @@ from ..compaction.automation_rules import (
     AutomationInput,
     check_automation_enabled,
     decide_compaction,
+    decide_recompaction,
     decide_recovery,
 )
 from ..compaction.receipts import BackupRetention, CompactionReceipt
@@ -125,7 +126,7 @@ def notified_sessions(sessions: Sequence[Session], policy: Policy) -> NotifiedSe
 class AutomationEffect(msgspec.Struct, frozen=True):
     obstacle: str  # why nothing happens automatically; empty if automation is on
     compacted: int = 0  # sessions that a compaction is due for
-    recovered: int = 0
+    recovered: int = 0  # of sessions that were refused, or went silent after a compaction
 
 
 def automation_effect(
@@ -143,21 +144,27 @@ def automation_effect(
     if not enabled.allowed:
         return AutomationEffect(enabled.why)
     states = [
-        AutomationInput(
-            each.context,
-            each.status,
-            is_open=each.live and each.status is not SessionStatus.ACTIVE,
-            now_ms=now_ms,
-            last_written_at=each.last_activity_at,
-            messages=message_counts.get(each.session_id),
-        )
+        (each, _automation_input(each, now_ms, message_counts.get(each.session_id)))
         for each in sessions
     ]
-    too_long = [each for each in states if each.status is SessionStatus.TOO_LONG]
+    too_long = [state for _, state in states if state.status is SessionStatus.TOO_LONG]
+    silent = [state for session, state in states if session.is_silent]
     return AutomationEffect(
         "",
-        compacted=sum(decide_compaction(policy, each).allowed for each in states),
-        recovered=sum(decide_recovery(policy, each, None).allowed for each in too_long),
+        compacted=sum(decide_compaction(policy, state).allowed for _, state in states),
+        recovered=sum(decide_recovery(policy, state, None).allowed for state in too_long)
+        + sum(decide_recompaction(policy, state, 0).allowed for state in silent),
+    )
+
+
+def _automation_input(session: Session, now_ms: int, messages: int | None) -> AutomationInput:
+    return AutomationInput(
+        session.context,
+        session.status,
+        is_open=session.live and session.status is not SessionStatus.ACTIVE,
+        now_ms=now_ms,
+        last_written_at=session.last_activity_at,
+        messages=messages,
     )
 
 

@@ -150,6 +150,39 @@ def decide_recovery(
     return _first_denial((_allow("open", "it is not open in Claude Code"), *checks))
 
 
+RECOMPACT_REASON: Final = "its answers since the last compaction have no text"
+RECOMPACT_PAUSE_MS: Final = 5_000  # after a run: the model may not have answered yet (R002-09)
+
+
+def decide_recompaction(
+    policy: Policy, state: AutomationInput, attempts: int
+) -> AutomationDecision:
+    """Decide whether to compact a session again that went silent after a compaction (R002-09).
+
+    `attempts` is how often that was tried.
+    """
+    most = policy.count("recovery.max_recompact")
+    if attempts >= most:
+        return _deny("recovery.max_recompact", f"compacted again {attempts} of {most} times")
+    return _first_denial(
+        (
+            check_automation_enabled(policy),
+            _check_recovery_enabled(policy),
+            _check_compaction_enabled(policy),
+            check_idle(state),
+            _check_recompaction_pause(state),
+            _check_pace(policy, state),
+        )
+    )
+
+
+def _check_recompaction_pause(state: AutomationInput) -> AutomationDecision:
+    began_at = max((run.began_at for run in state.runs), default=None)
+    if began_at is not None and state.now_ms - began_at < RECOMPACT_PAUSE_MS:
+        return _deny("cooldown", f"a run began less than {RECOMPACT_PAUSE_MS // 1000} s ago")
+    return _allow("cooldown", "no run began a moment ago")
+
+
 def automatic_target(policy: Policy, context: Context) -> int:
     """Return the target of an automatic compaction, in tokens.
 

@@ -171,6 +171,7 @@ PRESETS: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
         "summary.template": "eight_section",
         "recovery.auto": True,
         "recovery.order": ("dedup", "aggressive", "fix_empty", "summarize"),
+        "recovery.max_recompact": 3,
     },
     "hybrid-buffer": {
         **_OTHER_SYSTEM,
@@ -380,6 +381,13 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("recovery.max_revert", _COUNT, 3, "attempts"),
     ("recovery.min_messages", _COUNT, 2, "never revert below this", "messages"),
     ("recovery.max_empty_fix", _COUNT, 3, "attempts"),
+    (
+        "recovery.max_recompact",
+        _COUNT,
+        0,
+        "how often to compact again if the answers after a compaction have no text",
+        "attempts",
+    ),
     ("recovery.retry.max", _COUNT, 2, "attempts"),
     ("recovery.retry.initial_ms", _MILLISECONDS, 2000, "delay before the first retry", "ms"),
     ("recovery.retry.factor", number(1, 100), 2.0, "factor by which the delay grows"),

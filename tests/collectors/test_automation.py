@@ -34,6 +34,7 @@ from ctxtop.core.actions.session_access import (
     NotCompactedError,
     Via,
 )
+from ctxtop.core.compaction.automation_rules import RECOMPACT_REASON
 from ctxtop.core.compaction.receipts import ApplyMode, ReceiptStore
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.model.problem import Problem
@@ -54,6 +55,7 @@ from ..transcripts import (
     assistant,
     boundary,
     refusal,
+    summary,
     text,
     user,
     write,
@@ -152,11 +154,11 @@ class Scene:
 
     def start_counting(self) -> Automation:
         """The same, with the worker in place of what changes a session."""
-        return self._start(ActionRunners(self.worker, self.worker, self._note))
+        return self._start(ActionRunners(self.worker, self.worker, self.worker, self._note))
 
     def automate(self, files: PolicyFiles) -> Automation:
         """Automate by other policies, with the worker."""
-        runners = ActionRunners(self.worker, self.worker, self._note)
+        runners = ActionRunners(self.worker, self.worker, self.worker, self._note)
         return make_automation(self.claude, self.writer, files, runners, lambda: self.now)
 
     def look(self, automation: Automation, times: int = 1) -> None:
@@ -651,6 +653,30 @@ def test_the_client_compacts_where_a_person_says_native_or_client(
     scene.look(scene.start(), 30)
     assert client.ways == [Via.CLI]
     assert scene.path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "times"),
+    [
+        ('preset = "omo-latest"', 3),
+        ("", 0),
+        ('preset = "omo-latest"\ndisabled_modules = ["auto-recovery"]', 0),
+    ],
+)
+def test_a_session_that_went_silent_is_compacted_again_by_its_client(
+    scene: Scene, client: Client, settings: str, times: int
+) -> None:
+    """R002-09: three answers without text; with 30,000 tokens nothing else is due."""
+    scene.choose(f'mode = "auto"\n{settings}\n')
+    silent = [
+        line
+        for number in range(3)
+        for line in (scene.asked("go on"), scene.answer(f"s{number}", 30_000, content=[]))
+    ]
+    scene.write(chain(scene.asked(), boundary(), summary(), *silent))
+    scene.look(scene.start(), 30)
+    assert client.ways == [Via.CLI] * times
+    assert [run.reason for run in scene.runs()] == [RECOMPACT_REASON] * times
 
 
 @pytest.mark.parametrize("tokens", [75_000, 80_000, 83_500])

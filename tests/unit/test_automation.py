@@ -12,6 +12,7 @@ from ctxtop.core.compaction.automation_rules import (
     HOUR_MS,
     IDLE_MS,
     MAX_RUNS_PER_HOUR,
+    RECOMPACT_PAUSE_MS,
     STALE_MS,
     AutomationInput,
     PastRun,
@@ -21,6 +22,7 @@ from ctxtop.core.compaction.automation_rules import (
     check_break_even,
     client_break_even,
     decide_compaction,
+    decide_recompaction,
     decide_recovery,
 )
 from ctxtop.core.compaction.compression_level import COMPACTING_ACTIONS
@@ -312,6 +314,45 @@ def test_recovery_does_not_depend_on_compactions(values: dict[str, Any]) -> None
     assert not decide_compaction(only_recovers, READY).allowed
     assert check_automation_enabled(only_recovers).allowed
     assert not check_automation_enabled(policy(**values)).allowed
+
+
+RECOMPACTING = policy(preset="omo-latest")
+
+
+def test_a_silent_session_is_compacted_again_where_the_policy_says_so() -> None:
+    """R002-09: only with the module, in mode auto, while nobody is at work."""
+    assert decide_recompaction(RECOMPACTING, READY, 0).allowed
+    assert decide_recompaction(RECOMPACTING, READY, 2).allowed
+    assert not decide_recompaction(RECOMPACTING, READY, 3).allowed, "at most three times"
+    assert not decide_recompaction(MENDING, READY, 0).allowed
+    busy = replace(READY, status=SessionStatus.BUSY)
+    assert decide_recompaction(RECOMPACTING, busy, 0).check == "status"
+
+
+@pytest.mark.parametrize(
+    ("values", "check"),
+    [
+        ({"mode": "suggest"}, "mode"),
+        ({"disabled_modules": ["auto-recovery"]}, "module"),
+        ({"disabled_modules": ["preemptive"]}, "module"),
+        ({"recovery__auto": False}, "recovery.auto"),
+        ({"compact__strategy": "none"}, "strategy"),
+    ],
+)
+def test_what_keeps_a_silent_session_from_being_compacted_again(
+    values: dict[str, Any], check: str
+) -> None:
+    off = policy(preset="omo-latest", **values)
+    assert decide_recompaction(off, READY, 0).check == check
+
+
+def test_a_silent_session_is_left_alone_just_after_a_run() -> None:
+    """5 s, whatever pause a policy sets."""
+    hasty = policy(preset="omo-latest", compact__cooldown_s=0)
+    pause = RECOMPACT_PAUSE_MS
+    for ago, allowed in ((pause - 1, False), (pause, True)):
+        ran = replace(READY, runs=(PastRun(NOW - ago),))
+        assert decide_recompaction(hasty, ran, 1).allowed == allowed
 
 
 def test_no_policy_lifts_the_limit_of_runs_an_hour() -> None:

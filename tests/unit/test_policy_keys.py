@@ -24,6 +24,7 @@ from ctxtop.core.compaction.automation_rules import (
     automatic_target,
     check_automation_enabled,
     decide_compaction,
+    decide_recompaction,
     decide_recovery,
 )
 from ctxtop.core.compaction.plan import ResultCaps
@@ -184,6 +185,7 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "recovery.min_output": (70, read_recovery_settings),
     "recovery.max_revert": (7, read_recovery_settings),
     "recovery.min_messages": (7, read_recovery_settings),
+    "recovery.max_recompact": (1, lambda policy: decide_recompaction(policy, READY, 0)),
     "recovery.max_empty_fix": (7, read_recovery_settings),
     "recovery.retry.max": (7, read_recovery_settings),
     "recovery.retry.initial_ms": (7, read_recovery_settings),
@@ -250,6 +252,7 @@ BESIDE: Final[dict[str, dict[str, object]]] = {
     "usage.per_message_overhead": {"usage.estimator": "chars4"},
     "limit.default": {"limit.unknown": "use_default"},
     "importance.tool_result": {"importance.user_explicit": 0.1},
+    "recovery.max_recompact": {"recovery.auto": True},
     "tools.header_lines": {"tools.cap_tokens": 1_000},
     "compact.levels": {"threshold": ["0.8:light:inform", "0.9:medium:inform"]},
     "compact.midpoint": {"threshold": ["0.8:light:inform", "0.9:medium:inform"]},
