@@ -23,6 +23,7 @@ from ..core.policy.schema import AUTO, OFF
 from ..core.policy.value_types import QuietHours, parse_quiet_hours
 from ..core.transcript.sanitize import one_line
 from .text.formats import percent, shorten, tokens
+from .text.session_text import RESET_HINT
 
 if TYPE_CHECKING:
     from ..core.store.warning_log import ContextWarning
@@ -136,11 +137,12 @@ def level_notification(title: str, found: ContextWarning) -> Notification:
         in_use = warning.point.tokens or 0
         reached = f"{tokens(round(warning.threshold / warning.ratio * in_use))} tokens"
     name = f"{'an agent of ' if found.agent_id else ''}{one_line(title)}"
+    hint = f"; {RESET_HINT}" if warning.level is Level.OVERFLOW and not found.agent_id else ""
     return Notification(
         NotificationKind.LEVEL,
         f"level {found.log_id}",
         f"{warning.level.value}: {reached} reached",
-        f"{name}\n{percent(warning.ratio)} of the window is in use",
+        f"{name}\n{percent(warning.ratio)} of the window is in use{hint}",
         LEVEL_SEVERITIES[warning.level.severity],
         name,
         warning.level,

@@ -21,6 +21,7 @@ from ctxtop.tui.notifications import (
     level_notification,
     notification_settings,
 )
+from ctxtop.tui.text.session_text import LEVEL_PURPOSES
 from msgspec.structs import replace
 
 from .makers import context, session
@@ -99,6 +100,18 @@ def level(name: Level, number: int = 1) -> ContextWarning:
     return ContextWarning(
         "s", None, LevelWarning(PlacedThreshold(0.85, name, "0.85"), point), number
     )
+
+
+def test_a_context_above_its_limit_is_told_with_the_last_resort() -> None:
+    """001-41: a reset forgets everything, so the session is saved first."""
+    above = level_notification("t", level(Level.OVERFLOW)).body
+    assert above.endswith("/clear, which forgets everything: save it first with `ctxtop export`")
+    assert "/clear" not in level_notification("t", level(Level.HIGH)).body
+
+
+def test_every_level_has_a_purpose() -> None:
+    """002-23."""
+    assert set(LEVEL_PURPOSES) == {each.severity for each in Level}
 
 
 def test_levels_below_the_wanted_one_are_not_told() -> None:

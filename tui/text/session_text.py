@@ -21,6 +21,7 @@ from ...core.measure.activity import (
     WaitingFor,
     WaitingKind,
 )
+from ...core.measure.levels import Level
 from ...core.model.session import Session, SessionStatus
 from ...core.transcript.sanitize import one_line
 from .formats import age, duration, shorten, shorten_end, sparkline, tokens, turns_to_go
@@ -250,3 +251,18 @@ def largest_parts(share: CategoryShare) -> list[CategoryShare]:
 
 def share_tokens_text(share: CategoryShare) -> str:
     return f"{'≈' * share.estimated}{tokens(share.tokens)}"
+
+
+RESET_HINT: Final = (
+    "compact it, or start over with /clear, which forgets everything: save it first with"
+    " `ctxtop export`"
+)
+
+LEVEL_PURPOSES: Final = {
+    Level.NOTICE: "An early sign: there is still room, and no need to hurry.",
+    Level.WARNING: "Time for a summary: the model is advised to save space.",
+    Level.HIGH: "Compact it before Claude Code does.",
+    Level.EMERGENCY: "Claude Code may compact it with the next answer.",
+    Level.OVERFLOW: f"It is above the limit: {RESET_HINT}.",
+}
+"""Why each level is reported (002-23), by its severity."""

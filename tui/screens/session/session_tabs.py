@@ -24,7 +24,14 @@ from ...text import formats
 from ...text.compaction_text import forgotten_prompt
 from ...text.formats import NOTHING, duration, fit_left, fit_right, percent, shorten, tokens
 from ...text.gauge import LEVEL_STYLES, gauge
-from ...text.session_text import cache_texts, cost_texts, counting_texts, doing_age, doing_text
+from ...text.session_text import (
+    LEVEL_PURPOSES,
+    cache_texts,
+    cost_texts,
+    counting_texts,
+    doing_age,
+    doing_text,
+)
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
 from . import context_breakdown
@@ -195,6 +202,7 @@ def _warning_detail(found: ContextWarning, now_ms: int) -> Content:
         end = f"cleared {formats.date_time_and_age(warning.cleared_at, now_ms)}"
     return join_lines(
         Content.styled(f"▲ {warning.level.value}", f"bold {LEVEL_STYLES[warning.level]}"),
+        Content(LEVEL_PURPOSES[warning.level.severity]),
         Content(f"begins at {percent(warning.threshold)} of the window"),
         Content(f"reached with {tokens(warning.point.tokens)} tokens, {percent(warning.ratio)}"),
         quiet(f"reached {formats.date_time_and_age(warning.at, now_ms)}"),
