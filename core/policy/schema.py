@@ -415,7 +415,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "tools.first_chars",
         integer(1, MAX_TOKENS, OFF),
         OFF,
-        "mode auto first tries to cut results to so many characters",
+        "in mode auto, first cut results to their first characters",
         "characters",
     ),
     ("compliance.mode", _COMPLIANCE_MODE, "last_message", "where the marker counts"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.compaction.compression_level import DueCompression
 from ctxtop.core.compaction.plan import (
     CUT,
     LAST_PROMPT,
@@ -23,6 +24,7 @@ from ctxtop.core.compaction.plan import (
     make_plan,
     target_tokens,
 )
+from ctxtop.core.measure.levels import Level
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState
 from ctxtop.core.summaries.artifacts import ArtifactCounts
@@ -224,6 +226,15 @@ def test_an_operation_is_shown_before_and_after() -> None:
     assert "  - one\n  - two\n  - … " in said
     assert said.endswith("  + [old]")
     assert "frees 9,000 tokens" in said
+
+
+def test_the_page_names_the_compression_that_is_due() -> None:
+    """003-15."""
+    due = DueCompression(Level.MEDIUM, "92% of its window, medium from 90%")
+    said = plan_lines(
+        plan(*FOUND), CONTEXT, 100, is_stale=False, target_tokens=None, compression=due
+    ).plain
+    assert "due: medium compression (92% of its window, medium from 90%)" in said
 
 
 def test_the_longer_summaries_can_be_read() -> None:

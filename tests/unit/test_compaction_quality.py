@@ -13,7 +13,7 @@ from ctxtop.core.measure.compaction_quality import (
 from ctxtop.core.measure.compaction_report import report_compactions
 from ctxtop.core.summaries.artifacts import ArtifactCounts
 from ctxtop.tui.text.compaction_text import kept_text
-from ctxtop.tui.text.formats import reduction_with_flag
+from ctxtop.tui.text.formats import reduction_with_flag, reduction_with_sign
 
 from ..entries import answered, asked, compacted, summed_up
 
@@ -40,6 +40,9 @@ def test_a_reduction_is_compared_with_its_target(
 def test_a_reduction_in_words() -> None:
     assert reduction_with_flag(0.871, (0.5, 0.7)) == "87.1 % less, above the target of 50–70 %"
     assert reduction_with_flag(0.0, (0.5, 0.7)) == "0.0 % less"
+    shares = (0.871, 0.6, 0.2, 0.0, None)
+    signs = [reduction_with_sign(share, (0.5, 0.7)) for share in shares]
+    assert signs == ["87.1 % ↑", "60.0 %", "20.0 % ↓", "0.0 %", "–"]
 
 
 KEPT, LOST = ArtifactCounts(files=12, identifiers=61), ArtifactCounts(files=1, identifiers=39)

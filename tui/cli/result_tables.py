@@ -137,8 +137,7 @@ def compactions_table(
         Column("trigger", lambda each: each[0].trigger or NOTHING),
         Column("before", lambda each: formats.tokens_before(each[0]), right=True),
         Column("after", lambda each: formats.tokens_after(each[0]), right=True),
-        Column("less", lambda each: _reduction_text(each[0]), right=True, priority=3),
-        Column("target", lambda each: _target_cell(each[0], target), priority=7),
+        Column("less", lambda each: _reduction_cell(each[0], target), right=True, priority=3),
         Column("took", lambda each: formats.duration(each[0].duration_ms), right=True, priority=4),
         Column("kept", lambda each: _count(each[0].kept_messages), right=True, priority=6),
         Column("too soon", lambda each: _thrash_cell(each[1]), priority=1),
@@ -157,13 +156,10 @@ def _count(count: int | None) -> str:
     return NOTHING if count is None else str(count)
 
 
-def _reduction_text(row: CompactionRow) -> str:
-    return formats.reduction(formats.compaction_reduction(row))
-
-
-def _target_cell(row: CompactionRow, target: tuple[float, float]) -> Cell:
-    flag = flag_reduction(formats.compaction_reduction(row), target)
-    return Cell(flag or NOTHING, "warning" if flag is ReductionFlag.BELOW else "")
+def _reduction_cell(row: CompactionRow, target: tuple[float, float]) -> Cell:
+    share = formats.compaction_reduction(row)
+    is_low = flag_reduction(share, target) is ReductionFlag.BELOW
+    return Cell(formats.reduction_with_sign(share, target), "warning" if is_low else "")
 
 
 def _summary_start(row: CompactionRow) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from rich.cells import cell_len, chop_cells
 
-from ...core.measure.compaction_quality import flag_reduction
+from ...core.measure.compaction_quality import ReductionFlag, flag_reduction
 from ...core.transcript.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -222,6 +222,15 @@ def reduction_flag_text(share: float | None, target: tuple[float, float]) -> str
     """Write where a reduction is, seen from its target; empty if nothing was freed (001-12)."""
     flag, (least, most) = flag_reduction(share, target), target
     return f"{flag} the target of {least * 100:.0f}–{most * 100:.0f} %" if flag else ""
+
+
+_FLAG_SIGNS: Final = {ReductionFlag.BELOW: " ↓", ReductionFlag.ABOVE: " ↑"}
+
+
+def reduction_with_sign(share: float | None, target: tuple[float, float]) -> str:
+    """Write a reduction, with an arrow if it is below or above its target."""
+    flag = flag_reduction(share, target)
+    return f"{reduction(share)}{_FLAG_SIGNS.get(flag, '') if flag else ''}"
 
 
 def reduction_with_flag(share: float | None, target: tuple[float, float]) -> str:

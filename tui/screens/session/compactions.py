@@ -15,11 +15,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ....core.measure.compaction_quality import (
-    DEFAULT_TARGET_REDUCTION,
-    ReductionFlag,
-    flag_reduction,
-)
+from ....core.measure.compaction_quality import DEFAULT_TARGET_REDUCTION
 from ....core.measure.compaction_report import (
     CompactionReport,
     RetainedAndLost,
@@ -133,21 +129,11 @@ def _lost_text(report: CompactionReport | None, room: int) -> str:
     return text if len(text) <= room else f"lost {plural(sum(counts.values()), 'thing')}"
 
 
-_TARGET_SIGNS: Final = {ReductionFlag.BELOW: " ↓", ReductionFlag.IN: "", ReductionFlag.ABOVE: " ↑"}
-
-
-def _less_text(share: float | None, target: tuple[float, float]) -> str:
-    """Write a reduction, with an arrow if it is below or above its target."""
-    if share is None:
-        return ""
-    flag = flag_reduction(share, target)
-    return f"{formats.reduction(share)}{_TARGET_SIGNS[flag] if flag else ''}"
-
-
 def _compaction_line(compaction: ReportedCompaction, width: int, now_ms: int) -> Content:
     row, report = compaction.row, compaction.report
     too_soon = " ⚠ too soon" if report and report.thrash else ""
     share = formats.compaction_reduction(row)
+    less = "" if share is None else formats.reduction_with_sign(share, compaction.target)
     trigger_cells, sizes = TRIGGER_CELLS, formats.tokens_before_and_after(row)
     sizes_cells = max(SIZES_CELLS, len(sizes) + 1)
     less_cells = LESS_CELLS if width >= LESS_FROM_CELLS else 0
@@ -160,7 +146,7 @@ def _compaction_line(compaction: ReportedCompaction, width: int, now_ms: int) ->
         (f"{COMPACTION_SIGN} ", "$accent"),
         (fit_left(one_line(row.trigger or "?"), trigger_cells), "$quiet"),
         (fit_left(sizes, sizes_cells), "$foreground"),
-        (fit_left(_less_text(share, compaction.target), less_cells), "$foreground"),
+        (fit_left(less, less_cells), "$foreground"),
         (fit_left(_lost_text(report, room), room), "$level-notice"),
         (too_soon, "$level-high"),
         (fit_right(_age_text(row, now_ms), WHEN_CELLS), "$quiet"),
