@@ -62,7 +62,7 @@ def whole_options(policy: Policy, level: Level | None = None) -> PlanOptions | N
     if strategy is None:
         return None
     messages = read_summary_settings(policy).keep_messages
-    if level in KEPT_SHARES:
+    if level is not None and level in KEPT_SHARES:
         messages = max(1, int(KEPT_SHARES[level] * messages))
     if strategy == SUMMARISE:
         return PlanOptions(strategies=(SUMMARISE,), keep=messages)
