@@ -36,6 +36,7 @@ from ctxtop.core.model.session import PromptTooLong, SessionStatus
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
 from ctxtop.core.policy.threshold_values import movable_thresholds, move_threshold
+from msgspec.structs import replace
 
 from ..sessions_on_disk import operation
 from ..tui.makers import context, session
@@ -148,6 +149,10 @@ def test_automation_counts_what_is_due_now() -> None:
     for messages, compacted in ((6, 0), (7, 1)):
         counts = {idle.session_id: messages}
         assert automation_effect([idle], compacting, NOW_MS, counts).compacted == compacted
+    silent = replace(idle, is_silent=True)
+    assert automation_effect([silent], auto, NOW_MS, {}).recovered == 0
+    again = with_value(auto, "recovery.max_recompact", 3)
+    assert automation_effect([silent], again, NOW_MS, {}).recovered == 1
 
 
 def test_models_without_a_price() -> None:
