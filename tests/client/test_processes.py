@@ -197,6 +197,25 @@ def test_a_clone_inside_a_trusted_project_is_not_trusted(lab: Lab, evil: Path) -
     assert not mark.exists()
 
 
+SILENT = 'mode = "auto"\npreset = "omo-latest"\n'
+
+
+@pytest.mark.parametrize("disabled", ["", 'disabled_modules = ["auto-recovery"]\n'])
+def test_a_session_that_went_silent_is_compacted_again(lab: Lab, disabled: str) -> None:
+    """R002-09: three answers that only think, after the client's own compaction."""
+    (lab.project / ".ctxtop.toml").write_text(SILENT + disabled)
+    trust(lab)
+    accept_trust_dialog(lab.config / ".claude.json", lab.project)
+    session_id = lab.turn(FILLED).session_id
+    lab.turn("/compact", resume=session_id)
+    for _ in range(3):
+        lab.turn("On. [[think:Hm.&&&usage:9000]]", resume=session_id)
+    rest(lab, session_id)
+    ended = automate(lab, lab.project)
+    assert ended.code == 0, ended.err
+    assert boundaries(lab, session_id) == (1 if disabled else 2), ended.out
+
+
 def test_a_prompt_that_looks_like_an_option_is_a_prompt(lab: Lab) -> None:
     """It may come out of a transcript, and the client has an option that names hooks."""
     mark = lab.root / "option.ran"
