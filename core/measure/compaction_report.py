@@ -182,7 +182,7 @@ def _group_name(part: MessagePart) -> tuple[str, str]:
     return part.kind.value, part.name or quote_line(part.text, MAX_CULPRIT_CHARS)
 
 
-REPORT_VERSION: Final = 3  # of the rules: older reports are made again
+REPORT_VERSION: Final = 4  # of the rules: older reports are made again
 
 
 class CompactionReport(msgspec.Struct, frozen=True):

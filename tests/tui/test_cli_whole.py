@@ -106,7 +106,7 @@ def test_all_levels_of_a_summary_are_kept_with_its_receipt(
     run: Callable[..., Ended], call_ctxtop: Callable[..., Ended]
 ) -> None:
     """003-20: one text for each level, the longest first; 001-12 and 001-14 beside them."""
-    words = ("--set", "summary.levels=3", "--set", "summary.max_tokens=800")
+    words = ("--set", "summary.levels=3", "--set", "summary.max_tokens=500")
     planned = run(*SUMMARISE, *words, "--json").json
     first, second = planned["longer_summaries"]
     (used,) = (
