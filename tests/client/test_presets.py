@@ -250,9 +250,9 @@ def test_hybrid_buffer_summarises_more_than_six_messages(lab: Lab, session_id: s
 
     assert seven.outcomes[0].endswith("older messages replaced by a summary")
     (operation,) = seven.receipts[0].plan.operations
-    assert (
-        says("hybrid-buffer", "keeps")
-        == "the newest 10 messages, fewer of a session that has hardly more"
+    assert says("hybrid-buffer", "keeps") == (
+        "the newest 10 messages (50 % of them at medium, 25 % of them at aggressive),"
+        " fewer of a session that has hardly more"
     )
     assert operation.what.startswith("4 messages → a summary")
     go_on(lab, session_id)
