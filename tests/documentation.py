@@ -60,9 +60,14 @@ Set a value with `ctxtop settings set KEY VALUE`, on the Settings page (`P`), or
 """
 
 
+def context_of(command: click.Command) -> click.Context:
+    """Return a context like the program's: click keeps the first one's help option for good."""
+    return click.Context(command, help_option_names=["-h", "--help"])
+
+
 def options_of(command: click.Command) -> dict[str, tuple[str, str]]:
     """Return each option's name, its usage and its description."""
-    context = click.Context(command, help_option_names=["-h", "--help"])
+    context = context_of(command)
     found = {}
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
@@ -91,7 +96,7 @@ def commands(command: click.Command, words: str) -> Iterator[tuple[str, click.Co
 
 
 def command_section(words: str, command: click.Command) -> str:
-    usage = " ".join(command.collect_usage_pieces(click.Context(command)))
+    usage = " ".join(command.collect_usage_pieces(context_of(command)))
     text = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
     own = {name: each for name, each in options_of(command).items() if name not in SHARED_OPTIONS}
     section = f"## {words}\n\n```text\n{words} {usage}\n```\n\n{text}\n"
