@@ -1,4 +1,4 @@
-"""Plans that need the text of the whole conversation: summary, cut, revert and rollover."""
+"""Plans that need the text of the whole conversation: condensing, summary, cut and others."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -7,12 +7,14 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..compaction import plan as plans
+from ..compaction.condensing import CondensedPlan, plan_condensed
 from ..compaction.plan import CompactionPlan, Operation, PlanOptions, Refusal
 from ..compaction.strategies import summary_and_cut
 from ..compaction.strategies.summary_and_cut import Conversation
 from ..compaction.transcript_planning import refusals_after_reading, refusals_before_planning
 from ..compaction.transcript_reading import PlanSource, read_as_scanned, read_transcript_view
 from ..compaction.transcript_view import TranscriptView, VisibleBlock, open_transcript, shorten_part
+from ..compaction.turn_restoring import plan_restore
 from ..store.database import summary_cache_folder
 from ..summaries import summary_building
 from ..summaries.model_providers import make_provider
@@ -21,11 +23,12 @@ from ..summaries.session_rules import RULE_ATTACHMENTS
 from ..summaries.summary_building import SummaryBudget, SummarySettings
 from ..summaries.summary_facts import find_template
 from ..summaries.tool_outcomes import OUTPUT_TOOLS
+from ..summaries.turn_digest import QUESTION_TOOL
 from ..transcript.conversation import MessagePart, PartKind
 from ..transcript.sanitize import one_line
 from .session_access import NotPlannedError, SessionAccess
 
-MakeOperation = Callable[[Conversation, TranscriptView], Operation | Refusal]
+MakeOperation = Callable[[Conversation, TranscriptView], Operation | CondensedPlan | Refusal]
 
 KEPT_RESULT_CHARS: Final = 1_000  # a summary uses at most 800 of a result (model_summary)
 
@@ -43,27 +46,33 @@ def plan_conversation(
         source = replace(source, read_entries=read_as_scanned(source.read_entries, file, scan))
         view = read_transcript_view(source, file, scan, options)
         refused = list(refusals_before_planning(view, scan, source.open_in))
-        operations: list[Operation] = []
+        made = _NOTHING
         if not refused:
             operation = make_operation(read_conversation(source, view), view)
             if isinstance(operation, Refusal):
                 refused.append(operation)
-            elif operation.level is plans.Severity.SUMMARY and operation.tokens_saved <= 0:
+            elif isinstance(operation, CondensedPlan):
+                made = operation
+            elif operation.strategy == plans.SUMMARISE and operation.tokens_saved <= 0:
                 refused.append(_NOT_SMALLER)
             else:
-                operations.append(operation)
+                made = CondensedPlan((operation,), ())
         refused += refusals_after_reading(file, scan, options.max_bytes)
     return plans.make_plan(
         source.session_id,
         scan.sha256,
         scan.size,
-        operations,
+        made.operations,
         before_tokens=view.tokens,
-        unmoved_tokens=view.overhead_tokens + _unmoved_tokens(operations, view),
+        unmoved_tokens=view.overhead_tokens + _unmoved_tokens(made.operations, view),
         model=view.model,
         refused=refused,
         target_reduction=options.target_reduction,
+        steps=made.steps,
     )
+
+
+_NOTHING: Final = CondensedPlan((), ())
 
 
 _NOT_SMALLER: Final = Refusal(
@@ -125,7 +134,7 @@ def _is_tool_output(part: MessagePart) -> bool:
     """Whether it is a tool's output or attached text: by far the most of a conversation."""
     if part.kind is PartKind.TOOL_RESULT:
         # The end of a failed result matters, and what a running task reports of its state.
-        return not part.failed and part.name not in OUTPUT_TOOLS
+        return not part.failed and part.name not in {*OUTPUT_TOOLS, QUESTION_TOOL}
     # A rule may be anywhere in a memory file, or in what the person typed during a turn.
     return part.kind in {PartKind.ATTACHMENT, PartKind.META} and part.name not in RULE_ATTACHMENTS
 
@@ -147,8 +156,14 @@ def whole_operation_maker(
         settings = replace(settings, keep_messages=options.keep)
     model_options = _model_options(options, settings, access, on_message)
 
-    def make(conversation: Conversation, view: TranscriptView) -> Operation | Refusal:
+    def make(
+        conversation: Conversation, view: TranscriptView
+    ) -> Operation | CondensedPlan | Refusal:
         on_view(view)
+        if options.whole_strategy == plans.CONDENSE:
+            return plan_condensed(conversation, view, options, settings.importance)
+        if options.restore_turn is not None:
+            return plan_restore(conversation, options.restore_turn)
         if options.whole_strategy == plans.CUT:
             return summary_and_cut.plan_cut(conversation, options.keep_turns or 0)
         if options.whole_strategy == plans.REVERT:

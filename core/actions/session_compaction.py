@@ -25,6 +25,7 @@ from ..compaction.receipts import ApplyMode, CompactionReceipt, ReceiptState, Re
 from ..compaction.transcript_planning import PlanDraft
 from ..compaction.transcript_reading import EntryReader, PlanSource
 from ..compaction.transcript_view import TranscriptView, check_transcript_size, open_transcript
+from ..compaction.turn_restoring import RestoredTurn, read_turn
 from ..compaction.undo import UndoResult, find_undo_obstacle, undo
 from ..policy.policy import Policy
 from ..store.database import state_folder
@@ -79,6 +80,12 @@ def plan_compaction(context: PlanContext, options: PlanOptions) -> CompactionPla
     make = whole_operation_maker(options, context.access, context.on_message, context.on_view)
     with _readable(context):
         return plan_conversation(_plan_source(context, options), make, options)
+
+
+def read_condensed_turn(context: PlanContext, number: int) -> RestoredTurn | Refusal:
+    """Read a turn that the session's newest digest condensed. Raises NotPlannedError."""
+    with _readable(context) as path:
+        return read_turn(list(context.read_entries(path)), number)
 
 
 @contextmanager

@@ -95,6 +95,15 @@ class ProtectedTokens(msgspec.Struct, frozen=True):
     tokens: int  # estimated
 
 
+class EscalationStep(msgspec.Struct, frozen=True):
+    """One level that a plan needed to come closer to its target, and what it costs."""
+
+    level: Severity
+    tokens_saved: int
+    names_lost: int  # names that nothing in the context mentions after this step
+    names_known: int  # that the context mentioned before the plan
+
+
 class CompactionPlan(msgspec.Struct, frozen=True):
     """What would be done to one transcript; a plan with refusals must not be applied."""
 
@@ -116,6 +125,7 @@ class CompactionPlan(msgspec.Struct, frozen=True):
     protected: tuple[ProtectedTokens, ...] = ()  # the largest first
     target_reduction: tuple[float, float] = DEFAULT_TARGET_REDUCTION
     """The share of the context that the policy aims to free: least and most (001-12)."""
+    steps: tuple[EscalationStep, ...] = ()  # of a plan that condenses, the mildest first
 
     @property
     def summary(self) -> SummaryOutcome | None:
@@ -152,6 +162,18 @@ def changed_lines(operations: Iterable[Operation]) -> set[int]:
     return {edit.line for edit in edits_of(operations) if not isinstance(edit, AppendLine)}
 
 
+def severity_of_edits(operations: Iterable[Operation]) -> Severity:
+    """Return the highest level of the operations that change or remove lines."""
+    return max(
+        (
+            each.level
+            for each in operations
+            if any(not isinstance(edit, AppendLine) for edit in each.edits)
+        ),
+        default=Severity.FILE_ONLY,
+    )
+
+
 def make_plan(
     session_id: str,
     base_sha256: str,
@@ -164,6 +186,7 @@ def make_plan(
     refused: Iterable[Refusal] = (),
     protected: Iterable[ProtectedTokens] = (),
     target_reduction: tuple[float, float] = DEFAULT_TARGET_REDUCTION,
+    steps: Iterable[EscalationStep] = (),
 ) -> CompactionPlan:
     """Make a plan; sums, harm, break-even and id follow from the operations.
 
@@ -193,6 +216,7 @@ def make_plan(
         break_even_requests_1h=requests_1h,
         protected=tuple(protected),
         target_reduction=target_reduction,
+        steps=tuple(steps),
     )
 
 
@@ -204,7 +228,8 @@ def plan_to_dict(plan: CompactionPlan) -> dict[str, Any]:
         | {key: value for key, value in each.items() if key not in {"edits", "summary"}}
         for number, each in enumerate(record["operations"], 1)
     ]
-    lists = {name: list(record[name]) for name in ("refused", "protected", "target_reduction")}
+    names = ("refused", "protected", "target_reduction", "steps")
+    lists = {name: list(record[name]) for name in names}
     return record | lists | quality_to_dict(plan)
 
 
@@ -242,6 +267,15 @@ def refusal_error(
     kind: RefusalKind, check: str, why: str, what_to_do: str
 ) -> CompactionRefusedError:
     return CompactionRefusedError(kind, [Refusal(check, why, what_to_do)])
+
+
+def target_refusal(tokens: int, target: int) -> Refusal:
+    """Refuse to plan for a context that is no larger than its target."""
+    return Refusal(
+        "target",
+        f"the context has {tokens:,} tokens, which already meets the target of {target:,}",
+        "use a smaller --target, or --level to apply everything that it allows",
+    )
 
 
 def refuse_if_any(kind: RefusalKind, refusals: Iterable[Refusal]) -> None:
@@ -297,12 +331,14 @@ def requests_to_break_even(
 
 
 MAX_TRANSCRIPT_BYTES: Final = 200_000_000  # beyond it only on request: copying takes minutes
+CONDENSE: Final = "condense"
+RESTORE_TURN: Final = "restore-turn"  # asked for by the number of a turn, not by name
 SUMMARISE: Final = "summarise"
 CUT: Final = "cut"
 REVERT: Final = "revert"
 ROLLOVER: Final = "rollover"
 
-WHOLE_STRATEGIES: Final = (SUMMARISE, CUT, REVERT, ROLLOVER)  # each alone, only by name
+WHOLE_STRATEGIES: Final = (CONDENSE, SUMMARISE, CUT, REVERT, ROLLOVER)  # each alone, only by name
 TEMPLATES_BY_SECTIONS: Final = {
     "4": "four_section",
     "5": "five_section",
@@ -335,6 +371,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     keep_turns: int | None = None  # newest turns that a cut leaves
     to: str | None = None
     """The prompt of a revert: the number of its line, the start of its uuid, or LAST_PROMPT."""
+    restore_turn: int | None = None  # a condensed turn to put back, by the number of its heading
     template: str | None = None
     budget: int | None = None  # tokens of a summary
     provider: str | None = None
@@ -353,6 +390,8 @@ class PlanOptions(msgspec.Struct, frozen=True):
 
     @property
     def whole_strategy(self) -> str | None:
+        if self.restore_turn is not None:
+            return RESTORE_TURN
         return next((each for each in self.strategies if each in WHOLE_STRATEGIES), None)
 
     @property
@@ -362,7 +401,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     @property
     def min_turns(self) -> int:
         """Newest answers with calls that stay in a plan by level."""
-        if self.keep is None or self.whole_strategy is not None:
+        if self.keep is None or self.whole_strategy not in {None, CONDENSE}:
             return DEFAULT_PROTECTED_TURNS
         return self.keep
 
@@ -373,11 +412,13 @@ class PlanOptions(msgspec.Struct, frozen=True):
     def target_tokens(self, window_tokens: int) -> int | None:
         """Return the size of the context to stop at; None takes all that is allowed.
 
-        It is half of the effective window if no target, level or strategy was chosen.
+        It is half of the effective window if no target, level or strategy was chosen, or if the
+        oldest turns are to be condensed.
         """
         if self.target is not None:
             return target_tokens(window_tokens, self.target)
         is_default = self.level is None and not self.strategies
+        is_default |= self.whole_strategy == CONDENSE
         return target_tokens(window_tokens) if is_default else None
 
 
@@ -387,15 +428,19 @@ DEFAULT_OPTIONS: Final = PlanOptions()
 def check_options(options: PlanOptions) -> str | None:
     """Return which options conflict and how to fix it; None if they fit together."""
     whole = options.whole_strategy
+    if whole == RESTORE_TURN and options.strategies:
+        return "--restore-turn takes no --strategy: omit it"
     if whole and len(options.strategies) > 1:
         return f"--strategy {whole} cannot be combined with others: omit them"
     if options.level is not None and options.level >= Severity.SUMMARY:
         return (
-            f"level {options.level} needs a named strategy: --strategy summarise (7),"
+            f"level {options.level} needs a named strategy: --strategy condense or summarise (7),"
             " --strategy cut, revert or rollover (8)"
         )
-    if whole and (options.level is not None or options.target is not None):
-        return f"--strategy {whole} takes no --level and no --target: omit them"
+    if whole == CONDENSE and options.level is not None:
+        return f"--strategy {whole} takes no --level: it uses as many as the target needs"
+    if whole not in {None, CONDENSE} and (options.level, options.target) != (None, None):
+        return f"{_name_of(whole)} takes no --level and no --target: omit them"
     if whole == ROLLOVER and options.in_place:
         return "--strategy rollover starts a new session: omit --in-place"
     if whole == CUT and not options.keep_turns:
@@ -410,8 +455,12 @@ def check_options(options: PlanOptions) -> str | None:
     ):
         if value is not None and whole not in users:
             return f"{option} needs --strategy {' or '.join(users)}"
-    if whole in {CUT, REVERT, ROLLOVER} and options.keep is not None:
-        return f"--strategy {whole} takes no --keep: omit it"
+    if whole in {CUT, REVERT, ROLLOVER, RESTORE_TURN} and options.keep is not None:
+        return f"{_name_of(whole)} takes no --keep: omit it"
     if options.model is not None and options.provider in {None, "none"}:
         return "--model needs --provider: no model is asked without one"
     return None
+
+
+def _name_of(whole: str | None) -> str:
+    return f"--{whole}" if whole == RESTORE_TURN else f"--strategy {whole}"

@@ -9,13 +9,14 @@ from ..measure.levels import Level
 from ..policy.policy import Policy, PolicyOrigin
 from ..policy.schema import NATIVE
 from ..summaries.summary_building import read_summary_settings
-from .plan import CUT, SUMMARISE, PlanOptions
+from .plan import CONDENSE, CUT, SUMMARISE, PlanOptions
 from .strategies.masked import LONG_RESULTS
 
 NONE: Final = "none"  # automation compacts nothing, whoever would do it
 LADDER: Final = "ladder"  # a plan by levels: least harm first, and no more than reaches the target
 
 _WHOLE_STRATEGIES: Final[Mapping[str, str]] = {
+    "condense": CONDENSE,
     "summary": SUMMARISE,
     "summary_buffer": SUMMARISE,
     "window": CUT,
@@ -55,12 +56,15 @@ KEPT_SHARES: Final[Mapping[Level, float]] = {Level.MEDIUM: 0.5, Level.AGGRESSIVE
 def whole_options(policy: Policy, level: Level | None = None) -> PlanOptions | None:
     """Return the options of the strategy for the whole conversation; None if it is another.
 
-    A summary keeps `compact.preserve_recent` messages, and fewer at a higher `level` of
-    compression; a cut keeps as many turns as hold at least that many.
+    Condensing keeps the newest turns as a plan by levels does. A summary keeps
+    `compact.preserve_recent` messages, and fewer at a higher `level` of compression; a cut keeps
+    as many turns as hold at least that many.
     """
     strategy = _WHOLE_STRATEGIES.get(policy.text("compact.strategy"))
     if strategy is None:
         return None
+    if strategy == CONDENSE:
+        return PlanOptions(strategies=(CONDENSE,))
     messages = read_summary_settings(policy).keep_messages
     if level is not None and level in KEPT_SHARES:
         messages = max(1, int(KEPT_SHARES[level] * messages))
@@ -89,8 +93,11 @@ def cut_options(policy: Policy) -> PlanOptions | None:
 def with_policy_strategy(options: PlanOptions, policy: Policy) -> PlanOptions:
     """Return a person's options with the policy's strategy, unless they chose how to plan."""
     default = whole_options(policy)
-    is_chosen = options.strategies or options.level is not None or options.target is not None
-    if default is None or is_chosen:
+    if default is None or options.strategies or options.level is not None:
+        return options
+    if default.whole_strategy == CONDENSE:
+        return replace(options, strategies=default.strategies)
+    if options.target is not None:
         return options
     if options.keep is None:
         return replace(

@@ -23,7 +23,7 @@ def mark_protected(
 ) -> list[VisibleBlock]:
     """Return the blocks with the reason why each is protected; a boundary kept `retained_uuids`."""
     answers = (block.index for block in blocks if block.entry.role is conversation.Role.ASSISTANT)
-    first_answer, tail = next(answers, len(blocks)), _tail_start(blocks, options)
+    first_answer, tail = next(answers, len(blocks)), tail_start(blocks, options)
     todo_calls = [
         block.call_id for block in blocks if is_call(block.part) and block.part.name == "TodoWrite"
     ]
@@ -135,7 +135,7 @@ def _protection_reason(
     return _PROTECTED_TOOLS.get(part.name)
 
 
-def _tail_start(blocks: Sequence[VisibleBlock], options: PlanOptions) -> int:
+def tail_start(blocks: Sequence[VisibleBlock], options: PlanOptions) -> int:
     """Return the first index that the newest turns, tokens or the last prompt protect."""
     prompt = max((each.index for each in blocks if each.part.kind is PartKind.PROMPT), default=0)
     task = max(prompt, _tokens_start(blocks, options.max_task_tokens))
@@ -239,11 +239,16 @@ def _split_at(messages: Sequence[ConversationMessage], start: int) -> RetainedTa
     leading = _count_leading_results(messages[start].entries) if start < len(messages) else 0
     removed = [entry for message in messages[:start] for entry in message.entries]
     entries = [entry for message in messages[start:] for entry in message.entries]
-    retained = entries[leading:]
-    if not _retains_thinking(retained):
-        retained = [entry for entry in retained if not conversation.only_thinks(entry)]
     away = (*removed, *entries[:leading])
-    return RetainedTail(away, tuple(retained), start, len(messages) - start)
+    retained = without_bound_thinking(entries[leading:])
+    return RetainedTail(away, retained, start, len(messages) - start)
+
+
+def without_bound_thinking(retained: Sequence[Entry]) -> tuple[Entry, ...]:
+    """Leave out thinking that was bound to what stood before the `retained` lines."""
+    if _retains_thinking(retained):
+        return tuple(retained)
+    return tuple(entry for entry in retained if not conversation.only_thinks(entry))
 
 
 def _count_leading_results(entries: Sequence[Entry]) -> int:

@@ -15,6 +15,8 @@ import msgspec
 
 from ..files import file_operations as files
 from ..files.json_spans import JsonPointerError, JsonSpan, find_span, member_spans, replace_spans
+from ..summaries.summary_facts import DIGEST_MARKER
+from ..summaries.turn_digest import restore_command
 from ..transcript import line_decoder
 from ..transcript.conversation import Entry, PartKind
 from ..transcript.line_decoder import TranscriptLine
@@ -201,7 +203,12 @@ def fork_transform(session_id: str, new_id: str, title: str | None = None) -> Li
     """
     own, origin_id = json.dumps(new_id).encode(), json.dumps(session_id).encode()
 
+    command, new_command = (restore_command(each).encode() for each in (session_id, new_id))
+
     def added(line: bytes) -> bytes:
+        # A digest begins with the command that reads it: the fork's digest is the fork's own.
+        if DIGEST_MARKER.encode() in line:
+            line = line.replace(command, new_command, 1)
         return _with_members(line, member_spans(line), {"sessionId": own})
 
     def existing(line: bytes) -> bytes:

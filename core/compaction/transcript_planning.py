@@ -317,12 +317,7 @@ class PlanDraft:
         view, operations = self._view, selection.operations
         target = self._options.target_tokens(view.window_tokens)
         if target is not None and view.tokens <= target:
-            yield Refusal(
-                "target",
-                f"the context has {view.tokens:,} tokens, which already "
-                f"meets the target of {target:,}",
-                "use a smaller --target, or --level to apply everything that it allows",
-            )
+            yield plans.target_refusal(view.tokens, target)
             return
         saved = sum(each.tokens_saved for each in operations)
         least = min_saved_tokens(view.tokens, view.window_tokens)

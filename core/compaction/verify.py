@@ -13,7 +13,7 @@ from ..files.json_spans import find_span, read_value, replace_spans
 from ..transcript.conversation import Entry
 from ..transcript.entry_decoder import MEDIA_BLOCKS, THINKING_BLOCKS
 from ..transcript.visible_messages import visible_entries
-from .plan import Operation, Refusal, Severity
+from .plan import Operation, Refusal, Severity, severity_of_edits
 from .rewritten_lines import RewrittenLine, apply_replacements
 from .verify_messages import MESSAGE_CHECKS, TranscriptComparison
 
@@ -228,7 +228,7 @@ def verify_lines(
                 appended += len(written)
                 continue
             if line.replacements:
-                yield from _verify_edit(line, level)
+                yield from _verify_edit(line, severity_of_edits(operations))
             state = _STATE_LINE.match(written)
             if state and state_lines.get(state[1]) == written:
                 del state_lines[state[1]]

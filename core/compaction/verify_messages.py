@@ -10,7 +10,17 @@ import msgspec
 from ..transcript import conversation
 from ..transcript.conversation import Entry, MessagePart, PartKind, Role, group_messages
 from ..transcript.visible_messages import is_call, is_result, waits_for_model
-from .plan import AppendLine, Operation, RemoveLine, ReplaceValue, Severity, changed_lines, edits_of
+from .plan import (
+    RESTORE_TURN,
+    AppendLine,
+    Operation,
+    RemoveLine,
+    ReplaceValue,
+    Severity,
+    changed_lines,
+    edits_of,
+    severity_of_edits,
+)
 
 _SERVER_CALL_PREFIXES: Final = ("srvtoolu_", "mcptoolu_")  # of ids of calls that the API answers
 
@@ -31,6 +41,16 @@ class TranscriptComparison(msgspec.Struct, frozen=True):
     @property
     def added_uuids(self) -> set[str | None]:
         return {each.uuid for each in self.after} - {each.uuid for each in self.before}
+
+    @property
+    def restored_uuids(self) -> set[str | None]:
+        """Lines that an earlier compaction removed and that are put back on request."""
+        last = conversation.last_boundary(self.after)
+        if last is None or last.boundary is None:
+            return set()
+        is_restored = any(each.strategy == RESTORE_TURN for each in self.operations)
+        kept = set(last.boundary.kept_uuids) if is_restored else set[str]()
+        return {each.uuid for each in self.before if each.uuid in kept}
 
     @property
     def has_appends(self) -> bool:
@@ -117,7 +137,7 @@ def check_visible_lines(compared: TranscriptComparison) -> str | None:
     was_sent = {each.uuid for each in compared.visible_before}
     is_sent = {each.uuid for each in compared.visible_after}
     if compared.has_appends:
-        known = was_sent | compared.added_uuids
+        known = was_sent | compared.added_uuids | compared.restored_uuids
         unknown = [each for each in compared.visible_after if each.uuid not in known]
         if unknown:
             return f"line {unknown[0].line} would be sent but was not before"
@@ -204,10 +224,15 @@ def check_protected(compared: TranscriptComparison) -> str | None:
 def _first_lost(compared: TranscriptComparison, level: Severity, *kinds: PartKind) -> int | None:
     """Return the first line with a part of these kinds that is not sent unchanged.
 
-    A plan of this level or a higher one may change all of them.
+    A plan of this level or a higher one may change all of them; if only the lines that it appends
+    are of that level, it may leave lines out, and change none that stays.
     """
     sent = {(entry.uuid, part) for entry in compared.visible_after for part in entry.parts}
-    for entry in compared.visible_before if compared.severity < level else ():
+    checked = compared.visible_before
+    if compared.severity >= level:
+        stays = {each.uuid for each in compared.visible_after}
+        checked = [each for each in checked if each.uuid in stays]
+    for entry in checked if severity_of_edits(compared.operations) < level else ():
         for part in entry.parts:
             if part.kind in kinds and part.text.strip() and (entry.uuid, part) not in sent:
                 return entry.line

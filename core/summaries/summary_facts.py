@@ -193,6 +193,7 @@ def find_template(name: str) -> SummaryTemplate:
 SUMMARY_MARKER: Final = "[Previous conversation summary]"  # 001-34; begins our own summaries
 HAND_OFF_MARKER: Final = "[Hand-off from session "  # begins the first message of a new session
 CUT_MARKER: Final = "[Earlier conversation removed]"  # begins the summary of a cut
+DIGEST_MARKER: Final = "[Condensed conversation]"  # begins our digests (`turn_digest`)
 
 PREFACE: Final = (
     f"{SUMMARY_MARKER}\nThe earlier part of this conversation is no longer in the context."
@@ -225,7 +226,7 @@ FACT_HEADINGS: Final = {kind: heading for kind, (heading, _) in _HEADINGS_AND_WE
 MODEL_SUMMARY_KEY: Final = "written"  # there is one: a newer summary replaces it
 _KIND_OF_HEADING: Final = {heading: kind for kind, heading in FACT_HEADINGS.items()}
 _ITEM: Final = re.compile(r"- (.*?)(?: \[L(\d+)\])?")
-_QUOTE: Final = "  > "
+QUOTE_MARK: Final = "  > "
 _STATUS_PREFIX: Final = re.compile(r"\[\w+\] (.*)")
 
 
@@ -251,7 +252,10 @@ def render_facts(facts: Sequence[SummaryFact]) -> list[str]:
     lines: list[str] = []
     for fact in facts:
         if fact.kind in VERBATIM_KINDS:
-            lines += [f"- line {fact.line}:", *(_QUOTE + line for line in fact.text.split("\n"))]
+            lines += [
+                f"- line {fact.line}:",
+                *(QUOTE_MARK + line for line in fact.text.split("\n")),
+            ]
         else:
             lines.append(f"- {fact.text} [L{fact.line}]" if fact.line else f"- {fact.text}")
     return lines
@@ -268,8 +272,8 @@ def parse_summary(text: str) -> tuple[SummaryFact, ...]:
     kind: FactKind | None = None
     quoting: tuple[int, list[str]] | None = None
     for line in [*text.split("\n"), ""]:
-        if quoting and line.startswith(_QUOTE.rstrip(" ")) and kind:
-            quoting[1].append(line[len(_QUOTE) :])
+        if quoting and line.startswith(QUOTE_MARK.rstrip(" ")) and kind:
+            quoting[1].append(line[len(QUOTE_MARK) :])
             continue
         if quoting and kind:
             facts.append(_parsed_fact(kind, "\n".join(quoting[1]), quoting[0]))
@@ -288,8 +292,11 @@ def parse_summary(text: str) -> tuple[SummaryFact, ...]:
 
 
 def parse_carried_constraints(text: str) -> list[str]:
-    """Return the rules that a summary, a hand-off or a cut of ctxtop's carries, without quotes."""
-    if not text.startswith((SUMMARY_MARKER, HAND_OFF_MARKER, CUT_MARKER)):
+    """Return the rules that a summary, a digest, a hand-off or a cut of ctxtop's carries.
+
+    They are without quotes.
+    """
+    if not text.startswith((SUMMARY_MARKER, DIGEST_MARKER, HAND_OFF_MARKER, CUT_MARKER)):
         return []
     _, found, rest = text.partition(f"\n{FACT_HEADINGS[FactKind.CONSTRAINT]}\n")
     if not found:
@@ -342,6 +349,9 @@ def previous_summary_facts(history: Sequence[Entry]) -> tuple[SummaryFact, ...]:
         if text is None:
             continue
         is_all = not any(other.role for other in history[:place] if other.offset < entry.offset)
+        if text.startswith(DIGEST_MARKER) and not is_all:
+            # The turns that it condensed are still in the file, and are read themselves.
+            return ()
         if text.startswith(SUMMARY_MARKER):
             return parse_summary(text) if is_all else ()
         text = _PREFACE.sub("", text, count=1).partition(_EPILOGUE)[0].strip()

@@ -265,6 +265,12 @@ def list_running_jobs(entries: Iterable[Entry]) -> tuple[BackgroundJob, ...]:
     return tuple(jobs.values())
 
 
+def find_started_agent(result: str) -> str | None:
+    """Return the id of the agent that a result says was started in the background."""
+    started = _AGENT_STARTED.search(result)
+    return started[1] if started else None
+
+
 def _apply_job_result(
     jobs: dict[str, BackgroundJob], call: MessagePart, result: MessagePart, line: int
 ) -> None:
@@ -273,10 +279,10 @@ def _apply_job_result(
     ):
         for name in _ID_FIELDS:
             jobs.pop(_field(call, name), None)
-    elif result.kind is PartKind.AGENT_RETURN and (started := _AGENT_STARTED.search(result.text)):
+    elif result.kind is PartKind.AGENT_RETURN and (agent_id := find_started_agent(result.text)):
         kind = quote_line(_field(call, "subagent_type") or "agent", JOB_TASK_CHARS)
         task = _shorten(_field(call, "description"), JOB_TASK_CHARS)
-        jobs[started[1]] = BackgroundJob(started[1], kind, task, line)
+        jobs[agent_id] = BackgroundJob(agent_id, kind, task, line)
     elif _field(call, "run_in_background") and (started := _SHELL_STARTED.search(result.text)):
         task = _shorten(_field(call, "command"), JOB_TASK_CHARS)
         jobs[started[1]] = BackgroundJob(started[1], "shell", task, line)

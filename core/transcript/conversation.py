@@ -160,6 +160,10 @@ def has_prompt(message: Entry | ConversationMessage) -> bool:
     return any(part.kind is PartKind.PROMPT for part in message.parts)
 
 
+def has_summary(entry: Entry) -> bool:
+    return any(part.kind is PartKind.SUMMARY for part in entry.parts)
+
+
 def only_thinks(entry: Entry) -> bool:
     return all(part.kind is PartKind.THINKING for part in entry.parts)
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from ctxtop.core.compaction.plan import AppendLine, Operation, Refusal
+from ctxtop.core.compaction.strategies.condense import read_digest_state
 from ctxtop.core.compaction.strategies.summary_and_cut import (
     Conversation,
     plan_cut,
@@ -22,6 +23,12 @@ from ctxtop.core.summaries.summary_building import (
     estimate_tokens,
 )
 from ctxtop.core.summaries.summary_facts import CUT_MARKER, TEMPLATES, SummaryTemplate
+from ctxtop.core.summaries.turn_digest import (
+    DigestSection,
+    DigestSource,
+    parse_digest,
+    render_digest,
+)
 from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind
 from msgspec.structs import replace
 
@@ -155,3 +162,29 @@ def test_a_dropped_rule_is_not_carried(place: int) -> None:
     summary = appended(summarise_by_rules(conversation(choices), SummarySettings(budget=BUDGET)))
     assert carried(summary) == ALL - {rule.text}
     assert rule.text not in carried(appended(plan_cut(conversation(choices), 2)))
+
+
+def test_a_digest_lists_the_rules_that_it_does_not_quote() -> None:
+    conversation = Conversation(SESSION, LAST, lambda part: estimate_tokens(part.text))
+    state = read_digest_state(conversation)
+    body = DigestSource().digest_turn(SESSION)
+    quoted = DigestSection(1, 1, 200, 9_000, "", body)
+    text = render_digest([quoted], "s", state.describe([quoted], ()))
+    carried = [
+        rule.text for rule in list_stated_rules([entry(MessagePart(PartKind.SUMMARY, text))])
+    ]
+    assert carried == [MEMORY_RULE]
+    text = render_digest([], "s", state.describe([], SESSION[:5]))
+    carried = [
+        rule.text for rule in list_stated_rules([entry(MessagePart(PartKind.SUMMARY, text))])
+    ]
+    assert carried == [*RULES[1:], NEWEST]
+    assert parse_digest(text) == ()
+
+
+def test_what_was_typed_during_a_turn_is_quoted_by_a_digest() -> None:
+    words = "The user sent a new message while you were working:\nUse tabs,\nnever spaces."
+    queued = MessagePart(PartKind.ATTACHMENT, words, "queued_command")
+    body = DigestSource().digest_turn([entry(queued, type="attachment")])
+    assert "  > Use tabs,\n  > never spaces.\n" in body
+    assert "while you were working" not in body

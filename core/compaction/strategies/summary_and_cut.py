@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -55,7 +56,7 @@ def newest_entry(entries: Sequence[Entry]) -> Entry | None:
     return next((each for each in reversed(entries) if each.uuid and not each.sidechain), None)
 
 
-class Conversation(msgspec.Struct, frozen=True):
+class Conversation(msgspec.Struct, frozen=True, dict=True):
     """The conversation to plan for; the transcript itself is not touched."""
 
     entries: tuple[Entry, ...]  # of the whole file, as its reader returns them
@@ -68,9 +69,9 @@ class Conversation(msgspec.Struct, frozen=True):
     tell: the length of thinking is in no text."""
     rule_choices: RuleChoices = NO_RULE_CHOICES  # what the person chose for single rules
 
-    @property
-    def visible_entries(self) -> list[Entry]:
-        return visible_entries(self.entries)
+    @cached_property
+    def visible_entries(self) -> tuple[Entry, ...]:
+        return tuple(visible_entries(self.entries))
 
     def tokens(self, entries: Iterable[Entry]) -> int:
         return sum(self.count_tokens(part) for entry in entries for part in entry.parts)
@@ -159,27 +160,38 @@ def _to_append(fields: dict[str, Any]) -> AppendLine:
     return AppendLine(json.dumps(fields, ensure_ascii=False, separators=(",", ":")))
 
 
-def _make_boundary_operation(
+def tokens_behind_boundary(
+    conversation: Conversation, summary_text: str, retained: Sequence[Entry]
+) -> int:
+    """Estimate what is sent after a boundary, without the system prompt and the tools.
+
+    It is the summary, what is retained, and what the client announces again.
+    """
+    summary = MessagePart(PartKind.SUMMARY, summary_text)
+    retained_offsets = {entry.offset for entry in retained}
+    removed = [each for each in conversation.visible_entries if each.offset not in retained_offsets]
+    reannounced = reannounced_attachments(removed, retained)
+    return conversation.count_tokens(summary) + conversation.tokens([*retained, *reannounced])
+
+
+def make_boundary_operation(
     conversation: Conversation,
     summary_text: str,
     retained: Sequence[Entry],
     severity: Severity,
     strategy_what_why: tuple[str, str, str],
+    freed_otherwise: int = 0,
 ) -> Operation:
     """Make one operation of a boundary and its summary.
 
-    Tokens saved are those that are sent now less the summary, what is retained, and what the
-    client will announce again. The boundary has the numbers of the client's own: all that a
-    request held before, and what is left without the system prompt and the tools.
+    Tokens saved are those that are sent now less `tokens_behind_boundary`. The boundary has the
+    numbers of the client's own: all that a request held before, and what is left without the
+    system prompt and the tools, less what the plan's other operations free of it.
     """
-    summary = MessagePart(PartKind.SUMMARY, summary_text)
-    sent, before = conversation.visible_entries, conversation.visible_tokens
+    before = conversation.visible_tokens
     if before is None:
-        before = conversation.tokens(sent)
-    retained_offsets = {entry.offset for entry in retained}
-    removed = [entry for entry in sent if entry.offset not in retained_offsets]
-    reannounced = reannounced_attachments(removed, retained)
-    after = conversation.count_tokens(summary) + conversation.tokens([*retained, *reannounced])
+        before = conversation.tokens(conversation.visible_entries)
+    after = tokens_behind_boundary(conversation, summary_text, retained)
     uuids = tuple(entry.uuid for entry in retained if entry.uuid)
     content = "\n".join([*uuids, summary_text])
     lines = make_boundary_lines(
@@ -189,14 +201,14 @@ def _make_boundary_operation(
         summary_text,
         uuids,
         conversation.overhead_tokens + before,
-        after,
+        after - freed_otherwise,
     )
     strategy, what, why = strategy_what_why
     return Operation(
         strategy=strategy,
         level=severity,
         line=None,
-        kind=summary.kind.value,
+        kind=PartKind.SUMMARY.value,
         what=what,
         why=why,
         tokens_saved=before - after,
@@ -295,7 +307,7 @@ def place_summary(
     if summary.omitted:
         why = f"{summary.omitted} of {len(facts)} facts did not fit"
     why = "; ".join([why, *_list_anchors(summary)])
-    operation = _make_boundary_operation(
+    operation = make_boundary_operation(
         conversation,
         redact(summary.text),
         tail.retained,
@@ -357,7 +369,7 @@ def plan_cut(conversation: Conversation, turns: int) -> Operation | Refusal:
     )
     if rules:
         what += f", with {len(rules)} rule{'' if len(rules) == 1 else 's'}"
-    return _make_boundary_operation(
+    return make_boundary_operation(
         conversation,
         summary,
         retained,
