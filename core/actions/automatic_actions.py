@@ -109,6 +109,10 @@ def _recover(act: AutomaticAction) -> ActionResult:
     )
 
 
+_FINAL_CHECKS: Final = frozenset({"futile", "nothing", "target", "too_few", "digest_longer"})
+"""Refusals that stay the same until the session has grown."""
+
+
 def _compact_with_plan(act: AutomaticAction) -> ActionResult:
     try:
         plan = _plan(act)
@@ -117,7 +121,7 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
     if plan.refused:
         result = _refused(act, plan.refused[0])
         # What is too little now stays too little until the session has grown.
-        is_final = plan.refused[0].check in {"futile", "nothing", "target", "too_few"}
+        is_final = plan.refused[0].check in _FINAL_CHECKS
         tokens = act.session.context.tokens if is_final else None
         return msgspec.structs.replace(result, left_tokens=tokens)
     price = automation_rules.check_break_even(
@@ -131,7 +135,8 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
             return _refused(act, receipt.refusals[0])
         return _file_failed(act, "; ".join(receipt.why))
     freed, tokens = plan.tokens_saved, act.session.context.tokens
-    done = _DONE_BY_STRATEGY.get(plan.operations[0].strategy, "")
+    # What is done to the whole conversation comes after the edits of single lines.
+    done = _DONE_BY_STRATEGY.get(plan.operations[-1].strategy, "")
     sizes = f"≈ {plan.before_tokens:,} to {plan.after_tokens:,} tokens"
     return ActionResult(
         outcome=f"compacted: {sizes}{done}",
@@ -146,6 +151,7 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
 
 
 _DONE_BY_STRATEGY: Final = {
+    plans.CONDENSE: ", older turns condensed to a digest",
     plans.SUMMARISE: ", older messages replaced by a summary",
     plans.CUT: ", older turns removed",
 }
@@ -155,6 +161,8 @@ def _plan(act: AutomaticAction) -> CompactionPlan:
     policy, context = act.access.policy, act.session.context
     level = defined_compression(policy, context)
     options = policy_strategy.whole_options(policy, level) or _ladder_options(act)
+    if options.whole_strategy == plans.CONDENSE:
+        options = msgspec.structs.replace(options, target=_target_share(act))
     options = msgspec.structs.replace(options, in_place=True)
     with closing(open_reader(act.access.store)) as db:
         plan_context = PlanContext(act.access, db)
@@ -196,12 +204,14 @@ def _keep_fewer(options: PlanOptions) -> PlanOptions | None:
 
 
 def _ladder_options(act: AutomaticAction) -> PlanOptions:
+    return PlanOptions(level=plans.DEFAULT_MAX_SEVERITY.value, target=_target_share(act))
+
+
+def _target_share(act: AutomaticAction) -> float:
+    """Return the share of the effective window to stop at, 0 to 1."""
     context = act.session.context
     tokens = automation_rules.automatic_target(act.access.policy, context)
-    return PlanOptions(
-        level=plans.DEFAULT_MAX_SEVERITY.value,
-        target=_as_sent(tokens, act) / plans.effective_window(context.window.tokens),
-    )
+    return _as_sent(tokens, act) / plans.effective_window(context.window.tokens)
 
 
 def _as_sent(tokens: int, act: AutomaticAction) -> float:

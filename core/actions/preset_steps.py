@@ -132,6 +132,7 @@ def _rearm(policy: Policy) -> str:
 _STRATEGY_WORDS: Final = {
     NATIVE: "asks Claude Code to /compact",
     LADDER: "a plan by levels, the least harmful changes first",
+    "condense": "a plan by levels; if it misses the target, the oldest turns become a digest",
     "summary": "older messages are replaced by a summary",
     "summary_buffer": "older messages are replaced by a summary",
     "window": "all but the first prompt and the newest turns is removed",

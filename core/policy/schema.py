@@ -214,7 +214,7 @@ _MODULES: Final = choice_list(
 )
 _COMPONENTS: Final = choice_list(*UsageComponent)
 _STRATEGY: Final = choice(
-    "native", "summary", "summary_buffer", "window", "head_tail", "ladder", "none"
+    "native", "summary", "summary_buffer", "window", "head_tail", "ladder", "condense", "none"
 )
 _TEMPLATE: Final = choice("four_section", "five_section", "eight_section", "native", "none")
 _RECOVERY_STEPS: Final = choice_list(

@@ -600,6 +600,8 @@ def test_the_client_does_it_where_the_policy_says_so(scene: Scene, client: Clien
         ('compact.strategy = "head_tail"', "cut", "the last 5 turns are kept"),
         ('compact.strategy = "window"\ncompact.preserve_recent = 3', "cut", "the last 2 turns"),
         ('compact.strategy = "ladder"', "duplicate-results", ""),
+        ('compact.strategy = "condense"', "duplicate-results", ""),
+        ('compact.strategy = "condense"\ncompact.target_reduction = [0.9, 0.95]', "condense", ""),
         ('compact.strategy = "native"\ncompact.by = "plan"', "duplicate-results", ""),
     ],
 )
@@ -613,7 +615,7 @@ def test_a_policy_s_strategy_is_what_is_applied(
     (receipt,) = scene.receipts()
     assert strategy in {each.strategy for each in receipt.plan.operations}
     assert words in receipt.plan.operations[0].what
-    assert ("older " in scene.told[0]) == (strategy in {"summarise", "cut"})
+    assert ("older " in scene.told[0]) == (strategy in {"condense", "summarise", "cut"})
     target = scene.target()
     undo(receipt.receipt_id, None, target)
     assert scene.path.read_bytes() == before
@@ -679,9 +681,10 @@ def test_a_session_that_went_silent_is_compacted_again_by_its_client(
     assert [run.reason for run in scene.runs()] == [RECOMPACT_REASON] * times
 
 
+@pytest.mark.parametrize("strategy", ["ladder", "condense"])
 @pytest.mark.parametrize("tokens", [75_000, 80_000, 83_500])
 def test_the_target_is_of_the_window_that_the_threshold_is_for(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, tokens: int
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, tokens: int, strategy: str
 ) -> None:
     """With not-agent's limit of 100,000 tokens no session is over the one and below the other."""
     targets: list[int | None] = []
@@ -691,7 +694,7 @@ def test_the_target_is_of_the_window_that_the_threshold_is_for(
         raise OSError(28, "No space left on device", "/a/copy")
 
     monkeypatch.setattr(automatic_actions, "plan_compaction", plan)
-    said = 'mode = "auto"\npreset = "not-agent"\ncompact.strategy = "ladder"\n'
+    said = f'mode = "auto"\npreset = "not-agent"\ncompact.strategy = "{strategy}"\n'
     scene.choose(f'{said}tools.first_chars = "off"\n')
     scene.fill(tokens=tokens)
     scene.look(scene.start())

@@ -41,6 +41,7 @@ KEYS = [
     "break_even_requests_1h",
     "protected",
     "target_reduction",
+    "steps",
     "reduction",
     "reduction_flag",
     "kept_shares",

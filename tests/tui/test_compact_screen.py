@@ -227,7 +227,7 @@ async def test_each_strategy_has_its_own_sliders(demo: Stage) -> None:
         choice = it.app.screen.query_one(Choice)
         choice.focus()
         seen = {}
-        for _ in range(5):
+        for _ in range(6):
             await it.until(lambda: is_planned(it, choice.value))
             shown = [each.id for each in it.app.screen.query(Slider) if each.display]
             found = page(it)._planned
@@ -236,6 +236,7 @@ async def test_each_strategy_has_its_own_sliders(demo: Stage) -> None:
             await it.press("right")
         assert seen == {
             "by level": (["level", "target", "keep"], seen["by level"][1]),
+            "condense": (["target"], seen["condense"][1]),
             "summarise": (["keep"], {"summarise"}),
             "cut": (["turns"], {"cut"}),
             "revert": (["back"], {"revert"}),
@@ -254,6 +255,7 @@ async def test_each_strategy_has_its_own_sliders(demo: Stage) -> None:
         ("head_tail", "cut", "turns", 2),
         ("native", "by level", "keep", 10),
         ("ladder", "by level", "keep", 10),
+        ("condense", "condense", "target", 50),
     ],
 )
 async def test_the_page_begins_with_the_policy_s_strategy(
@@ -272,7 +274,7 @@ async def test_the_page_begins_with_the_policy_s_strategy(
 async def test_a_strategy_is_chosen_by_a_click(demo: Stage) -> None:
     async with compacting(demo) as it:
         choice = it.app.screen.query_one(Choice)
-        await it.pilot.click(choice, offset=(len("strategy [by level] s"), 0))
+        await it.pilot.click(choice, offset=(len("strategy [by level]  condense  s"), 0))
         assert choice.value == "summarise"
         await planned(it)
         assert "replaces the past with a summary" in sums(it)

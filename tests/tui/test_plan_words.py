@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.core.compaction.compression_level import DueCompression
 from ctxtop.core.compaction.plan import (
+    CONDENSE,
     CUT,
     LAST_PROMPT,
     REVERT,
     ROLLOVER,
     SUMMARISE,
+    EscalationStep,
     Operation,
     PlanOptions,
     ProtectedTokens,
@@ -167,8 +169,27 @@ def test_what_a_plan_frees_costs_and_takes() -> None:
 def test_a_missed_target_is_told_with_what_stays() -> None:
     told = plan_lines(plan(*FOUND), CONTEXT, 100, is_stale=False, target_tokens=100_000).plain
     assert "above the target of 100 k: ≈ 75 k are protected (newest turns)" in told
+    assert "The strategy condense goes further" in told
     reached = plan_lines(plan(*FOUND), CONTEXT, 100, is_stale=False, target_tokens=120_000).plain
     assert "above the target" not in reached
+
+
+def test_the_steps_of_a_plan_that_condenses_are_told() -> None:
+    digest = with_fields(operation(CONDENSE, 1, 30_000, Severity.SUMMARY), why="118,000 stay")
+    steps = (
+        EscalationStep(Severity.MASKED, 12_000, 3, 900),
+        EscalationStep(Severity.SUMMARY, 30_000, 9, 900),
+    )
+    made = with_fields(plan(digest), steps=steps)
+    told = plan_lines(made, CONTEXT, 100, is_stale=False, target_tokens=100_000).plain.split("\n")
+    assert told[-3:] == [
+        "level 3, masked: frees ≈ 12 k; after it 3 of 900 names are gone",
+        "level 7, summary: frees ≈ 30 k; after it 9 of 900 names are gone",
+        "118,000 stay",
+    ]
+    enough = with_fields(plan(*FOUND), steps=steps[:1])
+    told = plan_lines(enough, CONTEXT, 100, is_stale=False, target_tokens=120_000).plain.split("\n")
+    assert told[-1] == "levels 1 to 4 reach it: nothing is condensed"
 
 
 def test_a_refusal_says_what_to_do_on_the_screen() -> None:
@@ -285,6 +306,7 @@ def test_sliders_ask_what_the_command_asks() -> None:
     prompts = [PromptChoice(3, "a"), PromptChoice(9, "b"), PromptChoice(20, "c")]
     asked = {
         BY_LEVEL: PlanOptions(level=4, target=0.5, keep=10),
+        CONDENSE: PlanOptions(strategies=(CONDENSE,), target=0.5),
         SUMMARISE: PlanOptions(strategies=(SUMMARISE,), keep=10),
         CUT: PlanOptions(strategies=(CUT,), keep_turns=10),
         REVERT: PlanOptions(strategies=(REVERT,), to=LAST_PROMPT),

@@ -389,6 +389,7 @@ def test_the_usual_target_is_half_of_what_the_client_leaves_room_for() -> None:
         ({"preset": "not-agent", "compact__by": "client"}, "native"),
         ({"preset": "not-agent", "compact__by": "plan"}, "summary"),
         ({"preset": "native", "compact__by": "plan"}, "ladder"),
+        ({"compact__strategy": "condense"}, "condense"),
         ({"compact__strategy": "none", "compact__by": "client"}, "none"),
     ],
 )

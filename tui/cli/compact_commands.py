@@ -20,6 +20,7 @@ from ...core.compaction.policy_strategy import with_policy_strategy
 from ...core.compaction.receipts import ApplyMode, CompactionReceipt, ReceiptStore
 from ...core.compaction.transcript_planning import STRATEGIES
 from ...core.compaction.transcript_view import large_transcript_note
+from ...core.compaction.turn_restoring import RestoredTurn
 from ...core.store.database import StoreError, open_reader, state_folder
 from ...core.summaries.model_summary import ProviderName
 from ...core.summaries.summary_facts import TEMPLATES
@@ -113,6 +114,8 @@ _REFUSAL_CODES: Final = {
     "target": USAGE,
     "futile": USAGE,
     "too_few": USAGE,
+    "digest_longer": USAGE,
+    "no_turn": USAGE,
     "no_prompt": USAGE,
     "first_prompt": USAGE,
     "provider": FAILED,
@@ -130,7 +133,8 @@ _REFUSAL_CODES: Final = {
     multiple=True,
     type=click.Choice([*(each.name for each in STRATEGIES), *plans.WHOLE_STRATEGIES]),
     metavar="NAME",
-    help="Only this strategy; repeatable. summarise, cut, revert and rollover cannot be combined.",
+    help="Only this strategy; repeatable. condense, summarise, cut, revert and rollover cannot be"
+    " combined.",
 )
 @click.option(
     "--level",
@@ -148,7 +152,7 @@ _REFUSAL_CODES: Final = {
     "--keep",
     type=click.IntRange(0),
     metavar="N",
-    help="How many of the newest tool turns to keep; for a summary, messages.  [default: 10]",
+    help="How many of the newest tool turns to keep; for summarise, messages.  [default: 10]",
 )
 @click.option(
     "--template",
@@ -180,6 +184,12 @@ _REFUSAL_CODES: Final = {
     help="For revert: the prompt to go back to: its line, the start "
     f"of its uuid, or {plans.LAST_PROMPT}.",
 )
+@click.option(
+    "--restore-turn",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Print condensed turn N in full; with --apply, put it back into the context.",
+)
 @click.option("--force", is_flag=True, help="Allow transcripts above 200 MB.")
 @click.option(
     "--explain", type=click.IntRange(1), metavar="N", help="Show one operation, before and after."
@@ -191,6 +201,7 @@ def compact(
     /,
     *,
     session: str,
+    restore_turn: int | None,
     explain: int | None,
     is_applied: bool,
     in_place: bool,
@@ -199,8 +210,10 @@ def compact(
     """Plan a compaction; writes nothing without --apply.
 
     SESSION is an id or its start. The least harmful changes come first, and no more than needed.
-    Levels 7 (summary) and 8 (removes turns) need --strategy summarise, cut, revert or rollover;
-    without options, a policy's compact.strategy chooses summarise or cut.
+    Levels 7 (summary) and 8 (removes turns) need --strategy condense, summarise, cut, revert or
+    rollover; without options, a policy's compact.strategy chooses condense, summarise or cut.
+    condense reaches the target: it uses levels 1 to 4 first, then turns the oldest turns into a
+    digest that keeps your words and decisions word for word.
     """
     from .compaction_output import preview_lines
 
@@ -216,10 +229,12 @@ def compact(
             access = open_target(snapshot, session)
             holder = access.target.find_holder(access.target.session_id)
             due = due_compression(access.policy, access.session.context)
-            plan = session_compaction.plan_compaction(
-                session_compaction.PlanContext(access, snapshot.db, print_error),
-                with_policy_strategy(options, access.policy),
-            )
+            plan_context = session_compaction.PlanContext(access, snapshot.db, print_error)
+            if restore_turn is not None and not is_applied:
+                turn = session_compaction.read_condensed_turn(plan_context, restore_turn)
+                return _print_turn(context, turn)
+            options = with_policy_strategy(options, access.policy)
+            plan = session_compaction.plan_compaction(plan_context, options)
     except (RefusedError, session_access.NotPlannedError) as error:
         print_error(str(error))
         return USAGE
@@ -234,12 +249,24 @@ def compact(
         return _print_operation(context, plan, explain, access.target.transcript)
     title, window = access.session.title, access.session.context.window.tokens
     command = repeat_command(context, session)
+    target = options.target_tokens(window)
     print_result(
         context,
         _plan_record(plan, due),
-        lambda: preview_lines(plan, due, title, window, command, open_in=holder),
+        lambda: preview_lines(
+            plan, due, title, window, command, open_in=holder, target_tokens=target
+        ),
     )
     return _refusal_code(plan.refused)
+
+
+def _print_turn(context: click.Context, turn: RestoredTurn | Refusal) -> int:
+    from .compaction_output import turn_lines, turn_record
+
+    if isinstance(turn, Refusal):
+        print_error(f"{turn.why}: {turn.what_to_do}")
+        return USAGE
+    return print_result(context, turn_record(turn), lambda: turn_lines(turn))
 
 
 def open_target(snapshot: StoreSnapshot, start: str) -> session_access.SessionAccess:

@@ -234,6 +234,8 @@ def reduction_with_sign(share: float | None, target: tuple[float, float]) -> str
 
 
 def reduction_with_flag(share: float | None, target: tuple[float, float]) -> str:
+    if share is not None and share < 0:
+        return f"{reduction(-share)} more"
     flag = reduction_flag_text(share, target)
     return f"{reduction(share)} less{f', {flag}' if flag else ''}"
 

@@ -48,7 +48,7 @@ def plan_lines(
         *(Content(shorten(each, width)) for each in _facts(plan, width)),
         *(Content(shorten(each, width)) for each in _due_lines(compression)),
         *_refusal_lines(plan.refused, width),
-        *(Content(shorten(each, width)) for each in _target_missed(plan, target_tokens)),
+        *(Content(shorten(each, width)) for each in _target_lines(plan, target_tokens)),
     )
     return quiet(drawn.plain) if is_stale else drawn
 
@@ -131,15 +131,13 @@ def _facts(plan: CompactionPlan, width: int) -> list[str]:
     return [*([line] if len(line) <= width else [savings, price]), harm_text(plan)]
 
 
-def _target_missed(plan: CompactionPlan, target_tokens: int | None) -> list[str]:
-    """Return a line on what keeps the plan from its target; empty if it is reached."""
-    if target_tokens is None or plan.refused or plan.after_tokens <= target_tokens:
-        return []
-    above = plan.after_tokens - target_tokens
-    why = "".join(
-        f": ≈ {tokens(each.tokens)} are protected ({each.why})" for each in plan.protected[:1]
-    )
-    return [f"≈ {tokens(above)} above the target of {tokens(target_tokens)}{why}"]
+def _target_lines(plan: CompactionPlan, target_tokens: int | None) -> Iterator[str]:
+    """Describe the steps towards the target, and what keeps the plan from it."""
+    yield from plan_text.step_texts(plan)
+    if text := plan_text.target_text(plan, target_tokens):
+        yield text
+        if not plan.steps:
+            yield "The strategy condense goes further: the oldest turns become a digest."
 
 
 MAX_REFUSALS: Final = 2  # the first names what to do first

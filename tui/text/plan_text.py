@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ...core.compaction.plan import AppendLine, Edit, Operation, Refusal, RemoveLine, ReplaceValue
+from ...core.compaction.plan import (
+    CONDENSE,
+    AppendLine,
+    CompactionPlan,
+    Edit,
+    Operation,
+    Refusal,
+    RemoveLine,
+    ReplaceValue,
+)
 from ...core.compaction.recovery.limit_errors import LimitErrorType
 from ...core.compaction.recovery.recovery_run import RecoveryStep
 from ...core.compaction.rewritten_lines import decode_appended_lines
@@ -75,6 +84,28 @@ def screen_advice(refusal: Refusal) -> str:
 def refusal_line(refusal: Refusal) -> str:
     label = "nothing to do" if refusal.check in NOTHING_TO_GAIN else refusal.check
     return f"{label}: {refusal.why}; {refusal.what_to_do}"
+
+
+def step_texts(plan: CompactionPlan) -> Iterator[str]:
+    """Describe each step of a plan that condenses: what it frees, and which names it costs."""
+    for step in plan.steps:
+        gone = f"{step.names_lost:,} of {step.names_known:,} names are gone"
+        level = f"level {int(step.level)}, {HARM_NAMES[step.level]}"
+        yield f"{level}: frees ≈ {tokens(step.tokens_saved)}; after it {gone}"
+
+
+def target_text(plan: CompactionPlan, target_tokens: int | None) -> str:
+    """Say what keeps a plan from its target, and how condensing ends; empty if nothing does."""
+    condensed = next((each for each in plan.operations if each.strategy == CONDENSE), None)
+    if condensed is not None:
+        return condensed.why
+    if target_tokens is None or plan.refused or plan.after_tokens <= target_tokens:
+        return "levels 1 to 4 reach it: nothing is condensed" if plan.steps else ""
+    above = plan.after_tokens - target_tokens
+    why = "".join(
+        f": ≈ {tokens(each.tokens)} are protected ({each.why})" for each in plan.protected[:1]
+    )
+    return f"≈ {tokens(above)} above the target of {tokens(target_tokens)}{why}"
 
 
 def appended_texts(operation: Operation) -> Iterator[str]:

@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.widgets import Button, Static
 
 from ....core.compaction.plan import (
+    CONDENSE,
     CUT,
     LAST_PROMPT,
     REVERT,
@@ -216,6 +217,7 @@ DEFAULT_CUT_TURNS: Final = 10  # newest turns that a cut leaves
 
 _SLIDERS_BY_STRATEGY: Final = {
     BY_LEVEL: ("level", "target", "keep"),
+    CONDENSE: ("target",),
     SUMMARISE: ("keep",),
     CUT: ("turns",),
     REVERT: ("back",),
@@ -230,6 +232,8 @@ def slider_options(
     `values` are by slider: the target in percent, where 0 takes all that the level allows, and
     how many prompts to go back, where 1 is the newest.
     """
+    if strategy == CONDENSE:
+        return PlanOptions(strategies=(CONDENSE,), target=values["target"] / 100)
     if strategy == SUMMARISE:
         return PlanOptions(strategies=(SUMMARISE,), keep=values["keep"])
     if strategy == CUT:

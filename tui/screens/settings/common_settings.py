@@ -202,6 +202,7 @@ _STRATEGY_EFFECTS: Final = {
     NONE: "automation compacts nothing",
     NATIVE: "automation asks Claude Code to /compact",
     LADDER: "automation applies ctxtop's plan, with a backup and undo",
+    "condense": "automation condenses older turns if it must, with a backup and undo",
     "summary": "automation replaces older messages by a summary, with a backup and undo",
     "summary_buffer": "automation replaces older messages by a summary, with a backup and undo",
     "window": "automation removes older turns, with a backup and undo",
