@@ -15,7 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ctxtop.core.compaction.plan import target_tokens
 from ctxtop.core.compaction.strategies.summary_and_cut import newest_entry
+from ctxtop.core.measure.models import LARGE_WINDOW, SMALL_WINDOW
 from ctxtop.core.transcript.entry_decoder import read_entries
 
 from .evaluation.boundaries import compactions_of, newest_within, with_summary
@@ -23,19 +25,21 @@ from .evaluation.cozempic import PRESCRIPTIONS, VERSION, Cozempic
 from .evaluation.faults import contaminated, stale
 from .evaluation.figures import Figures, case_of, judge, sent_from, total, untouched
 from .evaluation.ledgers import context_tokens
-from .evaluation.ours import our_ways, summary_within
+from .evaluation.ours import our_ways, plan_condensing, plan_level_4, summary_within
 from .evaluation.replay import RefusedError, Replayed, judge_moment, replay
-from .evaluation.sessions import WORKS, make_session
+from .evaluation.sessions import NEARLY_FULL, WORKS, make_session
 from .growth_steps import CORPORA
 from .recordings import shared_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from ctxtop.core.compaction.plan import CompactionPlan
     from ctxtop.core.transcript.conversation import Entry
 
     from .evaluation.figures import Case
     from .evaluation.replay import Compact
+    from .evaluation.sessions import Work
     from .evaluation.share import Share
 
 CORPUS: Final = shared_folder() / "corpus"
@@ -145,7 +149,12 @@ def main() -> None:
                 print_cases(group, cases)
         print_boundaries(folder)
         ways = [*our_ways(), *peer_ways(folder)]
-        for group, cases in (("made sessions", made), ("recorded sessions", recorded)):
+        full = made_cases(folder, NEARLY_FULL)
+        for group, cases in (
+            ("made sessions", made),
+            ("made sessions that nearly fill their window", full),
+            ("recorded sessions", recorded),
+        ):
             if cases:
                 print(f"\n== {group}\n{head()}", flush=True)
                 done = {}
@@ -153,16 +162,17 @@ def main() -> None:
                     done[way] = of_way(cases, compact, folder)
                     print(row(way, done[way]), flush=True)
                 print_targets(done)
+                print_reached(cases)
         print(f"\n{LEGEND}")
 
 
-def made_cases(folder: Path) -> list[Case]:
+def made_cases(folder: Path, works: Sequence[Work] = WORKS) -> list[Case]:
     """Make the long sessions, and read them."""
     made_in = folder / "made"
-    made_in.mkdir()
+    made_in.mkdir(exist_ok=True)
     found: list[Case] = []
     other: Sequence[Entry] = ()
-    for work in WORKS:
+    for work in works:
         made = make_session(work, made_in)
         found.append(
             case_of(
@@ -319,6 +329,29 @@ def print_targets(done: Mapping[str, Result]) -> None:
                 f"  level {target.level} {target.name:28} {said:>12}  {sign} {target.bound:.0%}:"
                 f" {'met' if met else 'not met'}"
             )
+
+
+REACHING: Final = (("level 4", plan_level_4), ("condense", plan_condensing))
+LARGE: Final = 120_000
+"""Tokens of a context, with the system prompt and the tools, that is to be halved."""
+
+
+def print_reached(cases: Sequence[Case]) -> None:
+    """Print for how many large sessions a plan reaches half of the window."""
+    for way, plan_for in REACHING:
+        plans = [plan_for(case.path) for case in cases]
+        large = [each for each in plans if each.before_tokens > LARGE]
+        above = [each for each in large if [one.check for one in each.refused] != ["target"]]
+        reached = [each for each in above if each.after_tokens <= _half_of_window(each)]
+        print(
+            f"  target of 50 % reached with {way:8} {len(reached):3} of {len(above)} sessions above"
+            f" {LARGE:,} tokens; {len(large) - len(above)} more are below it already"
+        )
+
+
+def _half_of_window(plan: CompactionPlan) -> int:
+    is_small = plan.before_tokens <= SMALL_WINDOW
+    return target_tokens(SMALL_WINDOW if is_small else LARGE_WINDOW)
 
 
 def percent(share: Share) -> str:

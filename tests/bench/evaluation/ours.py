@@ -7,7 +7,8 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from ctxtop.core.actions.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
-from ctxtop.core.compaction.plan import PlanOptions, Severity
+from ctxtop.core.compaction.condensing import plan_condensed
+from ctxtop.core.compaction.plan import CONDENSE, PlanOptions, Severity
 from ctxtop.core.compaction.protection import RetainedTail
 from ctxtop.core.compaction.rewritten_lines import lines_after, rewrite_lines
 from ctxtop.core.compaction.strategies.summary_and_cut import (
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ctxtop.core.compaction.plan import Operation, Refusal
+    from ctxtop.core.compaction.plan import CompactionPlan, Operation, Refusal
     from ctxtop.core.compaction.transcript_view import TranscriptView
     from ctxtop.core.measure.tokens import CachedPartCounter
     from ctxtop.core.transcript.conversation import Entry, MessagePart
@@ -61,6 +62,7 @@ def our_ways() -> Iterator[tuple[str, Compact]]:
         yield f"level {level.value} {level.name.lower().replace('_', ' ')}", compact_at(level)
 
     yield "level 7 summary", _with_summary
+    yield "condense, half the window", condense
 
 
 def summary_within(
@@ -93,11 +95,31 @@ def compact_at(level: Severity) -> Compact:
 
 
 def _compact(level: Severity, path: Path) -> bytes:
-    plan = plan_transcript(_source(path), PlanOptions(level=level.value))
+    return _carried_out(plan_transcript(_source(path), PlanOptions(level=level.value)), path)
+
+
+def _carried_out(plan: CompactionPlan, path: Path) -> bytes:
     if plan.refused or not plan.operations:
         raise RefusedError("; ".join(f"{each.check}: {each.why}" for each in plan.refused))
     with path.open("rb") as lines:
         return b"".join(lines_after(rewrite_lines(lines, plan.operations)))
+
+
+def condense(path: Path) -> bytes:
+    """Compact to half of the window: levels 1 to 4, then a digest of the oldest turns."""
+    return _carried_out(plan_condensing(path), path)
+
+
+def plan_condensing(path: Path) -> CompactionPlan:
+    options = PlanOptions(strategies=(CONDENSE,))
+    return plan_conversation(
+        _source(path), lambda whole, view: plan_condensed(whole, view, options), options
+    )
+
+
+def plan_level_4(path: Path) -> CompactionPlan:
+    """Plan by levels to half of the window, as without any option."""
+    return plan_transcript(_source(path))
 
 
 def _source(path: Path) -> PlanSource:
@@ -116,11 +138,7 @@ def _all_of(path: Path) -> list[Entry]:
 
 
 def _with_summary(path: Path) -> bytes:
-    plan = plan_conversation(_source(path), _summarised)
-    if plan.refused or not plan.operations:
-        raise RefusedError("; ".join(f"{each.check}: {each.why}" for each in plan.refused))
-    with path.open("rb") as lines:
-        return b"".join(lines_after(rewrite_lines(lines, plan.operations)))
+    return _carried_out(plan_conversation(_source(path), _summarised), path)
 
 
 def _summarised(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:

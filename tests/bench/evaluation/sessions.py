@@ -40,6 +40,7 @@ AT_HAND: Final = 5
 """Steps on files after which one is read again before it is edited: nobody edits by heart."""
 NEEDLE_EVERY: Final = 9
 """Steps from one needle to the next: 50 to 200 of a session (compaction.md 4.3)."""
+PASTED_LINES: Final = 600
 IMAGE_BYTES: Final = 60_000
 """Of a screenshot, before base64."""
 
@@ -72,6 +73,9 @@ class Work(msgspec.Struct, frozen=True):
     functions: tuple[int, int] = (4, 16)
     model: str = WITHOUT_CHECK
     thinks: float = 0.0
+    prompt_every: int = PROMPT_EVERY
+    pastes: int = 0
+    """Prompts with a log of PASTED_LINES in them, the first ones."""
 
 
 WORKS: Final = (
@@ -113,6 +117,16 @@ WORKS: Final = (
 )  # fmt: skip
 
 
+_AGENTS: Final = {"agent": 22, "todo": 22, "read": 26, "edit": 16, "run": 14}
+NEARLY_FULL: Final = (
+    Work("one long turn", 150_000, _AGENTS, prompt_every=10_000),
+    Work("few long turns", 150_000, _AGENTS, prompt_every=60),
+    Work("short turns", 150_000, _AGENTS, prompt_every=2),
+    Work("large pastes", 150_000, _AGENTS, pastes=3),
+)
+"""Sessions that fill a window of 200,000 tokens and that levels alone do not halve."""
+
+
 class Made(msgspec.Struct, frozen=True):
     """A session, and the truth about it."""
 
@@ -136,6 +150,7 @@ class _Session:
         self.random = random_
         self.writer = Writer(random_, work.model, thinks=work.thinks)
         self.code = CodeBase(random_, work.files, work.functions)
+        self.pasted = 0
         self.needles: list[Probe] = []
         self.rules: list[str] = []
         self.files: dict[str, list[int]] = {}
@@ -161,7 +176,7 @@ class _Session:
         step = 0
         while self.writer.tokens < tokens:
             step += 1
-            if step % PROMPT_EVERY == 0:
+            if step % self.work.prompt_every == 0:
                 self.writer.say(f"Done: {self.code.sentence(18)}. {self.about()}")
                 self.turn()
             if step % NEEDLE_EVERY == 0:
@@ -190,6 +205,10 @@ class _Session:
             rule = RULES[number % len(RULES)].format(noun=self.random.choice(NOUNS), number=number)
             self.rules.append(rule)
             words += f" {rule}"
+        if self.pasted < self.work.pastes:
+            self.pasted += 1
+            lines = (f"{n:06} {self.code.sentence(8)}" for n in range(PASTED_LINES))
+            words = "\n".join([words, *lines])
         self.writer.prompt(words)
 
     def plant(self) -> None:
