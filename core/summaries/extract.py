@@ -371,8 +371,8 @@ def _named_by_work(removed: Sequence[Entry]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _names_in(text: str) -> dict[str, str]:
-    return find_names_and_facts(text, split_words(text))
+def _names_in(text: str) -> set[str]:
+    return {name.strip("'") for name in find_names_and_facts(text, split_words(text))}
 
 
 def _next_step_facts(

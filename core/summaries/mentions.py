@@ -281,15 +281,17 @@ _FACT: Final = re.compile(
     r"|(?P<variable>[A-Z][A-Z0-9]*_[A-Z0-9_]+)"
     r"|(?P<opaque>v?\d+\.\d+\.\d+(?:-[\w.]+)?|(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40})"
     r"|(?P<port>\d{2,5})"
-    r"|(?P<constant>[A-Za-z][\w-]{3,39})"
 )
-"""Error codes and classes, environment variables, versions and hashes; ports and quoted
-constants depend on what surrounds them (compaction.md 4.2, Q3)."""
+"""Error codes and classes, environment variables, versions and hashes; ports depend on what
+surrounds them (compaction.md 4.2, Q3)."""
 
 _PORT_PREFIXES: Final = ("localhost:", "127.0.0.1:", "0.0.0.0:", "ort ", "--port ", "--port=")
 _SCHEMES: Final = ("https://", "http://")
 _URL: Final = re.compile(r"[^\s\"'<>`\])\\]+")
 _QUOTES: Final = "\"'`"
+_CONSTANT: Final = re.compile(r"([\"'`])([A-Za-z][\w:-]{3,39})(?=\1)")
+"""A quoted word, which code compares with: `"failed"` is a value, other than the word failed."""
+_QUOTED_WORD: Final = "'"  # how a constant begins among the words of a text, whatever quotes it
 FACT_CONTEXT_CHARS: Final = 40  # before an opaque fact; where they are few, half as many behind it
 
 
@@ -331,16 +333,18 @@ class NameIndex:
 
 @lru_cache(maxsize=16)
 def split_words(text: str) -> frozenset[str]:
-    """Split a text into possible names; joined words are also split into their parts."""
-    words = {_strip_word(word) for word in set(_WORD.findall(text))}
-    parts = (_WORD_JOINTS.split(word) for word in words if _WORD_JOINTS.search(word))
-    return frozenset(words.union(*parts))
+    """Split a text into possible names and constants; joined words also into their parts."""
+    words = {_QUOTED_WORD + word for _, word in set(_CONSTANT.findall(text))}
+    return frozenset(words.union(*map(_word_and_parts, set(_WORD.findall(text)))))
 
 
 @lru_cache(maxsize=16_384)  # about 3 MB
-def _strip_word(word: str) -> str:
+def _word_and_parts(word: str) -> tuple[str, ...]:
     owner = _OWNER_PREFIX.match(word)
-    return (word[owner.end() :] if owner else word).rstrip("-./\\")
+    stripped = (word[owner.end() :] if owner else word).rstrip("-./\\")
+    if not _WORD_JOINTS.search(stripped):
+        return (stripped,)
+    return stripped, *_WORD_JOINTS.split(stripped)
 
 
 def find_names_and_facts(text: str, words: Iterable[str]) -> dict[str, str]:
@@ -351,7 +355,9 @@ def find_names_and_facts(text: str, words: Iterable[str]) -> dict[str, str]:
     facts: dict[str, str] = {}
     names: dict[str, str] = {}
     shown_to = 0
-    for place, _, word in sorted((_find_word(text, word), -len(word), word) for word in words):
+    # Finding a word's place takes most of the time. After a scheme any word is part of an address.
+    likely = words if "://" in text else filter(_may_be_shown, words)
+    for place, _, word in sorted((_find_word(text, word), -len(word), word) for word in likely):
         if place < shown_to:
             # A longer name or fact includes it.
             continue
@@ -365,6 +371,11 @@ def find_names_and_facts(text: str, words: Iterable[str]) -> dict[str, str]:
         shown_to = place + len(word)
     in_facts = split_words("\n".join(facts))
     return facts | {name: word for name, word in names.items() if word not in in_facts}
+
+
+def _may_be_shown(word: str) -> bool:
+    is_fact = word.startswith(_QUOTED_WORD) or _FACT.fullmatch(word) is not None
+    return is_fact or _name_of_token(word) is not None
 
 
 def decoded_text(value: object, call_id: str | None) -> str:
@@ -393,6 +404,9 @@ def _strings(value: object) -> Iterator[str]:
 
 def _find_word(text: str, word: str) -> int:
     """Find where a word occurs as a whole; its first place if it is always a part of others."""
+    if word.startswith(_QUOTED_WORD):
+        places = (text.find(f"{mark}{word[1:]}{mark}") for mark in _QUOTES)
+        return min(place for place in places if place >= 0)
     # A dot after it ends a sentence.
     place = _find_whole_word(text, word, _WORD_MARKS, _WORD_MARKS.replace(".", ""))
     return place if place >= 0 else text.find(word)
@@ -400,6 +414,8 @@ def _find_word(text: str, word: str) -> int:
 
 def _fact_at(text: str, place: int, word: str) -> str | None:
     """Return the fact as a stub displays it; None if the word is no fact."""
+    if word.startswith(_QUOTED_WORD):
+        return f"{word}{_QUOTED_WORD}"
     scheme = next((scheme for scheme in _SCHEMES if text.endswith(scheme, 0, place)), None)
     if scheme:
         address = _URL.match(text, place)
@@ -410,9 +426,6 @@ def _fact_at(text: str, place: int, word: str) -> str | None:
     kind, end = fact.lastgroup, place + len(word)
     if kind == "opaque" or (kind == "port" and text.endswith(_PORT_PREFIXES, 0, place)):
         return _fact_with_context(text, place, end)
-    if kind == "constant":
-        quoted = text[place - 1 : place] in _QUOTES and text[end : end + 1] in _QUOTES
-        return word if quoted and text[end : end + 1] else None
     return None if kind == "port" else word
 
 

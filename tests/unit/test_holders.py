@@ -33,7 +33,8 @@ def test_what_more_pieces_held_comes_first() -> None:
         ("see https://example.com/a?b=1.", "https://example.com/a?b=1"),
         ("it raised DecodeError today", "DecodeError"),
         ("set APP_MODE to fast", "APP_MODE"),
-        ("the mode is 'tolerant' here", "tolerant"),
+        ("the mode is 'tolerant' here", "'tolerant'"),
+        ('mode == "tolerant"', "'tolerant'"),
         ("service heron refused at localhost:8123", "service heron refused at localhost:8123"),
         ("installed plover 1.22.3\nnext", "installed plover 1.22.3"),
         ("9f8e7d6 Mend the decoder", "9f8e7d6 Mend the decoder"),
@@ -41,6 +42,11 @@ def test_what_more_pieces_held_comes_first() -> None:
 )
 def test_facts_are_told_with_the_words_that_they_need(text: str, said: str) -> None:
     assert NameIndex([text]).unique_names(text)[0] == said
+
+
+def test_a_quoted_word_is_not_the_word_alone() -> None:
+    held = NameIndex(["if state == 'failed':", "it failed again", "failed"])
+    assert held.unique_names("if state == 'failed':") == ["'failed'"]
 
 
 def test_a_number_alone_is_no_fact() -> None:
