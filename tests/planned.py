@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from .worked import Session
 
 COUNTERS = Estimator({})
-SHORT = PlanOptions(level=Severity.SUPERSEDED.value, keep=2, min_tail_tokens=1_000)
-"""Options for short stories: what stays at the end is short too."""
+SHORT = PlanOptions(
+    level=Severity.SUPERSEDED.value, keep=2, min_tail_tokens=1_000, max_task_tokens=40_000
+)
+"""Options for short stories: what stays at the end is short too, and holds the last prompt."""
 
 
 def short(level: Severity, target_tokens: int | None = None) -> PlanOptions:

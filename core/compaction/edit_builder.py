@@ -144,11 +144,13 @@ def read_tool_input(view: TranscriptView, block: VisibleBlock) -> dict[str, Any]
 def _find_text(view: TranscriptView, block: VisibleBlock) -> tuple[str, str] | None:
     """Find a text that is no tool's, with its pointer, by length and hash; None if it is not sure.
 
-    Of an attachment only the text that was recorded as sent counts.
+    Of an attachment the text that was recorded as sent counts; older clients recorded only what
+    they made it from.
     """
     line = view.decoded_line(block.line)
     is_attachment = block.entry.type == "attachment"
-    roots = ("/rendered",) if is_attachment else (CONTENT_POINTER, "/content")
+    made_from = "/attachment" if resolve_pointer(line, "/rendered") is None else "/rendered"
+    roots = (made_from,) if is_attachment else (CONTENT_POINTER, "/content")
     places = [
         (pointer, text)
         for root in roots

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ..measure.tokens import TASK_REMINDERS
 from ..summaries.artifacts import TODO_TOOLS
 from ..transcript import conversation
 from ..transcript.conversation import ConversationMessage, Entry, PartKind
@@ -15,6 +16,11 @@ from .plan import DEFAULT_OPTIONS, PlanOptions, ProtectedTokens
 from .transcript_view import FileLine, VisibleBlock
 
 NEWEST_TURNS: Final = "newest turns"  # only dropping bound thinking (rule T) goes past it
+AGENT_RESULT: Final = "agent's result"  # older than the newest turns
+PLAN_OR_TODOS: Final = "plan or todos"  # of reminders of the todos, the newest
+ERROR: Final = "error"  # older than the newest turns
+SHORTENED: Final = frozenset({AGENT_RESULT, ERROR})
+"""What no strategy removes, and strategies of their own shorten: what matters of it stays."""
 UNREAD: Final = "cannot be read"  # a field is of another type than any version wrote
 
 
@@ -28,6 +34,7 @@ def mark_protected(
         block.call_id for block in blocks if is_call(block.part) and block.part.name == "TodoWrite"
     ]
     last_todo = todo_calls[-1] if todo_calls else None
+    older_reminders = _older_reminders(blocks)
     anchors = _anchor_scores(blocks)
 
     def reason(block: VisibleBlock) -> str | None:
@@ -37,9 +44,19 @@ def mark_protected(
         if block.index < first_answer:
             return "first prompt"
         why = _protection_reason(block, retained_uuids, last_todo)
-        return why or (NEWEST_TURNS if block.index >= tail else None)
+        if why == PLAN_OR_TODOS and block.line in older_reminders:
+            why = None
+        is_newest = block.index >= tail and why in {None, AGENT_RESULT, ERROR}
+        return NEWEST_TURNS if is_newest else why
 
     return [replace(block, protected_reason=reason(block)) for block in blocks]
+
+
+def _older_reminders(blocks: Iterable[VisibleBlock]) -> set[int]:
+    """Return the lines of reminders of the todos that a newer one of their kind follows."""
+    lines = [(each.part.name, each.line) for each in blocks if each.part.name in TASK_REMINDERS]
+    newest = dict(lines)
+    return {line for name, line in lines if newest[name] != line}
 
 
 def _anchor_scores(blocks: Iterable[VisibleBlock]) -> dict[str | int, float]:
@@ -97,7 +114,7 @@ _KNOWN_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "p
 _PROTECTED_KINDS: Final = {
     PartKind.PROMPT: "user text",
     PartKind.SUMMARY: "summary",
-    PartKind.AGENT_RETURN: "agent's result",
+    PartKind.AGENT_RETURN: AGENT_RESULT,
 }
 
 _PROTECTED_TOOLS: Final = dict.fromkeys(TODO_TOOLS, "todos") | {
@@ -124,9 +141,9 @@ def _protection_reason(
     if part.kind in _PROTECTED_KINDS:
         return _PROTECTED_KINDS[part.kind]
     if part.failed:
-        return "error"
+        return ERROR
     if part.kind is PartKind.ATTACHMENT:
-        return "plan or todos" if part.name.startswith(_PLAN_ATTACHMENTS) else None
+        return PLAN_OR_TODOS if part.name.startswith(_PLAN_ATTACHMENTS) else None
     if part.kind is PartKind.META:
         is_output = part.name == "local_command" or part.text.startswith(_OUTPUT_TAGS)
         return None if is_output else "instructions"

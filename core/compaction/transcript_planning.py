@@ -16,7 +16,7 @@ from . import transcript_view
 from .edit_builder import FindOperations, OperationReason
 from .plan import CompactionPlan, Operation, PlanOptions, Refusal, Severity
 from .protection import mark_protected, sum_protected_tokens
-from .strategies import files, masked, reasoning, redundant
+from .strategies import attachments, files, inputs, masked, reasoning, redundant
 from .transcript_reading import PlanSource, add_lowered_usage, read_transcript_view
 from .transcript_view import OpenTranscript, TranscriptScan, TranscriptView
 
@@ -46,12 +46,16 @@ STRATEGIES: Final = (
     CompactionStrategy("duplicate-results", Severity.LOSSLESS, redundant.find_duplicate_results),
     CompactionStrategy("unchanged-reads", Severity.LOSSLESS, redundant.find_unchanged_reads),
     CompactionStrategy(
-        "repeated-attachments", Severity.LOSSLESS, redundant.find_repeated_attachments
+        "repeated-attachments", Severity.LOSSLESS, attachments.find_repeated_attachments
     ),
     CompactionStrategy("plain-output", Severity.LOSSLESS, redundant.find_plain_output),
     CompactionStrategy("covered-reads", Severity.SUPERSEDED, redundant.find_covered_reads),
     CompactionStrategy("overwritten-reads", Severity.SUPERSEDED, redundant.find_overwritten_reads),
+    CompactionStrategy("repeated-lines", Severity.SUPERSEDED, redundant.find_repeated_lines),
     CompactionStrategy("reread-edits", Severity.SUPERSEDED, redundant.find_reread_edits),
+    CompactionStrategy(
+        "replaced-attachments", Severity.SUPERSEDED, attachments.find_replaced_attachments
+    ),
     CompactionStrategy("old-todos", Severity.SUPERSEDED, redundant.find_old_todos),
     CompactionStrategy("failed-inputs", Severity.SUPERSEDED, redundant.find_failed_inputs),
     CompactionStrategy("repeated-calls", Severity.SUPERSEDED, redundant.find_repeated_calls),
@@ -60,17 +64,21 @@ STRATEGIES: Final = (
     CompactionStrategy("old-shell-output", Severity.MASKED, masked.find_old_shell_output),
     CompactionStrategy("old-web-pages", Severity.MASKED, masked.find_old_web_pages),
     CompactionStrategy("old-images", Severity.MASKED, masked.find_old_images),
+    CompactionStrategy("old-attachments", Severity.MASKED, attachments.find_old_attachments),
     CompactionStrategy("old-results", Severity.MASKED, masked.find_old_results),
+    CompactionStrategy("agent-results", Severity.MASKED, masked.find_agent_results),
     # Opt-in: of the same results the others keep less.
     CompactionStrategy(
         masked.LONG_RESULTS, Severity.MASKED, masked.find_long_results, is_opt_in=True
     ),
     # The last of its level: it cuts only what the others leave.
     CompactionStrategy(masked.OVERSIZED, Severity.MASKED, masked.find_oversized_results),
-    CompactionStrategy("write-contents", Severity.INPUTS, masked.find_write_contents),
-    CompactionStrategy("edit-inputs", Severity.INPUTS, masked.find_edit_inputs),
-    CompactionStrategy("heredocs", Severity.INPUTS, masked.find_heredocs),
-    CompactionStrategy("agent-prompts", Severity.INPUTS, masked.find_agent_prompts),
+    CompactionStrategy("write-contents", Severity.INPUTS, inputs.find_write_contents),
+    CompactionStrategy("edit-inputs", Severity.INPUTS, inputs.find_edit_inputs),
+    CompactionStrategy("heredocs", Severity.INPUTS, inputs.find_heredocs),
+    CompactionStrategy("agent-prompts", Severity.INPUTS, inputs.find_agent_prompts),
+    # The last of its level: the others keep more of what they know.
+    CompactionStrategy("long-inputs", Severity.INPUTS, inputs.find_long_inputs),
     CompactionStrategy(
         reasoning.THINKING_AFTER, Severity.REASONING, reasoning.find_thinking_after_change
     ),

@@ -216,8 +216,9 @@ def check_prompts(compared: TranscriptComparison) -> str | None:
 
 
 def check_protected(compared: TranscriptComparison) -> str | None:
-    """V15: summaries and agents' results stay word for word, whatever else is removed."""
-    line = _first_lost(compared, Severity.SUMMARY, PartKind.SUMMARY, PartKind.AGENT_RETURN)
+    """V15: summaries stay word for word, and agents' results below level 3."""
+    line = _first_lost(compared, Severity.SUMMARY, PartKind.SUMMARY)
+    line = line or _first_lost(compared, Severity.MASKED, PartKind.AGENT_RETURN)
     return f"line {line}: a summary or an agent's result changed" if line else None
 
 

@@ -387,7 +387,7 @@ _DELTA_ATTACHMENTS: Final = frozenset(
 )
 """Attachments that add to earlier ones of their kind."""
 
-_STATE_ATTACHMENTS: Final = frozenset(
+STATE_ATTACHMENTS: Final = frozenset(
     {
         "environment", "model", "skill_listing", "auto_mode", "session_context", "date",
         "remote_session_change", "total_tokens_reminder",
@@ -405,5 +405,5 @@ def reannounced_attachments(removed: Sequence[Entry], retained: Iterable[Entry])
         entry
         for entry in lost
         if entry.subtype in _DELTA_ATTACHMENTS
-        or (entry.subtype in _STATE_ATTACHMENTS and newest[entry.subtype] is entry)
+        or (entry.subtype in STATE_ATTACHMENTS and newest[entry.subtype] is entry)
     ]

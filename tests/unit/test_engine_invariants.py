@@ -180,7 +180,7 @@ WRONG_PLANS: Final[dict[str, Operation]] = {
     "V13 a person begins": gone(PROMPT, child=PROMPT + 1, level=Severity.PROSE),
     "V14 a person's words stay": edit(PROMPT, "/message/content", "Hi"),
     "V14 no prompt is left out": gone(SECOND, child=SECOND + 1),
-    "V15 an agent's result stays": edit(AGENT, CONTENT, "[masked]"),
+    "V15 an agent's result stays": edit(AGENT, CONTENT, "[cut]", Severity.SUPERSEDED),
     "V16 what frees context makes it smaller": edit(RESULT, CONTENT, "y" * 2000),
     "V16 what is for the file changes nothing sent": edit(RESULT, CONTENT, "x", Severity.FILE_ONLY),
     "V17 the file does not grow": edit(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.compaction.plan import PlanOptions, RemoveLine, Severity, requests_to_break_even
-from ctxtop.core.compaction.protection import NEWEST_TURNS
+from ctxtop.core.compaction.protection import NEWEST_TURNS, SHORTENED
 from ctxtop.core.compaction.transcript_planning import (
     LET_SESSION_GROW,
     STRATEGIES,
@@ -321,7 +321,7 @@ def test_nothing_saved_is_never_paid_back() -> None:
 
 def test_strategies_have_names_of_their_own() -> None:
     names = [each.name for each in STRATEGIES]
-    assert len(set(names)) == len(names) == 32
+    assert len(set(names)) == len(names) == 37
 
 
 _TOOLS = st.sampled_from(
@@ -375,7 +375,9 @@ def test_whatever_was_said_and_done_a_plan_keeps_what_it_must(
         before, sent = visible_entries(read_entries(path)), visible_entries(read_entries(written))
         with view_of(path) as view:
             stays = {
-                (each.entry.uuid, each.call_id) for each in view.blocks if each.protected_reason
+                (each.entry.uuid, each.call_id)
+                for each in view.blocks
+                if each.protected_reason and each.protected_reason not in SHORTENED
             }
     _keeps(before, sent, stays)
     edited = {edit.line for each in plan.operations for edit in each.edits}  # type: ignore[union-attr]

@@ -1,18 +1,24 @@
-"""Levels 3, 4 and 6: stubs for old results, call inputs and prose, naming what only they held."""
+"""Levels 3 and 6: stubs for old results and prose, naming what only they held."""
 
 import re
 from collections.abc import Iterator
-from functools import partial
 from math import ceil
 from typing import Final
 
-from ...summaries.decision_patterns import DECISION_PATTERN, REASON_PATTERN, RULE_PATTERN
+from ...summaries.decision_patterns import (
+    DECISION_PATTERN,
+    REASON_PATTERN,
+    RULE_PATTERN,
+    find_decisions,
+)
+from ...summaries.mentions import decoded_text, find_names, split_words
+from ...transcript.client_messages import split_result
 from ...transcript.conversation import PartKind
-from ...transcript.line_types import AGENT_TOOLS, EDIT_TOOLS
+from ...transcript.line_types import EDIT_TOOLS
 from .. import edit_builder
 from ..edit_builder import Because, FindOperations, OperationReason, read_text
 from ..plan import Operation
-from ..protection import NEWEST_TURNS
+from ..protection import AGENT_RESULT, NEWEST_TURNS
 from ..transcript_view import TranscriptView, VisibleBlock
 from . import stubs
 from .stubs import is_worth_stubbing, stub_with_unique_names
@@ -25,8 +31,8 @@ def mask_result(
     text = read_text(view, block)
     if text is None:
         return None
-    description = f"{_describe_result(view, block)}, ok"
-    stub = stub_with_unique_names(view, text, description, restore_hint)
+    # The call stands right above it, with its file or command.
+    stub = stub_with_unique_names(view, text, "", restore_hint)
     return stubs.stub_result(view, block, reason, text, stub)
 
 
@@ -70,36 +76,37 @@ _ERROR_WORD: Final = re.compile(
 
 
 def find_old_shell_output(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find old shell output; of data only names stay."""
+    """Find old shell output; of data only names stay, of a failed command always what failed."""
     reason = because("old output; its end and errors are kept")
-    for block in stubs.changeable_results(view, stubs.SHELL_TOOLS):
+    failed = (block for block in view.blocks if stubs.is_failed_command(view, block))
+    for block in (*stubs.changeable_results(view, stubs.SHELL_TOOLS), *failed):
         text = read_text(view, block) or ""
-        versions = _shorter_outputs(view, text, _describe_result(view, block))
+        versions = _shorter_outputs(view, text)
         shorter = next((each for each in versions if is_worth_stubbing(text, each)), None)
         operation = None
         if shorter is not None:
             operation = edit_builder.replace_result(view, block, reason, shorter)
-        yield operation or mask_result(view, block, reason, stubs.restore_hint(block.part.name))
+        if operation is None and not block.part.failed:
+            operation = mask_result(view, block, reason, stubs.restore_hint(block.part.name))
+        yield operation
 
 
-def _shorter_outputs(view: TranscriptView, text: str, what: str) -> Iterator[str]:
+def _shorter_outputs(view: TranscriptView, text: str) -> Iterator[str]:
     """Yield shorter versions of an output, the longest first; none for data."""
     if max(map(len, text.split("\n"))) <= MAX_TEXT_LINE_CHARS:
-        yield shorten_output(view, text, what, HEAD_LINES, TAIL_LINES)
-        yield shorten_output(view, text, what, 0, SHORT_TAIL_LINES)
+        yield shorten_output(view, text, HEAD_LINES, TAIL_LINES)
+        yield shorten_output(view, text, 0, SHORT_TAIL_LINES)
 
 
-def shorten_output(view: TranscriptView, text: str, what: str, first: int, last: int) -> str:
+def shorten_output(view: TranscriptView, text: str, first: int, last: int) -> str:
     """Keep the first and last lines of an output, and the lines between that report errors."""
     lines = text.split("\n")
     head, between, tail = lines[:first], lines[first:-last], lines[max(first, len(lines) - last) :]
     errors = [line for line in between if _ERROR_WORD.search(line)][:ERROR_LINES]
     removed = "\n".join(line for line in between if line not in errors)
     kept = "\n".join([*head, *errors, *tail])
-    stub = stub_with_unique_names(
-        view, removed, f"{what}, the rest", "Run it again for more.", kept
-    )
-    return "\n".join([*head, stub, *errors, *tail])
+    stub = stub_with_unique_names(view, removed, "", "Run it again for more.", kept)
+    return "\n\n".join(filter(None, ["\n".join(head), stub, "\n".join([*errors, *tail])]))
 
 
 def find_old_images(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
@@ -125,6 +132,65 @@ def find_old_results(view: TranscriptView, because: Because) -> Iterator[Operati
             yield mask_result(view, block, reason, stubs.restore_hint(block.part.name))
 
 
+_SENTENCE: Final = re.compile(r"[^\n]+?(?:[.!?](?=\s)|$)", re.MULTILINE)
+
+MIN_AGENT_RESULT_CHARS: Final = 2_000  # a compressed result is shorter, and stays
+MIN_SHARE_TAKEN_UP: Final = 0.1
+"""Of the names in an agent's result, those that later answers name too. Of recorded results nine
+tenths reach it by size, and less than half name a fifth: an answer that goes on from a result
+names a few of its files."""
+MAX_AGENT_ERRORS: Final = 5
+_AGENT_ID: Final = re.compile(r"^.*\bagent_?id:.*$", re.IGNORECASE | re.MULTILINE)
+
+
+def find_agent_results(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find agents' results that later answers took up: decisions, errors, names and the id stay."""
+    reason = because("later answers took it up: decisions and names are kept")
+    for block in _results_taken_up(view):
+        text = read_text(view, block) or ""
+        # What reports nothing in an element of its own is a teammate's message, and stays one.
+        report = text if block.call_id else split_result(text)[0] or ""
+        shorter = _shorten_report(view, text, report)
+        if is_worth_stubbing(report, shorter):
+            replace = edit_builder.replace_result if block.call_id else edit_builder.replace_text
+            yield replace(view, block, reason, text.replace(report, shorter, 1))
+
+
+def _shorten_report(view: TranscriptView, text: str, report: str) -> str:
+    key_lines = "\n".join(_key_lines(report))
+    kept = f"{text.replace(report, '', 1)}\n{key_lines}"
+    stub = stub_with_unique_names(view, report, "the rest of this result", "", kept)
+    return f"{key_lines}\n\n{stub}"
+
+
+def _key_lines(report: str) -> dict[str, None]:
+    """Return its first sentence, decisions, the first errors and the agent's id, each once."""
+    first = _SENTENCE.search(report)
+    errors = [line for line in report.split("\n") if _ERROR_WORD.search(line)][:MAX_AGENT_ERRORS]
+    begins = [first[0]] if first else []
+    return dict.fromkeys([*begins, *find_decisions(report), *errors, *_AGENT_ID.findall(report)])
+
+
+def _results_taken_up(view: TranscriptView) -> list[VisibleBlock]:
+    """List the old results of agents whose names the model used afterwards."""
+    found: list[VisibleBlock] = []
+    results = [block.index for block in view.blocks if _is_old_agent_result(view, block)]
+    said_later: set[str] = set()
+    for block in reversed(view.blocks[results[0] :] if results else ()):
+        if block.part.kind in {PartKind.TEXT, PartKind.TOOL_INPUT}:
+            said_later |= split_words(decoded_text(view.decoded_line(block.line), block.call_id))
+        elif _is_old_agent_result(view, block):
+            names = find_names(read_text(view, block) or "")
+            if names and len(names & said_later) >= MIN_SHARE_TAKEN_UP * len(names):
+                found.append(block)
+    return found[::-1]
+
+
+def _is_old_agent_result(view: TranscriptView, block: VisibleBlock) -> bool:
+    is_old = block.protected_reason == AGENT_RESULT and view.is_untouched(block)
+    return is_old and block.chars >= MIN_AGENT_RESULT_CHARS and not block.part.failed
+
+
 OVERSIZED: Final = "oversized-results"
 STUB_RESERVE_TOKENS: Final = 50  # of a cap, for the notice (R002-18)
 MAX_CAP_ATTEMPTS: Final = 4  # a stub with names takes more than the reserve: each try keeps less
@@ -144,7 +210,8 @@ def find_oversized_results(view: TranscriptView, because: Because) -> Iterator[O
 
 
 def _can_be_capped(view: TranscriptView, block: VisibleBlock) -> bool:
-    return block.protected_reason in {None, NEWEST_TURNS} and view.is_untouched(block)
+    is_kept = block.part.failed or block.protected_reason not in {None, NEWEST_TURNS}
+    return not is_kept and view.is_untouched(block)
 
 
 def _cap_result(
@@ -198,78 +265,6 @@ def find_long_results(view: TranscriptView, because: Because) -> Iterator[Operat
             yield edit_builder.replace_result(view, block, reason, f"{kept}\n{stub}")
 
 
-def find_write_contents(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find the contents of files that were written; the path stays."""
-    reason = because("the file contains what was written")
-    for block in stubs.changeable_calls(view, frozenset({"Write"})):
-        text = edit_builder.read_tool_input(view, block).get("content")
-        if not isinstance(text, str):
-            continue
-        path = block.part.path or "a file"
-        what = f"content written to {path}"
-        stub = stub_with_unique_names(view, text, what, "Read the file.", path)
-        if is_worth_stubbing(text, stub):
-            yield edit_builder.replace_inputs(view, block, reason, {"/content": stub})
-
-
-def find_edit_inputs(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find the old and new texts of Edits; the path stays."""
-    reason = because("the file contains the outcome")
-    for block in stubs.changeable_calls(view, EDIT_TOOLS):
-        changes: dict[str, str] = {}
-        for name, text in stubs.edit_texts(edit_builder.read_tool_input(view, block)):
-            what = f"{name.rpartition('/')[2]} in {block.part.path or 'a file'}"
-            kept = "\n".join([what, *changes.values()])
-            stub = stub_with_unique_names(view, text, what, "Read the file.", kept)
-            if is_worth_stubbing(text, stub):
-                changes[name] = stub
-        yield edit_builder.replace_inputs(view, block, reason, changes)
-
-
-_HEREDOC: Final = re.compile(
-    r"(<<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[^\n]*\n)"
-    r"(?P<body>.*?)(?=\n[ \t]*(?P=end)(?:\n|$))",
-    re.DOTALL,
-)
-
-
-def find_heredocs(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find long here-documents in shell commands; the rest of the command stays."""
-    reason = because("the command has already written this text")
-    for block in stubs.changeable_calls(view, frozenset({"Bash"})):
-        command = edit_builder.read_tool_input(view, block).get("command")
-        if not isinstance(command, str):
-            continue
-        shorter = _HEREDOC.sub(partial(_shorten_heredoc, view), command)
-        if shorter != command:
-            yield edit_builder.replace_inputs(view, block, reason, {"/command": shorter})
-
-
-def _shorten_heredoc(view: TranscriptView, match: re.Match[str]) -> str:
-    body = match["body"]
-    what, hint = "a text given to this command", "Read what it wrote."
-    stub = stub_with_unique_names(view, body, what, hint)
-    return match[1] + (stub if is_worth_stubbing(body, stub) else body)
-
-
-KEPT_PROMPT_CHARS: Final = 2_000  # of a prompt (compaction.md 7.4)
-
-
-def find_agent_prompts(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find agents' prompts beyond the first KEPT_PROMPT_CHARS."""
-    reason = because("the agent has finished: its result is kept")
-    for block in stubs.changeable_calls(view, AGENT_TOOLS):
-        prompt = edit_builder.read_tool_input(view, block).get("prompt")
-        if not isinstance(prompt, str):
-            continue
-        kept, rest = prompt[:KEPT_PROMPT_CHARS], prompt[KEPT_PROMPT_CHARS:]
-        what, hint = "the rest of this prompt", "Its result stands below."
-        stub = stub_with_unique_names(view, rest, what, hint, kept)
-        if is_worth_stubbing(rest, stub):
-            yield edit_builder.replace_inputs(view, block, reason, {"/prompt": f"{kept}\n{stub}"})
-
-
-_SENTENCE: Final = re.compile(r"[^\n]+?(?:[.!?](?=\s)|$)", re.MULTILINE)
 _KEY_PATTERNS: Final = (DECISION_PATTERN, RULE_PATTERN, REASON_PATTERN)
 
 

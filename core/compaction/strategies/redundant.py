@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from ...transcript.conversation import PartKind, canonical_tool_input
+from ...transcript.conversation import PartKind, canonical_tool_input, decode_tool_input
 from ...transcript.line_types import DEDUP_PROTECTED_TOOLS, EDIT_TOOLS
 from .. import edit_builder
 from ..edit_builder import Because, FindOperations, read_text
@@ -58,32 +58,6 @@ def find_unchanged_reads(view: TranscriptView, because: Because) -> Iterator[Ope
                 reason = because(f"read again unchanged at line {call.result.line}")
                 yield edit_builder.replace_result(view, old.result, reason, stub)
                 break
-
-
-_REMINDER_TAGS: Final = "<system-reminder>", "</system-reminder>"
-
-
-def find_repeated_attachments(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find attachments that occur again; of those that may change, the newest stays."""
-    retained: dict[str, VisibleBlock] = {}
-    for block in view.blocks:
-        if block.part.kind is PartKind.ATTACHMENT and not block.is_replaced:
-            known = retained.get(block.digest)
-            if known is None or known.protected_reason is None:
-                retained[block.digest] = block
-    for block in stubs.long_blocks(view, PartKind.ATTACHMENT):
-        twin = retained[block.digest]
-        text = read_text(view, block) if twin is not block else None
-        if text is None:
-            continue
-        stub = make_short_stub(text, "the same text is attached elsewhere here")
-        start, end = _REMINDER_TAGS
-        if text.strip().startswith(start) and text.strip().endswith(end):
-            # Without its tags a reminder reads as the words of a tool or a person.
-            stub = f"{start}\n{stub}\n{end}"
-        if is_worth_stubbing(text, stub):
-            reason = because(f"the same text is at line {twin.line}")
-            yield edit_builder.replace_text(view, block, reason, stub)
 
 
 MIN_CHARS_REMOVED: Final = 200  # an edit that removes less costs more than it frees
@@ -142,6 +116,55 @@ find_overwritten_reads: Final = _read_finder(
     "written anew",
     "old: this file was written anew later",
 )
+
+
+MIN_REPEATED_SHARE: Final = 0.75
+"""Of a result's characters; of results with more lines of their own level 3 leaves less."""
+_CHANGES_FOLDER: Final = re.compile(r"^\s*cd\s[^;&|]*(?:&&|;)")  # before the command itself
+
+
+def find_repeated_lines(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find Reads and outputs of which later ones hold most lines; lines that differ stay."""
+    reason = because("later results hold the same lines: those that differ are kept")
+    for blocks in _comparable_results(view):
+        later: set[str] = set()
+        for block in reversed(blocks):
+            text = read_text(view, block) or ""
+            lines = text.split("\n")
+            if later and (view.is_changeable(block) or stubs.is_failed_command(view, block)):
+                others = [line for line in lines if line.strip() and line not in later]
+                shorter = _only_others(text, others)
+                if is_worth_stubbing(text, shorter):
+                    yield edit_builder.replace_result(view, block, reason, shorter)
+            later.update(lines)
+
+
+def _only_others(text: str, others: list[str]) -> str:
+    kept = "\n".join(others)
+    if len(kept) > (1 - MIN_REPEATED_SHARE) * len(text):
+        return text
+    note = "later results hold the other lines"
+    return f"{make_short_stub(text, note)}\n{kept}".rstrip()
+
+
+def _comparable_results(view: TranscriptView) -> Iterator[list[VisibleBlock]]:
+    """Group the Reads of a file, and the outputs of commands that begin with the same two words."""
+    groups: dict[str, list[VisibleBlock]] = {}
+    for block in view.blocks:
+        is_result = block.part.kind is PartKind.TOOL_RESULT and not block.is_replaced
+        if not is_result or block.chars < stubs.MIN_STUBBED_CHARS or block.part.media:
+            continue
+        if block.part.name in READ_TOOLS and block.part.path:
+            groups.setdefault(block.part.path, []).append(block)
+        elif block.part.name == "Bash" and (call := view.call_of(block)):
+            groups.setdefault(_command_start(call), []).append(block)
+    return (blocks for blocks in groups.values() if len(blocks) > 1)
+
+
+def _command_start(call: VisibleBlock) -> str:
+    tool_input = decode_tool_input(call.part.text) or {}
+    command = _CHANGES_FOLDER.sub("", str(tool_input.get("command") or call.part.text))
+    return " ".join(command.split(maxsplit=2)[:2])
 
 
 def find_reread_edits(view: TranscriptView, because: Because) -> Iterator[Operation | None]:

@@ -13,9 +13,10 @@ from ...summaries.decision_patterns import quote_line
 from ...transcript.conversation import PartKind
 from ..edit_builder import OperationReason, read_text, replace_result
 from ..plan import Operation
+from ..protection import ERROR
 from ..transcript_view import TranscriptView, VisibleBlock, hash_text
 
-MIN_STUBBED_CHARS: Final = 500  # of a text (compaction.md 7.5; claude-code-tools has the same)
+MIN_STUBBED_CHARS: Final = 200  # of a text: two stubs without names, which is what is worth one
 MAX_NAMES_CHARS: Final = 700  # of the names in a stub (compaction.md 1.4b)
 SHORT_STUB_BYTES: Final = 80  # for what the same context repeats elsewhere (compaction.md 7.5)
 MIN_STUB_RATIO: Final = 2  # a text no longer than this many stubs stays (compaction.md 7.2)
@@ -77,8 +78,8 @@ def make_stubs(text: str, description: str, restore_hint: str, names: Iterable[s
 
 
 def _stub_head(text: str, description: str, restore_hint: str) -> str:
-    what = f"{quote_line(description, _WHAT_CHARS)}; {len(text):,} chars left out."
-    return f"[ctxtop {text_mark(text)}: {what} {restore_hint}".rstrip()
+    what = f"{quote_line(description, _WHAT_CHARS)}; " if description else ""
+    return f"[ctxtop {text_mark(text)}: {what}{len(text):,} chars left out. {restore_hint}".rstrip()
 
 
 def make_short_stub(text: str, reason: str, names: Iterable[str] = ()) -> str:
@@ -208,6 +209,12 @@ def changeable_results(
 ) -> Iterator[VisibleBlock]:
     """Yield the long changeable results without images; of all tools for None."""
     return (each for each in long_blocks(view, PartKind.TOOL_RESULT, tools) if not each.part.media)
+
+
+def is_failed_command(view: TranscriptView, block: VisibleBlock) -> bool:
+    """Whether a block is the old result of a command that failed: it may be shortened."""
+    is_old = block.protected_reason == ERROR and view.is_untouched(block)
+    return is_old and block.part.name in SHELL_TOOLS and not block.part.media
 
 
 def changeable_calls(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.core.compaction.plan import RemoveLine
-from ctxtop.core.compaction.strategies.masked import KEPT_PROMPT_CHARS
+from ctxtop.core.compaction.strategies.inputs import KEPT_PROMPT_CHARS
 from ctxtop.core.compaction.strategies.reasoning import binds_thinking
 from msgspec.structs import replace
 

@@ -10,8 +10,9 @@ from ctxtop.core.compaction.plan import DEFAULT_RESULT_CAPS, PlanOptions, Result
 from ctxtop.core.compaction.strategies.masked import OVERSIZED, STUB_RESERVE_TOKENS
 from ctxtop.core.compaction.strategies.stubs import has_stub
 from ctxtop.core.compaction.transcript_planning import STRATEGIES
+from msgspec.structs import replace
 
-from tests.planned import carried_out, plan_transcript, source_of, view_of
+from tests.planned import carried_out, plan_transcript, short, source_of, view_of
 from tests.worked import WORDS, Session
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def test_the_default_caps_leave_ordinary_results(session: Session, tmp_path: Pat
 def test_an_old_result_is_masked_instead(session: Session, tmp_path: Path) -> None:
     session.use("Bash", "\n".join(OUTPUT), command="make test")
     session.rest(lines=60)
-    plan = plan_of(session, tmp_path, PlanOptions(level=3, keep=2, min_tail_tokens=1_000))
+    plan = plan_of(session, tmp_path, short(Severity.MASKED))
     assert [each.strategy for each in plan.operations if each.tokens_saved] == ["old-shell-output"]
 
 
@@ -128,7 +129,7 @@ def test_a_capped_result_is_masked_once_it_is_old(session: Session, tmp_path: Pa
     older = Session()
     older.lines = [json.loads(each) for each in after.splitlines()]
     older.rest(lines=60)
-    options = PlanOptions(level=3, keep=2, min_tail_tokens=1_000, result_caps=CAPS)
+    options = replace(short(Severity.MASKED), result_caps=CAPS)
     strategies = {each.strategy: each.line for each in plan_of(older, tmp_path, options).operations}
     assert strategies["old-results"] == line
 
