@@ -16,12 +16,15 @@ from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.line_decoder import SYNTHETIC_MODEL
 from ctxtop.core.transcript.visible_messages import visible_entries
 
+from ...planned import view_of
 from .entities import HEAVY, density, entity_retention, inflated, weights
 from .kept import (
     artifact_precision,
     artifact_recall,
     constraints_kept,
     constraints_of,
+    decisions_kept,
+    decisions_of,
     user_text_kept,
 )
 from .ledgers import break_even, context_tokens, tokens_before_change
@@ -63,8 +66,11 @@ class Case(msgspec.Struct, frozen=True):
     strange: tuple[Probe, ...]
     """Those that nothing may answer."""
     rules: tuple[str, ...]
+    decisions: tuple[str, ...]
     density: float
     """Different things named per 1,000 tokens."""
+    overhead: int
+    """Tokens of the system prompt and the tools."""
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -81,6 +87,7 @@ class Figures(msgspec.Struct, frozen=True):
     artifacts: Share = Share()
     precision: Share = Share()
     rules: Share = Share()
+    decisions: Share = Share()
     probes: Share = Share()
     needles: Share = Share()
     """Of the probes those that were planted."""
@@ -93,8 +100,20 @@ class Figures(msgspec.Struct, frozen=True):
     """Things named per token, against before."""
     break_even: tuple[float, ...] = ()
     """Requests until a warm cache has paid, by session that was changed."""
+    freed_of_whole: tuple[float, ...] = ()
+    """Share of all tokens, with the system prompt and the tools, by session."""
+    freed_of_conversation: tuple[float, ...] = ()
+    """The same without them: of what can be freed at all."""
     refused: int = 0
     sessions: int = 0
+
+    @property
+    def median_of_whole(self) -> Share:
+        return _median(self.freed_of_whole)
+
+    @property
+    def median_of_conversation(self) -> Share:
+        return _median(self.freed_of_conversation)
 
     @property
     def paid_after(self) -> float | None:
@@ -105,6 +124,10 @@ class Figures(msgspec.Struct, frozen=True):
     def denser(self) -> float | None:
         """Median of how much denser the context became."""
         return statistics.median(self.density) if self.density else None
+
+
+def _median(shares: Sequence[float]) -> Share:
+    return Share(statistics.median(shares), 1) if shares else Share()
 
 
 def sent_from(path: Path) -> list[Entry]:
@@ -158,8 +181,15 @@ def case_of(
             if not is_answered(probe, index)
         ),
         rules=tuple(constraints_of(original) if rules is None else rules),
+        decisions=tuple(decisions_of(original)),
         density=density(original, size),
+        overhead=_overhead(path),
     )
+
+
+def _overhead(path: Path) -> int:
+    with view_of(path) as view:
+        return view.overhead_tokens
 
 
 def judge(case: Case, compacted: Sequence[Entry], data: bytes) -> Figures:
@@ -181,6 +211,7 @@ def judge(case: Case, compacted: Sequence[Entry], data: bytes) -> Figures:
         artifacts=artifact_recall(case.original, compacted),
         precision=artifact_precision(case.original, compacted),
         rules=constraints_kept(case.rules, compacted),
+        decisions=decisions_kept(case.decisions, compacted),
         probes=Share(sum(answered.values()), len(answered)),
         needles=Share(sum(planted), len(planted)),
         leaks=Share(sum(is_answered(each, index) for each in case.strange), len(case.strange)),
@@ -188,6 +219,8 @@ def judge(case: Case, compacted: Sequence[Entry], data: bytes) -> Figures:
         empty=_empty(data),
         density=(density(compacted, size) / before,) if before else (),
         break_even=(paid,) if paid is not None else (),
+        freed_of_whole=((case.size - size) / (case.size + case.overhead),),
+        freed_of_conversation=((case.size - size) / case.size,),
         sessions=1,
     )
 
@@ -209,6 +242,7 @@ def total(figures: Sequence[Figures]) -> Figures:
         artifacts=together(each.artifacts for each in figures),
         precision=together(each.precision for each in figures),
         rules=together(each.rules for each in figures),
+        decisions=together(each.decisions for each in figures),
         probes=together(each.probes for each in figures),
         needles=together(each.needles for each in figures),
         leaks=together(each.leaks for each in figures),
@@ -216,6 +250,10 @@ def total(figures: Sequence[Figures]) -> Figures:
         empty=sum(each.empty for each in figures),
         density=tuple(value for each in figures for value in each.density),
         break_even=tuple(value for each in figures for value in each.break_even),
+        freed_of_whole=tuple(value for each in figures for value in each.freed_of_whole),
+        freed_of_conversation=tuple(
+            value for each in figures for value in each.freed_of_conversation
+        ),
         refused=sum(each.refused for each in figures),
         sessions=sum(each.sessions for each in figures),
     )

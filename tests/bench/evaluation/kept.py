@@ -1,4 +1,4 @@
-"""Q2, Q7, Q8: the person's words, the files that were touched, and the rules that were given."""
+"""Q2, Q7, Q8: the person's words, files that were touched, rules and decisions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ctxtop.core.summaries.artifacts import (
     prompt_excerpt,
     shared_basenames,
 )
-from ctxtop.core.summaries.decision_patterns import RULE_PATTERN, find_sentences
-from ctxtop.core.summaries.mentions import MentionIndex
+from ctxtop.core.summaries.decision_patterns import RULE_PATTERN, find_decisions, find_sentences
+from ctxtop.core.summaries.mentions import MentionIndex, strip_pasted_text
 from ctxtop.core.transcript.conversation import PartKind
 
 from .share import Share
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from ctxtop.core.summaries.artifacts import FileUse
     from ctxtop.core.transcript.conversation import Entry
+
+DECIDED_IN: Final = frozenset({PartKind.PROMPT, PartKind.TEXT})
 
 _QUOTATION: Final = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
 _REMOVED: Final = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm\s+((?:-\S+\s+)*)([^\s;&|-][^\s;&|]*)")
@@ -94,6 +96,25 @@ def constraints_kept(rules: Iterable[str], compacted: Sequence[Entry]) -> Share:
     """Return how many rules remain, verbatim or mostly within one passage (Q8)."""
     spoken = MentionIndex(texts_of(compacted, SPOKEN))
     found = [spoken.has_sentence(rule) for rule in rules]
+    return Share(sum(found), len(found))
+
+
+def decisions_of(entries: Sequence[Entry]) -> list[str]:
+    """List the sentences in which the person or the model decided something."""
+    return list(
+        dict.fromkeys(
+            sentence
+            for piece in pieces_of(entries)
+            if piece.kind in DECIDED_IN
+            for sentence in find_decisions(strip_pasted_text(piece.text))
+        )
+    )
+
+
+def decisions_kept(decisions: Iterable[str], compacted: Sequence[Entry]) -> Share:
+    """Return how many decisions remain, verbatim or mostly within one passage."""
+    said = MentionIndex(texts_of(compacted, DECIDED_IN | SPOKEN))
+    found = [said.has_sentence(decision) for decision in decisions]
     return Share(sum(found), len(found))
 
 

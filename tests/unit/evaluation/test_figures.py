@@ -73,7 +73,16 @@ def test_a_refused_session_frees_nothing_and_is_counted(case: Case) -> None:
 
     assert (figures.refused, figures.sessions) == (2, 2)
     assert figures.context.part == 0
+    assert figures.median_of_whole == figures.median_of_conversation == Share(0.0, 1)
     assert figures.paid_after is None
+
+
+def test_the_median_is_that_of_the_sessions(case: Case) -> None:
+    half = judge(case, case.original[: len(case.original) // 2], b"")
+    figures = total([untouched(case), half, half])
+
+    assert figures.median_of_conversation.ratio == half.context.ratio
+    assert figures.median_of_whole.part < figures.median_of_conversation.part
 
 
 def test_lines_that_are_left_without_content_are_counted(case: Case) -> None:

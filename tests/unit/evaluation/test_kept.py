@@ -7,10 +7,12 @@ from ...bench.evaluation.kept import (
     artifact_recall,
     constraints_kept,
     constraints_of,
+    decisions_kept,
+    decisions_of,
     user_text_kept,
 )
 from ...bench.evaluation.share import Share, together
-from ...entries import asked, called, returned, summed_up, touched
+from ...entries import answered, asked, called, returned, summed_up, touched
 
 
 def test_a_prompt_counts_by_its_bytes_and_only_as_it_was() -> None:
@@ -91,6 +93,16 @@ def test_a_tools_result_keeps_no_rule() -> None:
     rule = "Never touch the billing table."
 
     assert constraints_kept([rule], [returned("Read", "1", rule)]) == Share(0, 1)
+
+
+def test_decisions_are_the_person_s_and_the_model_s() -> None:
+    wish = asked("We decided to keep the strict parser. It is slow.")
+    answer = answered("I decided to write `frame_decoder.py` in Rust instead of C.")
+    decided = decisions_of([wish, answer])
+
+    assert len(decided) == 2
+    assert decisions_kept(decided, [wish, answer]) == Share(2, 2)
+    assert decisions_kept(decided, [wish]) == Share(1, 2)
 
 
 def test_shares_add_up_by_size_and_nothing_has_no_ratio() -> None:
