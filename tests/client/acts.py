@@ -190,7 +190,17 @@ def talked(_at: Path, number: int) -> list[str]:
 
 def delegated(_at: Path, number: int) -> list[str]:
     """Delegate to a subagent with a long prompt; the subagent has its own transcript."""
-    return [f"agent:worker|{sentences(number, 120)} <<say:Built {number}.>>"]
+    report = f"Built {_built(number)}. {sentences(number + 4_000, 60)}"
+    return [f"agent:worker|{sentences(number, 120)} <<say:{report}>>"]
+
+
+def taken_up(number: int) -> list[str]:
+    """Go on with what the subagent built."""
+    return [f"say:I go on with {_built(number)}.&&&bash:seq {number % 5}"]
+
+
+def _built(number: int) -> str:
+    return ", ".join(f"src/worker_{number}/part_{place}.py" for place in range(5))
 
 
 SIDE_BY_SIDE: Final[tuple[Act, ...]] = (

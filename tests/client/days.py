@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from .acts import SIDE_BY_SIDE, TOOLS, delegated, failing, sentences
+from .acts import SIDE_BY_SIDE, TOOLS, delegated, failing, sentences, source, taken_up
 from .edits import compacted, edited, spoken
 from .lab import LARGE, SMALL
 from .talks import path_of
@@ -84,6 +84,9 @@ class Worker:
         self.does(f"Work {number}", self.arrange(act(at, number) for act in SIDE_BY_SIDE))
         self._hooked(number)
         self.does(f"Delegate {number}", delegated(at, number))
+        mentioned = at / f"mentioned_{number}.py"
+        mentioned.write_text(source(number + 5_000, 60), encoding="utf-8")
+        self.does(f"Look at @{mentioned.name}", taken_up(number))
         self.says("/context")
 
     def ends(self) -> None:
@@ -140,10 +143,34 @@ def aged(lines: list[Json]) -> list[Json]:
     return [*lines[:number], progress, call, attribution, history, *lines[number + 1 :]]
 
 
+def reminded(lines: list[Json]) -> list[Json]:
+    """Put in two old reminders of the todos before the last prompt."""
+    number, prompt = [
+        (number, line)
+        for number, line in enumerate(lines)
+        if line["type"] == "user" and isinstance(line["message"]["content"], str)
+    ][-1]
+    shared = {name: prompt[name] for name in ("timestamp", "sessionId", "cwd", "version")}
+    reminders: list[Json] = []
+    for place in range(2):
+        text = f"<system-reminder>\n{sentences(place)}\n</system-reminder>"
+        reminder = shared | {
+            "type": "attachment",
+            "uuid": str(uuid.uuid4()),
+            "parentUuid": prompt["parentUuid"],
+            "isSidechain": False,
+            "attachment": {"type": "todo_reminder", "content": [], "itemCount": 0},
+            "rendered": [{"content": text}],
+        }
+        prompt["parentUuid"] = reminder["uuid"]
+        reminders.append(reminder)
+    return [*lines[:number], *reminders, *lines[number:]]
+
+
 def _alone(lab: Lab) -> str:
     worker = Worker(lab)
     worker.works(1)
-    worker.changes(aged)
+    worker.changes(lambda lines: reminded(aged(lines)))
     worker.ends()
     return worker.session_id
 
@@ -151,7 +178,7 @@ def _alone(lab: Lab) -> str:
 def _together(lab: Lab) -> str:
     worker = Worker(lab, LARGE, side_by_side, thinks=True, pace=SLOWLY)
     worker.works(2)
-    worker.changes(aged)
+    worker.changes(lambda lines: reminded(aged(lines)))
     worker.ends()
     return worker.session_id
 
@@ -159,7 +186,7 @@ def _together(lab: Lab) -> str:
 def _thoughtful(lab: Lab) -> str:
     worker = Worker(lab, LARGE, thinks=True)
     worker.works(3)
-    worker.changes(aged)
+    worker.changes(lambda lines: reminded(aged(lines)))
     worker.ends()
     return worker.session_id
 
@@ -170,7 +197,7 @@ def _compacted(lab: Lab) -> str:
     worker.works(4)
     worker.says("/compact keep")
     worker.works(5)
-    worker.changes(aged)
+    worker.changes(lambda lines: reminded(aged(lines)))
     worker.ends()
     return worker.session_id
 
@@ -179,7 +206,7 @@ def _kept(lab: Lab) -> str:
     """A boundary keeps a tail, and everything was done again."""
     worker = Worker(lab, LARGE, side_by_side, thinks=True)
     worker.works(6)
-    worker.changes(lambda lines: compacted(aged(lines), spoken(lines)[-2:]))
+    worker.changes(lambda lines: compacted(reminded(aged(lines)), spoken(lines)[-2:]))
     worker.works(7)
     worker.ends()
     return worker.session_id
@@ -192,7 +219,7 @@ def _compacted_twice(lab: Lab) -> str:
     worker.does("Go on", ["bash:seq 1 2000"])
     worker.says("/compact again")
     worker.works(9)
-    worker.changes(aged)
+    worker.changes(lambda lines: reminded(aged(lines)))
     worker.ends()
     return worker.session_id
 
