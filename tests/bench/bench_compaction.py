@@ -47,7 +47,7 @@ CORPUS: Final = shared_folder() / "corpus"
 SMALLEST: Final = 20_000
 """Tokens of a recorded conversation that is worth a plan."""
 
-LARGE: Final = 80_000
+WORTH_COMPACTING: Final = 80_000
 """Tokens of a conversation from which on compacting is worth while; medians are over those."""
 
 COLUMNS: Final[tuple[tuple[str, Callable[[Figures], Share]], ...]] = (
@@ -104,9 +104,11 @@ class Target(NamedTuple):
 
 def _targets() -> Iterator[Target]:
     yield Target(2, "context freed, > 150k", _figure("context"), 150_000, 0.10)
-    yield Target(4, "context freed, > 80k", _figure("context"), LARGE, 0.45)
-    yield Target(4, "of the whole, median", _figure("median_of_whole"), LARGE, 0.40)
-    yield Target(4, "of the conversation, median", _figure("median_of_conversation"), LARGE, 0.53)
+    yield Target(4, "context freed, > 80k", _figure("context"), WORTH_COMPACTING, 0.45)
+    yield Target(4, "of the whole, median", _figure("median_of_whole"), WORTH_COMPACTING, 0.40)
+    yield Target(
+        4, "of the conversation, median", _figure("median_of_conversation"), WORTH_COMPACTING, 0.53
+    )
     for level in (2, 3, 4):
         yield Target(level, "the person's words", _figure("user"), 0, 1.0)
         yield Target(level, "rules", _figure("rules"), 0, 1.0)
@@ -311,7 +313,7 @@ def head() -> str:
 
 def row(name: str, result: Result) -> str:
     figures, replayed = result.figures(), result.replayed()
-    large = result.figures(LARGE)
+    large = result.figures(WORTH_COMPACTING)
     shares = (
         large.median_of_whole,
         large.median_of_conversation,
