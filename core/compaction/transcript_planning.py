@@ -15,7 +15,7 @@ from . import plan as plans
 from . import transcript_view
 from .edit_builder import FindOperations, OperationReason
 from .plan import CompactionPlan, Operation, PlanOptions, Refusal, Severity
-from .protection import mark_protected, sum_protected_tokens
+from .protection import first_recent_line, mark_protected, sum_protected_tokens
 from .strategies import attachments, files, inputs, masked, reasoning, redundant
 from .transcript_reading import PlanSource, add_lowered_usage, read_transcript_view
 from .transcript_view import OpenTranscript, TranscriptScan, TranscriptView
@@ -108,7 +108,8 @@ class OperationSelection(msgspec.Struct, frozen=True):
 def choose_operations(view: TranscriptView, options: PlanOptions) -> list[Operation]:
     """Choose the operations that reach the target, least severe first.
 
-    Within a level late and large ones come first: they keep most of the prompt cache.
+    Within a level late and large ones come first, which keep most of the prompt cache; those in
+    recent turns come last.
     """
     chosen: list[Operation] = []
     claimed = _ClaimedValues()
@@ -199,10 +200,12 @@ def _enabled_strategies(options: PlanOptions) -> list[CompactionStrategy]:
 
 
 def _best_first(operations: Sequence[Operation], view: TranscriptView) -> list[Operation]:
-    def rank(each: Operation) -> tuple[bool, float]:
+    recent = first_recent_line(view.blocks)
+
+    def rank(each: Operation) -> tuple[bool, bool, float]:
         saved = each.tokens_saved / max(1, view.tokens - _tokens_before(each, view))
-        # The newest turns are cut only if that is needed.
-        return each.strategy != masked.OVERSIZED, saved
+        # What the model is working on is cut only if that is needed.
+        return each.strategy != masked.OVERSIZED, (each.line or 0) < recent, saved
 
     return sorted(operations, key=rank, reverse=True)
 

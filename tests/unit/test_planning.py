@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.compaction.plan import PlanOptions, RemoveLine, Severity, requests_to_break_even
+from ctxtop.core.compaction.plan import (
+    PlanOptions,
+    RemoveLine,
+    Severity,
+    effective_window,
+    requests_to_break_even,
+)
 from ctxtop.core.compaction.protection import NEWEST_TURNS, SHORTENED
 from ctxtop.core.compaction.transcript_planning import (
     LET_SESSION_GROW,
@@ -77,6 +83,27 @@ def test_a_plan_takes_the_least_harmful_first_and_stops_at_its_target(tmp_path: 
     assert everything.after_tokens < some.after_tokens <= target
     assert {each.line for each in rest} < {each.line for each in some.operations}
     assert plan_of(path, short(Severity.INPUTS, target)) == some
+
+
+def test_what_the_model_is_working_on_is_changed_last(tmp_path: Path) -> None:
+    session = Session()
+    session.ask()
+    lines = [
+        session.use("Read", numbered(300, words=f"line of {name}"), file_path=f"/app/{name}.py")[1]
+        for name in map(str, range(20))
+    ]
+    session.rest(3)
+    path = session.write(tmp_path / "s.jsonl")
+    everything = plan_of(path, short(Severity.MASKED))
+    target = everything.before_tokens - everything.tokens_saved // 3
+    options = replace(short(Severity.MASKED), target=target / effective_window(SMALL_WINDOW))
+    some = {each.line for each in plan_of(path, options).operations}
+    assert {each.line for each in everything.operations} >= set(lines)
+    changed = [line in some for line in lines]
+    assert changed[-7:] == [False] * 7
+    # Of the older ones, the latest keep most of the prompt cache.
+    assert changed[:-7] == sorted(changed[:-7])
+    assert any(changed)
 
 
 def test_a_plan_says_what_the_recount_finds(tmp_path: Path) -> None:
