@@ -125,7 +125,7 @@ class _Escalation:
         saved = sum(each.tokens_saved for each in found.edits)
         count, messages = condensed.new_sections, len(found.retained)
         what = (
-            f"{count} of the oldest {'turn' if count == 1 else 'turns'} → a digest of"
+            f"the oldest {'turn' if count == 1 else f'{count} turns'} → a digest of"
             f" ≈ {condensed.new_tokens:,} tokens, {messages} lines kept"
         )
         operation = make_boundary_operation(
@@ -256,7 +256,7 @@ class _Escalation:
             "the system prompt and the tools": self._view.overhead_tokens,
             "your own words": words + recent_words,
             "the newest turns": newest - recent_words,
-            "the rest of the digest": found.condensed.tokens - words,
+            "the other lines of the digest": found.condensed.tokens - words,
         }
         name, tokens = max(parts.items(), key=lambda part: part[1])
         why = f"{above:,} tokens above the target of {self._target:,}: {name} take {tokens:,}"

@@ -17,7 +17,7 @@ class ReductionFlag(StrEnum):
     """Where a reduction is, seen from the range that the policy aims for (001-12)."""
 
     BELOW = "below"
-    IN = "in"
+    IN = "within"
     ABOVE = "above"
 
 

@@ -221,7 +221,7 @@ def reduction(share: float | None) -> str:
 def reduction_flag_text(share: float | None, target: tuple[float, float]) -> str:
     """Write where a reduction is, seen from its target; empty if nothing was freed (001-12)."""
     flag, (least, most) = flag_reduction(share, target), target
-    return f"{flag} the target of {least * 100:.0f}–{most * 100:.0f} %" if flag else ""
+    return f"{flag} the {least * 100:.0f}–{most * 100:.0f} % aimed for" if flag else ""
 
 
 _FLAG_SIGNS: Final = {ReductionFlag.BELOW: " ↓", ReductionFlag.ABOVE: " ↑"}
