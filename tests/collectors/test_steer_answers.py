@@ -235,7 +235,7 @@ def test_the_rules_come_first_word_for_word_and_as_many_as_fit(
     tmp_path: Path, session: Path
 ) -> None:
     rules = [
-        f"You must never touch module number {n}, {'word ' * 60}or its tests." for n in range(90)
+        f"You must never touch module number {n}, {'word ' * 60}or its tests." for n in range(70)
     ]
     append(session, [user(rule) for rule in rules])
     judge(tmp_path, session, "nothing")
