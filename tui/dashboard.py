@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from msgspec.structs import replace
 from textual.app import App
 from textual.content import Content
+from textual.notifications import Notification, Notify
 
 from ..core.transcript.sanitize import one_line
 from .background_queries import WorkerThread
@@ -37,7 +38,24 @@ if TYPE_CHECKING:
 
 
 TOAST_S: Final = 6.0
+MIN_TOAST_S: Final = 0.05  # of a toast that is drawn at the very end of its time
 COPIED_PREVIEW_CHARS: Final = 60  # shown in a toast: not every terminal supports the clipboard
+
+
+class Toast(Notification):
+    """A notification that a toast can be drawn for at any moment.
+
+    Textual (8.2.8) starts a timer for the time left. If that has become negative since it was
+    compared with 0, the timer never returns, and the whole app stands still.
+    """
+
+    @property
+    def time_left(self) -> float:
+        return max(MIN_TOAST_S, super().time_left)
+
+    @property
+    def has_expired(self) -> bool:
+        return super().time_left <= 0
 
 
 class Dashboard(App[None]):
@@ -76,6 +94,19 @@ class Dashboard(App[None]):
     def now_ms(self) -> int:
         """Return milliseconds since 1970."""
         return time.time_ns() // 1_000_000
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = False,
+    ) -> None:
+        seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        toast = Toast(message, title, severity, seconds, markup=markup)
+        self.post_message(Notify(toast))
 
     def toast(
         self,
