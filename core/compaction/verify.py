@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from ..files.file_operations import open_regular_file
 from ..files.json_spans import find_span, read_value, replace_spans
+from ..transcript.client_messages import is_agent_message
 from ..transcript.conversation import Entry
 from ..transcript.entry_decoder import MEDIA_BLOCKS, THINKING_BLOCKS
 from ..transcript.visible_messages import visible_entries
@@ -82,18 +83,26 @@ def check_thinking(before: JsonObject, after: JsonObject, _level: Severity) -> s
 
 
 def check_prompt(before: JsonObject, after: JsonObject, level: Severity) -> str | None:
-    """V14: a person's words stay, unless the plan's level includes prose."""
+    """V14: a person's words stay, unless the plan's level includes prose.
+
+    An agent's message, which the client sends in their role, may be shortened from level 3 on.
+    """
     if level >= Severity.PROSE or before.get("type") != "user":
         return None
     old, new = [*_texts(before)], [*_texts(after)]
     if not any(map(_is_not_blank, old)):
         # There were no words: recovery fills in a placeholder.
         return None
-    if len(old) == len(new) and not any(
-        was != now and _is_not_blank(was) for was, now in zip(old, new, strict=True)
-    ):
-        return None
-    return "text written by a person changed"
+    changed = [
+        was
+        for was, now in zip(old, new, strict=False)
+        if was != now and _is_not_blank(was) and not (level >= Severity.MASKED and _is_agents(was))
+    ]
+    return "text written by a person changed" if changed or len(old) != len(new) else None
+
+
+def _is_agents(text: object) -> bool:
+    return isinstance(text, str) and is_agent_message(text)
 
 
 def _is_not_blank(text: object) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -23,9 +23,17 @@ from ctxtop.core.transcript.entry_decoder import read_entries
 from .evaluation.boundaries import compactions_of, newest_within, with_summary
 from .evaluation.cozempic import PRESCRIPTIONS, VERSION, Cozempic
 from .evaluation.faults import contaminated, stale
-from .evaluation.figures import Figures, case_of, judge, sent_from, total, untouched
+from .evaluation.figures import (
+    Figures,
+    case_of,
+    counter_of,
+    judge,
+    sent_from,
+    total,
+    untouched,
+)
 from .evaluation.ledgers import context_tokens
-from .evaluation.ours import our_ways, plan_condensing, plan_level_4, summary_within
+from .evaluation.ours import compact_by, our_ways, plan_condensing, plan_level_4, summary_within
 from .evaluation.replay import RefusedError, Replayed, judge_moment, replay
 from .evaluation.sessions import NEARLY_FULL, WORKS, make_session
 from .growth_steps import CORPORA
@@ -230,11 +238,21 @@ def peer_ways(folder: Path) -> Iterable[tuple[str, Compact]]:
         print(f"{error}: it is not compared", file=sys.stderr)
         return
     for prescription in PRESCRIPTIONS:
-        yield f"cozempic {VERSION} {prescription}", partial(_treat, peer, prescription)
+        treat = lru_cache(maxsize=None)(partial(_treat, peer, prescription))
+        yield f"cozempic {VERSION} {prescription}", treat
+    yield "level 4, as far as that", partial(compact_as_far, treat, folder / "treated.jsonl")
 
 
 def _treat(peer: Cozempic, prescription: str, path: Path) -> bytes:
     return peer.treat(path, prescription)
+
+
+def compact_as_far(peer: Compact, after: Path, path: Path) -> bytes:
+    """Compact by levels until as much is freed as another tool frees, whose file is `after`."""
+    before = sent_from(path)
+    after.write_bytes(peer(path))
+    count = counter_of(before).tokens
+    return compact_by(path, context_tokens(before, count) - context_tokens(sent_from(after), count))
 
 
 def of_way(cases: Sequence[Case], compact: Compact, folder: Path) -> Result:

@@ -82,7 +82,9 @@ async def test_every_page_by_mouse_alone(demo: Stage) -> None:
             await click_footer(it, "command_palette")
             await it.until(lambda: isinstance(it.app.screen, CommandPalette))
             hits = it.app.screen.query_one(CommandList)
-            await it.until(lambda hits=hits: hits.option_count > len(ROUTES))  # type: ignore[misc]
+            await it.until(
+                lambda hits=hits: len(ROUTES) < hits.option_count == len(hits._index_to_line)  # type: ignore[misc]
+            )
             place = next(
                 n for n, hit in enumerate(hits.options) if str(hit.prompt).startswith(each.title)
             )

@@ -141,7 +141,7 @@ def test_the_target_is_reached_with_no_turn_more_than_needed(path: Path) -> None
         assert target - 1_200 < plan.after_tokens <= target < plan.before_tokens
         assert plan.harm is Severity.SUMMARY
         assert plan.operations[-1].strategy == CONDENSE
-    counts = [int(each.operations[-1].what.split()[0]) for each in plans]
+    counts = [int(each.operations[-1].what.split()[2]) for each in plans]
     assert counts[0] < counts[1] < counts[2]
     apply(path, plans[1])
     after = sent(path)

@@ -23,7 +23,7 @@ from ctxtop.core.compaction.plan import (
 from ctxtop.core.compaction.receipts import ApplyMode, ReceiptStore
 from ctxtop.core.compaction.strategies.summary_and_cut import make_boundary_lines
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.compaction.verify import PASSED_CHECKS
+from ctxtop.core.compaction.verify import PASSED_CHECKS, check_prompt
 from ctxtop.core.files.file_operations import write_temporary
 
 from ..sessions_on_disk import (
@@ -358,3 +358,20 @@ def test_all_of_them_are_broken_here() -> None:
     broken = {each.partition(" ")[0] for each in (*WRONG_PLANS, *DAMAGES, *tests)}
     assert set(PASSED_CHECKS) == {f"V{number}" for number in range(1, 25)}
     assert set(PASSED_CHECKS) <= broken
+
+
+@pytest.mark.parametrize(
+    ("severity", "is_refused"), [(Severity.SUPERSEDED, True), (Severity.MASKED, False)]
+)
+def test_an_agents_message_in_the_persons_role_is_shortened_from_level_3_on(
+    severity: Severity, is_refused: bool
+) -> None:
+    words = "<task-notification><status>completed</status><result>{}</result></task-notification>"
+    before, after = (
+        {"type": "user", "message": {"role": "user", "content": words.format(text)}}
+        for text in ("All of it. " * 300, "All of it.")
+    )
+    assert (check_prompt(before, after, severity) is not None) is is_refused
+    # What a person wrote beside it is theirs.
+    theirs = {"type": "user", "message": {"role": "user", "content": "shorter"}}
+    assert check_prompt(theirs, after, severity)

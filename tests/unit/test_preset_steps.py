@@ -28,7 +28,7 @@ def test_the_steps_of_a_preset_are_its_values() -> None:
     assert shown["warns"] == "at 75 %: compacts; above 80 %: tells you; above 100 %: warns you"
     assert shown["window"] == "100,000 tokens"
     assert shown["keeps"] == "the newest 4 messages, fewer of a session that has hardly more"
-    assert texts("omo-2.6")["keeps"] == "the newest 10 turns with tools, at least 20,000 tokens"
+    assert texts("omo-2.6")["keeps"] == "the newest 5 turns with tools, at least 10,000 tokens"
     assert texts("omo-doc")["recovers"].startswith("by itself once you set mode = auto yourself: ")
     assert texts("omo-latest")["warns"] == "at 78 %: compacts"
     assert "input + cache read + output only" in texts("omo-2.6")["counts"]

@@ -39,7 +39,7 @@ _SANITIZED_FIELDS: Final[tuple[tuple[Callable[[str], str], str], ...]] = (
     # Names: of models, types of agents, tools, skills.
     (sanitize.sanitize_name, "agent_type asked_model model name query_source skill"),
     # One line.
-    (sanitize.sanitize_title, "description detail git_branch reason"),
+    (sanitize.sanitize_title, "command description detail event git_branch reason"),
     (
         sanitize.sanitize_long_title,
         "ai_title custom_title summary_title title first_prompt last_prompt prompt_title",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ctxtop.core.actions.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
 from ctxtop.core.compaction.condensing import plan_condensed
-from ctxtop.core.compaction.plan import CONDENSE, PlanOptions, Severity
+from ctxtop.core.compaction.plan import CONDENSE, PlanOptions, Severity, effective_window
 from ctxtop.core.compaction.protection import RetainedTail
 from ctxtop.core.compaction.rewritten_lines import lines_after, rewrite_lines
 from ctxtop.core.compaction.strategies.summary_and_cut import (
@@ -18,6 +18,7 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
 )
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.transcript_view import shorten_part
+from ctxtop.core.measure.models import LARGE_WINDOW, SMALL_WINDOW
 from ctxtop.core.summaries.summary_building import SummaryBudget, SummarySettings, build_summary
 from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS
 from ctxtop.core.transcript.conversation import PartKind
@@ -103,6 +104,15 @@ def _carried_out(plan: CompactionPlan, path: Path) -> bytes:
         raise RefusedError("; ".join(f"{each.check}: {each.why}" for each in plan.refused))
     with path.open("rb") as lines:
         return b"".join(lines_after(rewrite_lines(lines, plan.operations)))
+
+
+def compact_by(path: Path, tokens: int) -> bytes:
+    """Compact with levels up to 4 until so many tokens are freed."""
+    before = plan_level_4(path).before_tokens
+    window = SMALL_WINDOW if before <= SMALL_WINDOW else LARGE_WINDOW
+    target = max(0, before - tokens) / effective_window(window)
+    options = PlanOptions(level=Severity.INPUTS.value, target=target)
+    return _carried_out(plan_transcript(_source(path), options), path)
 
 
 def condense(path: Path) -> bytes:
