@@ -152,7 +152,7 @@ _REFUSAL_CODES: Final = {
     "--keep",
     type=click.IntRange(0),
     metavar="N",
-    help="How many of the newest tool turns to keep; for summarise, messages.  [default: 10]",
+    help="How many of the newest tool turns to keep (5), or messages for summarise (10).",
 )
 @click.option(
     "--template",
