@@ -237,10 +237,11 @@ def peer_ways(folder: Path) -> Iterable[tuple[str, Compact]]:
     except RefusedError as error:
         print(f"{error}: it is not compared", file=sys.stderr)
         return
-    for prescription in PRESCRIPTIONS:
-        treat = lru_cache(maxsize=None)(partial(_treat, peer, prescription))
+    treats = {name: lru_cache(maxsize=None)(partial(_treat, peer, name)) for name in PRESCRIPTIONS}
+    for prescription, treat in treats.items():
         yield f"cozempic {VERSION} {prescription}", treat
-    yield "level 4, as far as that", partial(compact_as_far, treat, folder / "treated.jsonl")
+    strongest = treats[PRESCRIPTIONS[-1]]
+    yield "level 4, as far as that", partial(compact_as_far, strongest, folder / "treated.jsonl")
 
 
 def _treat(peer: Cozempic, prescription: str, path: Path) -> bytes:
