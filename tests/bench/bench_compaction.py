@@ -241,7 +241,7 @@ def peer_ways(folder: Path) -> Iterable[tuple[str, Compact]]:
     for prescription, treat in treats.items():
         yield f"cozempic {VERSION} {prescription}", treat
     strongest = treats[PRESCRIPTIONS[-1]]
-    yield "level 4, as far as that", partial(compact_as_far, strongest, folder / "treated.jsonl")
+    yield "by levels, as far as that", partial(compact_as_far, strongest, folder / "treated.jsonl")
 
 
 def _treat(peer: Cozempic, prescription: str, path: Path) -> bytes:
