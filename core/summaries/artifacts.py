@@ -203,8 +203,10 @@ def part_text(part: MessagePart) -> str:
     return "\n".join(text for _, text in input_texts(parse_tool_input(part)))
 
 
-def tool_results(entries: Iterable[Entry]) -> Iterator[tuple[MessagePart, MessagePart, int]]:
-    """Yield each tool's call, result and the result's line.
+def tool_results(
+    entries: Iterable[Entry], kind: PartKind = PartKind.TOOL_RESULT
+) -> Iterator[tuple[MessagePart, MessagePart, int]]:
+    """Yield the call, the result and the result's line of each result of a kind.
 
     A result whose call is not in the entries takes its own place.
     """
@@ -213,7 +215,7 @@ def tool_results(entries: Iterable[Entry]) -> Iterator[tuple[MessagePart, Messag
         for part in entry.parts:
             if part.kind is PartKind.TOOL_INPUT:
                 calls[part.tool_use_id] = part
-            elif part.kind is PartKind.TOOL_RESULT:
+            elif part.kind is kind:
                 yield calls.get(part.tool_use_id, part), part, entry.line
 
 

@@ -16,7 +16,7 @@ from ..transcript.client_messages import typed_text
 from ..transcript.conversation import Entry, MessagePart, PartKind
 from ..transcript.redaction import redact
 from . import tool_outcomes
-from .artifacts import TodoList, parse_tool_input
+from .artifacts import TodoList, parse_tool_input, tool_results
 from .decision_patterns import find_decisions, quote_line
 from .key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
 from .mentions import contains_secret
@@ -251,22 +251,18 @@ def _skills(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def _agent_lines(entries: Iterable[Entry]) -> Iterator[str]:
-    calls: dict[str | None, MessagePart] = {}
-    for entry in entries:
-        for part in entry.parts:
-            if part.kind is PartKind.TOOL_INPUT:
-                calls[part.tool_use_id] = part
-            elif part.kind is PartKind.AGENT_RETURN:
-                agent = f"{_agent_label(calls.get(part.tool_use_id))} (line {entry.line})"
-                if started := tool_outcomes.find_started_agent(part.text):
-                    yield f"{agent} was started in the background: {started}"
-                    continue
-                yield f"{agent} returned:"
-                yield from _quoted(replace_angle_brackets(_shorten_result(part.text)))
+    for call, result, line in tool_results(entries, PartKind.AGENT_RETURN):
+        agent = f"{_agent_label(call)} (line {line})"
+        if started := tool_outcomes.find_started_agent(result.text):
+            yield f"{agent} was started in the background: {started}"
+            continue
+        yield f"{agent} returned:"
+        yield from _quoted(replace_angle_brackets(_shorten_result(result.text)))
 
 
-def _agent_label(call: MessagePart | None) -> str:
-    fields = parse_tool_input(call) if call else {}
+def _agent_label(call: MessagePart) -> str:
+    """Name an agent by its call; a notification answers none."""
+    fields = parse_tool_input(call) if call.kind is PartKind.TOOL_INPUT else {}
     kind = _one_line(quote_line(str(fields.get("subagent_type") or ""), LABEL_CHARS))
     task = _one_line(quote_line(str(fields.get("description") or ""), LABEL_CHARS))
     return " ".join(["Agent", *filter(None, [kind, f'"{task}"' if task else ""])])
