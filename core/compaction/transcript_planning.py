@@ -116,6 +116,7 @@ def choose_operations(view: TranscriptView, options: PlanOptions) -> list[Operat
     target = options.target_tokens(view.window_tokens)
     left = None if target is None else view.tokens - target
     enabled = _enabled_strategies(options)
+    recent_line = first_recent_line(view.blocks)
     for level in sorted({each.level for each in enabled}):
         if left is not None and left <= 0 and level is not Severity.FILE_ONLY:
             break
@@ -132,7 +133,7 @@ def choose_operations(view: TranscriptView, options: PlanOptions) -> list[Operat
             candidates += operations
             for operation in operations:
                 view.mark_line_changed(operation.line or 0)
-        for operation in _best_first(candidates, view):
+        for operation in _best_first(candidates, view, recent_line):
             if left is not None and left <= 0 and operation.tokens_saved:
                 break
             chosen.append(operation)
@@ -199,13 +200,13 @@ def _enabled_strategies(options: PlanOptions) -> list[CompactionStrategy]:
     ]
 
 
-def _best_first(operations: Sequence[Operation], view: TranscriptView) -> list[Operation]:
-    recent = first_recent_line(view.blocks)
-
+def _best_first(
+    operations: Sequence[Operation], view: TranscriptView, recent_line: int
+) -> list[Operation]:
     def rank(each: Operation) -> tuple[bool, bool, float]:
         saved = each.tokens_saved / max(1, view.tokens - _tokens_before(each, view))
         # What the model is working on is cut only if that is needed.
-        return each.strategy != masked.OVERSIZED, (each.line or 0) < recent, saved
+        return each.strategy != masked.OVERSIZED, (each.line or 0) < recent_line, saved
 
     return sorted(operations, key=rank, reverse=True)
 
