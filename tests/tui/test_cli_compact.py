@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 from functools import partial
@@ -17,6 +16,7 @@ from ctxtop.tui.cli.command_errors import UNSAFE
 from ctxtop.tui.screens.history import receipt_history
 
 from tests import transcripts as made
+from tests.sessions_on_disk import rest
 from tests.worked import WORDS, Session, numbered
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     session.rest(20)
     folder = tmp_path / ".claude" / "projects" / made.PROJECT
     path = session.write(folder / f"{made.SESSION}.jsonl")
-    os.utime(path, (1_000_000_000, 1_000_000_000))
+    rest(path)
     return path
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 
 from tests import transcripts as made
+from tests.sessions_on_disk import rest
 from tests.worked import WORDS, Session, numbered
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         session.use("Bash", numbered(20, words=WORDS), command=f"make part_{number}")
         session.say(f"{'The decoder reads a frame and hands it on. ' * 90} Part {number} works.")
     path = session.write(tmp_path / ".claude" / "projects" / made.PROJECT / f"{made.SESSION}.jsonl")
-    os.utime(path, (1_000_000_000, 1_000_000_000))
+    rest(path)
     return path
 
 
@@ -99,14 +99,14 @@ def test_applied_read_back_put_back_and_undone(
         "text",
     ]
     assert transcript.read_bytes() == condensed
-    os.utime(transcript, (1_000_000_000, 1_000_000_000))
+    rest(transcript)
     put_back = run("--restore-turn", "2", "--apply", "--in-place", "--json")
     assert put_back.code == 0, put_back.err
     sent = visible_entries(read_entries(transcript))
     assert 2 not in [each.number for each in parse_digest(sent[0].parts[0].text)]
     assert sent[1].parts[0].text == ESCAPES
     for receipt in (json.loads(put_back.out), done):
-        os.utime(transcript, (1_000_000_000, 1_000_000_000))
+        rest(transcript)
         assert call_ctxtop("undo", receipt["receipt_id"]).code == 0
     assert transcript.read_bytes() == before
 

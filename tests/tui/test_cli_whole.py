@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import sys
 from functools import partial
@@ -14,6 +13,7 @@ from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 
 from tests import transcripts as made
+from tests.sessions_on_disk import rest
 from tests.worked import WORDS, Session, numbered
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     session.use("Bash", "ok", command="make test")
     session.say("Both are mended.")
     path = session.write(tmp_path / ".claude" / "projects" / made.PROJECT / f"{made.SESSION}.jsonl")
-    os.utime(path, (1_000_000_000, 1_000_000_000))
+    rest(path)
     return path
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests import transcripts as made
+from tests.sessions_on_disk import rest
 from tests.worked import WORDS, Session, numbered
 
 COMMAND = Path(sys.executable).with_name("ctxtop")
@@ -28,7 +29,7 @@ def transcript(tmp_path: Path) -> Path:
         session.use("Write", "written", file_path=f"/n/{number}.py", content=numbered(30))
     session.rest(20)
     path = session.write(tmp_path / "claude" / "projects" / made.PROJECT / f"{made.SESSION}.jsonl")
-    os.utime(path, (1_000_000_000, 1_000_000_000))
+    rest(path)
     return path
 
 

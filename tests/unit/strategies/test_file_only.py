@@ -21,14 +21,6 @@ LONG = numbered(120)
 PICTURE = "iVBORw0KGgo" * 1_000
 
 
-@pytest.fixture
-def session() -> Session:
-    story = Session()
-    story.ask("mend the decoder")
-    story.say("I look.")
-    return story
-
-
 def after(found: list[Operation], session: Session, folder: Path) -> list[Any]:
     path = session.write(folder / "one.jsonl")
     with view_of(path) as view:

@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def session() -> Session:
-    story = Session()
-    story.ask("mend the decoder")
-    story.say("I look.")
-    return story
-
-
 def input_after(session: Session, folder: Path, strategy: str) -> dict[str, object]:
     (found,) = found_by(strategy, session, folder)
     after = carried_out([found], session.write(folder / "one.jsonl").read_bytes())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-import pytest
 from ctxtop.core.compaction.plan import DEFAULT_RESULT_CAPS, PlanOptions, ResultCaps, Severity
 from ctxtop.core.compaction.strategies.masked import OVERSIZED, STUB_RESERVE_TOKENS
 from ctxtop.core.compaction.strategies.stubs import has_stub
@@ -23,14 +22,6 @@ if TYPE_CHECKING:
 CAPS = ResultCaps(max_tokens=1_000, max_web_tokens=400, header_lines=3)
 LEVEL_3 = PlanOptions(level=Severity.MASKED.value, result_caps=CAPS)
 OUTPUT = [f"line {n} of {WORDS}" for n in range(300)]
-
-
-@pytest.fixture
-def session() -> Session:
-    story = Session()
-    story.ask("mend the decoder")
-    story.say("I look.")
-    return story
 
 
 def plan_of(session: Session, folder: Path, options: PlanOptions = LEVEL_3) -> CompactionPlan:

@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from ctxtop.core.compaction.plan import Operation
 
 
-@pytest.fixture
-def session() -> Session:
-    story = Session()
-    story.ask("mend the decoder")
-    story.say("I look.")
-    return story
-
-
 def lines_of(found: list[Operation]) -> list[int]:
     return [each.line or 0 for each in found]
 

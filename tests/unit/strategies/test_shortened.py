@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from ctxtop.core.compaction.plan import Operation
 
 
-@pytest.fixture
-def session() -> Session:
-    story = Session()
-    story.ask("mend the decoder")
-    story.say("I look.")
-    return story
-
-
 def new_text(operation: Operation) -> str:
     (edit,) = operation.edits
     return str(json.loads(edit.value))  # type: ignore[union-attr]
