@@ -64,7 +64,7 @@ def recover_automatically(act: AutomaticAction) -> ActionResult:
 
 
 def recompact_automatically(act: AutomaticAction) -> ActionResult:
-    """Let the client compact again what its last compaction left, whatever it costs (R002-09).
+    """Ask the client to compact again what its last compaction left, at any cost (R002-09).
 
     Only the client can write another summary of what the model still sees.
     """

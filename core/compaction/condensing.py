@@ -242,7 +242,7 @@ class _Escalation:
         return tuple(steps)
 
     def _outcome(self, found: _Candidate) -> str:
-        """Say that the target is reached, or which part of the context is too large for it."""
+        """Describe the size that is left, and what takes most of it if it misses the target."""
         above = found.after_tokens - self._target
         if not self._target:
             return f"≈ {found.after_tokens:,} tokens stay" + self._shorter_tail(found)
@@ -268,7 +268,7 @@ class _Escalation:
         return sum(count(part) for part in parts if part.kind is PartKind.PROMPT)
 
     def _shorter_tail(self, found: _Candidate) -> str:
-        """Say if less of the newest turns stays than usual; empty if not."""
+        """Return a note if fewer of the newest turns stay than usual; empty if not."""
         is_shorter = self._condenser.turns[found.turns - 1].end > self._limits[0]
         return "; less of the newest turns is kept whole than usual" if is_shorter else ""
 

@@ -289,8 +289,9 @@ DEFAULT_TARGET_SHARE: Final = 0.5
 """Share of the effective window (compaction.md 7.5; oh-my-opencode has the same)."""
 
 DEFAULT_PROTECTED_TURNS: Final = 5
-"""Newest turns with tools that stay. JetBrains keeps 10. Beyond 5 stand 12 % of the names that the
-next ten answers use, beyond 10 still 9 % (`tests/bench/bench_tail.py`), and stubs keep those."""
+"""Newest turns with tools that stay; JetBrains keeps 10. Of the names that the next ten answers
+use, 12 % are further back than 5 turns and 9 % further than 10 (`tests/bench/bench_tail.py`); stubs
+keep them."""
 
 DEFAULT_MAX_SEVERITY: Final = Severity.INPUTS  # beyond it only on request (compaction.md 7.4)
 
@@ -379,13 +380,13 @@ class PlanOptions(msgspec.Struct, frozen=True):
     force: bool = False  # allows transcripts above MAX_TRANSCRIPT_BYTES
     in_place: bool = False  # the session itself is to be changed: refused while it is open
     min_tail_tokens: int = 10_000
-    """Tokens that stay at the end; opencode keeps 40,000 (PRUNE_PROTECT). No size is a natural
-    one: of the old texts of the next ten answers' edits 47 % stand beyond 5,000 tokens, 38 % beyond
-    10,000, 30 % beyond 20,000 and 21 % beyond 40,000 (`tests/bench/bench_tail.py`)."""
+    """Tokens that stay at the end; opencode keeps 40,000 (PRUNE_PROTECT). No size stands out: of
+    the texts that the next ten answers edit, 47 % are more than 5,000 tokens back, 38 % more than
+    10,000, 30 % more than 20,000 and 21 % more than 40,000 (`tests/bench/bench_tail.py`)."""
     max_task_tokens: int = 15_000
     """The most that stays of what follows the last real prompt: an agent that works on one
-    prompt for hundreds of turns could never be made smaller. Behind the steep part of the same
-    curve: the next 5,000 tokens would hold the old texts of 2 % of the edits."""
+    prompt for hundreds of turns could never be made smaller. Here the same curve flattens: 5,000
+    tokens more would hold the texts of another 2 % of the edits."""
     result_caps: ResultCaps = DEFAULT_RESULT_CAPS
     target_reduction: tuple[float, float] = DEFAULT_TARGET_REDUCTION  # only to be judged by
 

@@ -81,7 +81,7 @@ def _turns_of(messages: int) -> int:
 def cut_options(policy: Policy) -> PlanOptions | None:
     """Return the options of a plan that keeps the start of results; None if none is wanted.
 
-    Only `compact.preserve_recent` protects results from it: not-agent never keeps more of any
+    It spares only the newest `compact.preserve_recent` messages: not-agent cuts every other result
     (001-05).
     """
     if policy.integer("tools.first_chars") is None:

@@ -20,7 +20,7 @@ AGENT_RESULT: Final = "agent's result"  # older than the newest turns
 PLAN_OR_TODOS: Final = "plan or todos"  # of reminders of the todos, the newest
 ERROR: Final = "error"  # older than the newest turns
 SHORTENED: Final = frozenset({AGENT_RESULT, ERROR})
-"""What no strategy removes, and strategies of their own shorten: what matters of it stays."""
+"""Results that only strategies of their own shorten; none removes them."""
 UNREAD: Final = "cannot be read"  # a field is of another type than any version wrote
 
 
@@ -161,8 +161,8 @@ def tail_start(blocks: Sequence[VisibleBlock], options: PlanOptions) -> int:
 
 
 RECENT_TAIL: Final = PlanOptions(keep=10, min_tail_tokens=20_000, max_task_tokens=20_000)
-"""What of the newest turns a plan changes last: between 10,000 and 20,000 tokens back are 3 % of
-the names and 8 % of the Edits' old texts that the next ten answers use (bench_tail)."""
+"""What a plan changes last: 3 % of the names that the next ten answers use, and 8 % of the texts
+that they edit, are 10,000 to 20,000 tokens back (`tests/bench/bench_tail.py`)."""
 
 
 def first_recent_line(blocks: Sequence[VisibleBlock]) -> int:

@@ -120,7 +120,7 @@ class _Steps:
         # An answer follows the step before it.
         if not self._step or entry.role is None or entry.parent in self._own:
             return False
-        # A parent that no line has is no change: the line follows the one before it in the file.
+        # With an unknown parent, the line follows the one before it in the file.
         return entry.parent in self._known or not self._is_whole
 
     def _end_step(self, newest: Entry) -> None:

@@ -172,7 +172,7 @@ def _all_of_save(*files: SaveFileRecord) -> tuple[str, ...]:
 
 
 def _finish(flow: ProjectSaveFiles, status: SaveStatus) -> SaveStatus:
-    """Say that a save of which something was pending is finished.
+    """Return the status, marked as finished if nothing of an earlier save is pending any more.
 
     The plugin deletes a pending file only after everything in it was saved (004-62).
     """

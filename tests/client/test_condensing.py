@@ -42,7 +42,7 @@ NEWEST = PlanOptions(keep=2, min_tail_tokens=0, max_task_tokens=0)
 
 @pytest.fixture(scope="module")
 def worked(new_lab: Callable[[type[Lab]], Lab]) -> Callable[[str], tuple[Lab, Path]]:
-    """Give a copy of a session of many turns, and the lab that it was made in."""
+    """A copy of a session of many turns, and the lab that it was made in."""
 
     @cache
     def made(model: str) -> tuple[Lab, Path]:

@@ -195,7 +195,7 @@ def warnings(context: click.Context, *, session: str | None) -> int:
 
 
 def _recomputed_text(recomputed: RecomputedWarnings, policy: Policy) -> str:
-    """Say what the warnings were computed from, and what could not be."""
+    """Return what the warnings were computed from, and what could not be recomputed."""
     text = "recomputed from the stored answers and the windows known now; the log is unchanged"
     if policy.counting.counts_text:
         text += "; the API's counts are used for answers whose text was not counted"

@@ -59,14 +59,14 @@ VERDICT_SIGNS: Final = {verdict: sign for verdict, (_, _, sign) in _VERDICTS.ite
 
 
 def force_hook_text(hooks: Sequence[ForceHook]) -> str:
-    """Say whether a hook enforces compressed results, and which files install it."""
+    """Name the files that install a hook that enforces compressed results, if any do."""
     if not hooks:
         return "no force hook is installed: nothing enforces compressed results"
     return f"force hook in {', '.join(dict.fromkeys(one_line(each.path) for each in hooks))}"
 
 
 def definition_problem(agent: DefinedAgent) -> str:
-    """Say what is wrong with a definition; empty if nothing is."""
+    """Describe the problem of a definition; empty if there is none."""
     if agent.problem:
         return agent.problem
     missing = ", ".join(agent.missing_skills)

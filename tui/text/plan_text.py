@@ -95,7 +95,7 @@ def step_texts(plan: CompactionPlan) -> Iterator[str]:
 
 
 def target_text(plan: CompactionPlan, target_tokens: int | None) -> str:
-    """Say what keeps a plan from its target, and how condensing ends; empty if nothing does."""
+    """Describe how condensing ends, or what keeps a plan from its target; empty if nothing."""
     condensed = next((each for each in plan.operations if each.strategy == CONDENSE), None)
     if condensed is not None:
         return condensed.why

@@ -72,7 +72,7 @@ def band_text(save: MeasuredSave) -> str:
 
 
 def change_text(found: ProjectSaves) -> str:
-    """Say how much less a save adds than before, beside what its size allows (004-16 to 004-18)."""
+    """Write by how much a save reduces what is added, and what is expected (004-16 to 004-18)."""
     change = found.before_after
     if change.before is None or change.after is None or change.reduction is None:
         return ""
@@ -95,7 +95,7 @@ def _average_text(found: AverageSave) -> str:
 
 
 def hook_text(timing: HookTiming) -> str:
-    """Say how long the plugin's Stop hook took, and how long it may take."""
+    """Write the duration of the plugin's Stop hook beside its timeout."""
     default = " (default)" if timing.has_default_timeout else ""
     late = ", and was stopped at its timeout" if timing.timed_out else ""
     return (

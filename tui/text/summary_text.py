@@ -77,7 +77,6 @@ def _file_name(path: str) -> str:
 
 
 def rule_state(rule: ListedRule) -> str:
-    """Say in a few words what holds for a rule."""
     if rule.mark is RuleMark.NONE:
         return rule.state.value
     is_lost = rule.mark is RuleMark.PINNED and rule.state is RuleState.LOST
@@ -85,7 +84,7 @@ def rule_state(rule: ListedRule) -> str:
 
 
 def rule_facts(rule: ListedRule, now_ms: int) -> list[str]:
-    """Say where a rule comes from, what compactions did to it, and what was chosen for it."""
+    """Write a rule's source, what compactions did to it, and the person's choice."""
     at = date_time_and_age(rule.state_at, now_ms)
     states = {
         RuleState.IN_CONTEXT: "in context",

@@ -32,8 +32,8 @@ def find_repeated_attachments(view: TranscriptView, because: Because) -> Iterato
 
 
 def find_replaced_attachments(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find attachments that tell a state which a newer one of their kind tells anew."""
-    newest = {block.part.name: block for block in view.blocks if _tells_state(block)}
+    """Find attachments that report a state, such as the todos, if a newer one follows."""
+    newest = {block.part.name: block for block in view.blocks if _reports_state(block)}
     for block in stubs.long_blocks(view, PartKind.ATTACHMENT):
         later = newest.get(block.part.name, block)
         text = read_text(view, block) if later.entry is not block.entry else None
@@ -46,7 +46,7 @@ def find_replaced_attachments(view: TranscriptView, because: Because) -> Iterato
 _STATE_KINDS: Final = STATE_ATTACHMENTS | TASK_REMINDERS
 
 
-def _tells_state(block: VisibleBlock) -> bool:
+def _reports_state(block: VisibleBlock) -> bool:
     return block.part.kind is PartKind.ATTACHMENT and block.part.name in _STATE_KINDS
 
 

@@ -76,7 +76,7 @@ _ERROR_WORD: Final = re.compile(
 
 
 def find_old_shell_output(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find old shell output; of data only names stay, of a failed command always what failed."""
+    """Find old shell output. Of data only the names stay; a failed command keeps its errors."""
     reason = because("old output; its end and errors are kept")
     failed = (block for block in view.blocks if stubs.is_failed_command(view, block))
     for block in (*stubs.changeable_results(view, stubs.SHELL_TOOLS), *failed):
@@ -136,9 +136,9 @@ _SENTENCE: Final = re.compile(r"[^\n]+?(?:[.!?](?=\s)|$)", re.MULTILINE)
 
 MIN_AGENT_RESULT_CHARS: Final = 2_000  # a compressed result is shorter, and stays
 MIN_SHARE_TAKEN_UP: Final = 0.1
-"""Of the names in an agent's result, those that later answers name too. Of recorded results nine
-tenths reach it by size, and less than half name a fifth: an answer that goes on from a result
-names a few of its files."""
+"""Share of the names in an agent's result that later answers must mention. An answer that builds on
+a result names only a few of its files: in the recorded sessions nine tenths of the results, by
+size, reach this share, and less than half reach a fifth."""
 MAX_AGENT_ERRORS: Final = 5
 _AGENT_ID: Final = re.compile(r"^.*\bagent_?id:.*$", re.IGNORECASE | re.MULTILINE)
 
@@ -148,7 +148,7 @@ def find_agent_results(view: TranscriptView, because: Because) -> Iterator[Opera
     reason = because("later answers took it up: decisions and names are kept")
     for block in _results_taken_up(view):
         text = read_text(view, block) or ""
-        # What reports nothing in an element of its own is a teammate's message, and stays one.
+        # A teammate's message has no <result> element, and stays whole.
         report = text if block.call_id else split_result(text)[0] or ""
         shorter = _shorten_report(view, text, report)
         if is_worth_stubbing(report, shorter):

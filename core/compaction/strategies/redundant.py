@@ -119,7 +119,7 @@ find_overwritten_reads: Final = _read_finder(
 
 
 MIN_REPEATED_SHARE: Final = 0.75
-"""Of a result's characters; of results with more lines of their own level 3 leaves less."""
+"""Share of a result's characters that later ones must hold. Below it, level 3 frees more."""
 _CHANGES_FOLDER: Final = re.compile(r"^\s*cd\s[^;&|]*(?:&&|;)")  # before the command itself
 
 

@@ -16,7 +16,7 @@ from ..plan import Operation
 from ..protection import ERROR
 from ..transcript_view import TranscriptView, VisibleBlock, hash_text
 
-MIN_STUBBED_CHARS: Final = 200  # of a text: two stubs without names, which is what is worth one
+MIN_STUBBED_CHARS: Final = 200  # of a text: about two stubs without names
 MAX_NAMES_CHARS: Final = 700  # of the names in a stub (compaction.md 1.4b)
 SHORT_STUB_BYTES: Final = 80  # for what the same context repeats elsewhere (compaction.md 7.5)
 MIN_STUB_RATIO: Final = 2  # a text no longer than this many stubs stays (compaction.md 7.2)
