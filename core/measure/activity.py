@@ -37,6 +37,8 @@ class Activity(msgspec.Struct, frozen=True):
 class PromptCache(msgspec.Struct, frozen=True):
     expires_at: int | None  # milliseconds since 1970; None if unknown
     estimated: bool = True  # from the answer's time and the cache's lifetime, not by the client
+    tokens: int | None = None  # that it holds: a prompt sent after it expired writes them again
+    lifetime_ms: int | None = None  # of what was last written: five minutes or an hour
 
     def is_warm(self, now_ms: int) -> bool | None:
         """Return whether the next request would be read from the cache; None if unknown."""
@@ -151,13 +153,15 @@ def find_prompt_cache(row: ActivityRow) -> PromptCache:
     """
     if row.answer_at is None:
         return UNKNOWN_CACHE
+    lifetime = HOUR_MS if row.cache_1h_tokens else FIVE_MINUTES_MS
+    cache = PromptCache(
+        row.answer_at + lifetime, tokens=row.cached_tokens or None, lifetime_ms=lifetime
+    )
     if row.status_cache_warm is not None and (row.status_at or 0) >= row.answer_at:
         expires = row.status_cache_expires_at
         if expires is not None or not row.status_cache_warm:
-            return PromptCache(expires or row.status_at, estimated=False)
-    if not row.cached_tokens:
-        return UNKNOWN_CACHE
-    return PromptCache(row.answer_at + (HOUR_MS if row.cache_1h_tokens else FIVE_MINUTES_MS))
+            return replace(cache, expires_at=expires or row.status_at, estimated=False)
+    return cache if cache.tokens else UNKNOWN_CACHE
 
 
 MIN_REPORTED_SHARE: Final = 0.5

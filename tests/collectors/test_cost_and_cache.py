@@ -256,7 +256,7 @@ def test_the_status_line_says_what_it_cost_and_how_warm_it_is(
     collector.scan()
     found = sessions(store)[SESSION]
     assert found.cost == SessionCost(10.25, estimated=False, source=CostSource.STATUS_LINE)
-    assert found.cache == PromptCache(expires * 1000, estimated=False)
+    assert found.cache == PromptCache(expires * 1000, False, MILLION, 60 * MINUTE_MS)
     assert found.cache.is_warm(expires * 1000 - 1)
     assert not found.cache.is_warm(expires * 1000)
 
@@ -264,7 +264,8 @@ def test_the_status_line_says_what_it_cost_and_how_warm_it_is(
     append(path, [assistant("m2", model="claude-opus-5", counts=counts(minutes=4), at=60)])
     collector.scan()
     found = sessions(store)[SESSION]
-    assert found.cache == PromptCache(START_MS + 60_000 + 5 * MINUTE_MS)
+    lives_ms = 5 * MINUTE_MS
+    assert found.cache == PromptCache(START_MS + 60_000 + lives_ms, True, 4, lives_ms)
     assert found.cost == SessionCost(10.25, estimated=False, source=CostSource.STATUS_LINE)
 
 
@@ -279,22 +280,23 @@ def test_a_cache_that_the_client_calls_cold(path: Path, collector: Collector, st
 
 
 @pytest.mark.parametrize(
-    ("answers", "lives_ms"),
+    ("answers", "lives_ms", "tokens"),
     [
-        ([counts(hour=10)], 60 * MINUTE_MS),
-        ([counts(minutes=10)], 5 * MINUTE_MS),
-        ([counts(hour=10), counts(cache_read_input_tokens=10)], 60 * MINUTE_MS),
-        ([counts(hour=10), counts(minutes=3, cache_read_input_tokens=10)], 5 * MINUTE_MS),
-        ([counts(input_tokens=500)], None),
-        ([counts(cache_read_input_tokens=10)], 5 * MINUTE_MS),
+        ([counts(hour=10)], 60 * MINUTE_MS, 10),
+        ([counts(minutes=10)], 5 * MINUTE_MS, 10),
+        ([counts(hour=10), counts(cache_read_input_tokens=10)], 60 * MINUTE_MS, 10),
+        ([counts(hour=10), counts(minutes=3, cache_read_input_tokens=10)], 5 * MINUTE_MS, 13),
+        ([counts(input_tokens=500)], None, None),
+        ([counts(cache_read_input_tokens=10)], 5 * MINUTE_MS, 10),
     ],
 )
-def test_how_long_a_cache_lives(
+def test_how_long_a_cache_lives_and_what_it_holds(
     path: Path,
     collector: Collector,
     store: Path,
     answers: list[dict[str, Any]],
     lives_ms: int | None,
+    tokens: int | None,
 ) -> None:
     told = [assistant(f"m{n}", counts=each, at=n) for n, each in enumerate(answers, 1)]
     write(path, [user(), *told])
@@ -302,7 +304,8 @@ def test_how_long_a_cache_lives(
 
     last_ms = START_MS + 1000 * len(answers)
     cache = sessions(store)[SESSION].cache
-    assert cache == PromptCache(None if lives_ms is None else last_ms + lives_ms)
+    expires_at = None if lives_ms is None else last_ms + lives_ms
+    assert cache == PromptCache(expires_at, True, tokens, lives_ms)
 
 
 def test_a_compaction_leaves_no_cache_and_a_point_of_its_own(
