@@ -52,6 +52,9 @@ _RESPONSE_CONFLICT: Final = _UPDATE_FROM_LATER_LINE.format(
     " last_output_tokens = excluded.last_output_tokens,"
     " cache_1h_tokens = excluded.cache_1h_tokens, lowered = excluded.lowered,"
     " has_text = MAX(has_text, excluded.has_text),"
+    " client_version = COALESCE(client_version, excluded.client_version),"
+    " cache_miss = COALESCE(excluded.cache_miss, cache_miss),"
+    " cache_missed_tokens = COALESCE(excluded.cache_missed_tokens, cache_missed_tokens),"
 )
 
 _STEP_COLUMNS: Final = (

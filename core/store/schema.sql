@@ -139,6 +139,10 @@ CREATE TABLE response (
     -- number.
     lowered INTEGER NOT NULL DEFAULT 0,
     has_text INTEGER NOT NULL DEFAULT 0, -- 1 where a line of it holds a text.
+    client_version TEXT, -- Of the client that wrote its first line.
+    -- Why the prompt cache was missed, in the API's own word, and how many tokens it says so of.
+    cache_miss TEXT,
+    cache_missed_tokens INTEGER,
     PRIMARY KEY (file_id, offset)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX response_message ON response (message_id, file_id);

@@ -123,6 +123,9 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cache_1h_tokens: int = 0  # of the tokens written to the cache: for an hour
     lowered: bool = False  # `context_tokens` is an edit's estimate, not the API's number
     has_text: bool = False  # thinking and tool calls are none
+    client_version: str | None = None
+    cache_miss: str | None = None  # why the prompt cache was missed, in the API's own word
+    cache_missed_tokens: int | None = None  # of how many tokens the API says so
 
 
 MAX_TOOL_CALLS: Final = 1_000  # tool calls of one answer that are counted; 60 were seen

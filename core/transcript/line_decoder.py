@@ -58,6 +58,17 @@ class RawMessage(msgspec.Struct, gc=False):
     usage: DetailedUsage | None = None
 
 
+class CacheMissReason(msgspec.Struct, gc=False):
+    """Why the API read less from its cache than an earlier request had left there."""
+
+    type: str | None = None
+    cache_missed_input_tokens: Count | None = None
+
+
+class Diagnostics(msgspec.Struct, gc=False):  # of an answer, since about 2.1.205
+    cache_miss_reason: CacheMissReason | None = None
+
+
 class PlanInput(msgspec.Struct):
     plan: str | None = None
 
@@ -456,6 +467,12 @@ def one_hour_cache_tokens(usage: RawUsage) -> int:
     """Return how many tokens were written to the cache for an hour, not for five minutes."""
     nested = usage.cache_creation
     return (nested.ephemeral_1h_input_tokens or 0) if nested else 0
+
+
+def read_cache_miss(diagnostics: Raw | UnsetType) -> CacheMissReason | None:
+    """Return why an answer missed the cache; None if it says nothing, or nothing known."""
+    found = decode_optional(diagnostics, Diagnostics)
+    return found.cache_miss_reason if found else None
 
 
 def _last_model_step(usage: RawUsage) -> UsageIteration | None:

@@ -88,6 +88,7 @@ class MessageGlance(msgspec.Struct, gc=False):
     model: str | None = None
     content: list[BlockGlance | NonObject] | BlockGlance | str | int | float | bool | None = None
     usage: RawUsage | None = None
+    diagnostics: Raw | UnsetType = UNSET
 
 
 class ResultGlance(msgspec.Struct, gc=False):

@@ -48,6 +48,7 @@ REQUEST_TYPE: Final = b"api-request"  # of a request's line; those of its parts 
 
 
 SentJson = dict[str, Any]  # a message or a block as it was sent
+JsonObject = dict[str, Any]
 
 
 class _RequestParams(msgspec.Struct):
@@ -111,6 +112,19 @@ def reread_part(path: Path, offset: int, length: int, key: int) -> dict[str, Any
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def reread_request(path: Path, offset: int, length: int) -> JsonObject | None:
+    """Read the parameters of a request again; None if the file changed there. Raises OSError."""
+    with open_regular(path) as file:
+        file.seek(offset)
+        data = file.read(min(length, MAX_LINE_BYTES))
+    try:
+        line = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    params = line.get("params") if isinstance(line, dict) else None
+    return params if isinstance(params, dict) else None
 
 
 def find_sent_messages(path: Path, wanted: Collection[int], before: int) -> dict[int, SentJson]:

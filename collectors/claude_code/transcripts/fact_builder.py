@@ -35,7 +35,7 @@ _SANITIZED_FIELDS: Final[tuple[tuple[Callable[[str], str], str], ...]] = (
         "agent_id forked_from leaf_uuid line message_id session_id tool_use_id uuid",
     ),
     # One word of a few.
-    (sanitize.sanitize_word, "client_version kind status trigger"),
+    (sanitize.sanitize_word, "cache_miss client_version kind status trigger"),
     # Names: of models, types of agents, tools, skills.
     (sanitize.sanitize_name, "agent_type asked_model model name query_source skill"),
     # One line.

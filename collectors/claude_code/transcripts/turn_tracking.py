@@ -40,6 +40,8 @@ class MergedAnswer(msgspec.Struct, gc=False):
     tools: str
     request_ref: str | None = None
     has_text: bool = False
+    client_version: str | None = None
+    cache_miss: line_decoder.CacheMissReason | None = None
 
     def to_record(self) -> ResponseRecord:
         """Convert it: counts are those of its last line, the output is the highest of any line."""
@@ -63,6 +65,11 @@ class MergedAnswer(msgspec.Struct, gc=False):
             cache_1h_tokens=min(cached_1h, spent.cache_creation_tokens),
             lowered=line_decoder.is_estimated_usage(self.usage),
             has_text=self.has_text,
+            client_version=self.client_version,
+            cache_miss=self.cache_miss.type if self.cache_miss else None,
+            cache_missed_tokens=(
+                self.cache_miss.cache_missed_input_tokens if self.cache_miss else None
+            ),
         )
 
 
@@ -101,6 +108,8 @@ class MergedAnswers:
                 tools,
                 line.request_ref,
                 has_text(message),
+                line.version,
+                line_decoder.read_cache_miss(message.diagnostics),
             )
             return
         if usage != answer.usage or message.model != answer.model:
@@ -114,6 +123,7 @@ class MergedAnswers:
             answer.tools = join_tools(answer.tools, tools)
         answer.output_tokens = max(answer.output_tokens, output)
         answer.has_text = answer.has_text or has_text(message)
+        answer.cache_miss = line_decoder.read_cache_miss(message.diagnostics) or answer.cache_miss
 
     def to_records(self) -> tuple[ResponseRecord, ...]:
         return tuple(answer.to_record() for answer in self._by_message.values())

@@ -1,0 +1,107 @@
+"""Reads the cache ledger of sessions: answers from the store, changes from their transcripts."""
+
+from __future__ import annotations
+
+import sqlite3
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from ...core.compaction.receipts import ReceiptStore
+from ...core.measure.cache_ledger import (
+    CacheLedger,
+    CacheMiss,
+    Change,
+    ChangeKind,
+    Rewrite,
+    chains,
+    find_rewrites,
+    judge_miss,
+    to_request,
+)
+from ...core.store.database import state_folder
+from ...core.store.queries import cache_queries
+from .transcripts.cache_changes import read_changes
+
+EventTimes = Mapping[str, list[tuple[int, Change]]]  # by session, oldest first
+
+_RESUMED: Final = Change(ChangeKind.RESUMED)
+
+
+def read_cache_ledger(
+    db: sqlite3.Connection,
+    projects: Path,
+    store: Path,
+    custom_prices: Mapping[str, str],
+    *,
+    session_ids: Collection[str] | None = None,
+    since_ms: int | None = None,
+) -> CacheLedger:
+    """Read the ledger of every session, or of those named, with their agents.
+
+    Of each transcript only the lines before a miss are read. One that cannot be read says
+    nothing of what changed. A message that several files hold counts once.
+    """
+    wanted = session_ids
+    if wanted is None and since_ms is not None:
+        wanted = cache_queries.sessions_since(db, since_ms)
+    rows = cache_queries.cache_answers(db, wanted)
+
+    def is_within(at: int | None) -> bool:
+        return since_ms is None or (at or 0) >= since_ms
+
+    rewrites = [
+        rewrite
+        for chain in chains(rows)
+        for rewrite in find_rewrites(chain)
+        if is_within(rewrite.current.at)
+    ]
+    events = _read_events(db, store, {each.current.session_id for each in rewrites})
+    misses = [
+        judge_miss(each, _changes(db, projects, each, events), custom_prices) for each in rewrites
+    ]
+    return CacheLedger(
+        tuple(to_request(row) for row in rows if row.is_counted and is_within(row.at)),
+        tuple(sorted(misses, key=_time_of, reverse=True)),
+    )
+
+
+def _time_of(miss: CacheMiss) -> int:
+    return miss.request.at or 0
+
+
+def _changes(
+    db: sqlite3.Connection, projects: Path, rewrite: Rewrite, events: EventTimes
+) -> list[Change]:
+    found = _events_between(rewrite, events)
+    try:
+        return [*found, *read_changes(db, projects, rewrite)]
+    except OSError:
+        # The transcript is gone: what the store knows is all there is.
+        return found
+
+
+def _read_events(db: sqlite3.Connection, store: Path, session_ids: Iterable[str]) -> EventTimes:
+    """Read when sessions were resumed and when ctxtop changed them."""
+    sessions = set(session_ids)
+    events: dict[str, list[tuple[int, Change]]] = {}
+    for start in cache_queries.session_starts(db, sessions):
+        if start.source == "resume":
+            events.setdefault(start.session_id, []).append((start.at, _RESUMED))
+    for receipt in ReceiptStore(state_folder(store)).all():
+        changed = receipt.new_session_id or receipt.session_id
+        if changed in sessions:
+            edit = Change(ChangeKind.EDITED, f"receipt {receipt.receipt_id}")
+            events.setdefault(changed, []).append((receipt.at, edit))
+    return {session: sorted(found, key=lambda each: each[0]) for session, found in events.items()}
+
+
+def _events_between(rewrite: Rewrite, events: EventTimes) -> list[Change]:
+    """List what happened to a session between two of its own requests; agents have none."""
+    before, now = rewrite.previous.at, rewrite.current.at
+    if rewrite.current.agent_id is not None or before is None or now is None:
+        return []
+    known = events.get(rewrite.current.session_id, [])
+    times = [at for at, _ in known]
+    return [change for _, change in known[bisect_right(times, before) : bisect_right(times, now)]]

@@ -1,0 +1,443 @@
+"""The prompt cache's ledger: what each request read and wrote, what was written again, and why.
+
+A request repeats what the one before it sent. What that one left in the cache is read for a tenth
+of the price or less; what is written again was paid before. Times are milliseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from .activity import FIVE_MINUTES_MS, HOUR_MS
+from .models import MILLION, find_price
+
+if TYPE_CHECKING:
+    from ..store.queries.cache_queries import CacheAnswerRow
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+MIN_MISSED_TOKENS: Final = 2_000
+MIN_MISSED_SHARE: Final = 0.05
+"""Of what two requests have in common. If less is missed, it is no miss: by the same rule client
+2.1.329 counts the misses that it tells its status line."""
+
+
+class CacheCause(StrEnum):
+    LIFETIME = "lifetime_passed"
+    COMPACTION = "compaction"
+    OWN_EDIT = "own_edit"  # ctxtop changed the transcript
+    MODEL = "model_changed"
+    VERSION = "version_changed"  # another version of the client: its system prompt and tools
+    SYSTEM = "system_changed"
+    TOOLS = "tools_changed"
+    SETTINGS = "settings_changed"  # of the request: effort, thinking, betas
+    CLEARING = "microcompaction"
+    REWIND = "rewind"
+    FORK = "fork"
+    RESUME = "resume"  # another process sent the same conversation
+    MESSAGES = "messages_changed"
+    NOT_FOUND = "previous_message_not_found"
+    UNCHANGED = "nothing_changed"  # the same was sent again: the service lost it
+    UNKNOWN = "unknown"
+
+
+class CauseSource(StrEnum):
+    CLIENT = "client"
+    INFERRED = "inferred"
+
+
+UNAVAILABLE: Final = "unavailable"  # the API could not say why
+
+_NAMED_CAUSES: Final = {
+    "model_changed": CacheCause.MODEL,
+    "system_changed": CacheCause.SYSTEM,
+    "tools_changed": CacheCause.TOOLS,
+}
+"""Words of the API that name a cause by themselves."""
+
+_GENERAL_CAUSES: Final = {
+    "messages_changed": CacheCause.MESSAGES,
+    "previous_message_not_found": CacheCause.NOT_FOUND,
+}
+"""Words of the API that several causes lead to."""
+
+_NEW_PROCESS: Final = {CacheCause.VERSION, CacheCause.RESUME, CacheCause.FORK}
+AGREEING_CAUSES: Final[Mapping[str, frozenset[CacheCause]]] = {
+    "model_changed": frozenset({CacheCause.MODEL}),
+    # A new process builds both anew, and so does another version.
+    "system_changed": frozenset({CacheCause.SYSTEM, *_NEW_PROCESS}),
+    "tools_changed": frozenset({CacheCause.TOOLS, *_NEW_PROCESS}),
+    # All of these replace earlier messages; a new process sends the first one anew.
+    "messages_changed": frozenset(
+        {
+            *(CacheCause.MESSAGES, CacheCause.COMPACTION, CacheCause.CLEARING, CacheCause.REWIND),
+            *(CacheCause.OWN_EDIT, CacheCause.FORK, CacheCause.RESUME),
+        }
+    ),
+    # The API forgot the answer that the client compares with, or never gave it to this process.
+    "previous_message_not_found": frozenset(
+        {CacheCause.LIFETIME, CacheCause.FORK, CacheCause.RESUME, CacheCause.NOT_FOUND}
+    ),
+    UNAVAILABLE: frozenset(CacheCause),
+}
+"""By the API's word: what ctxtop calls the same."""
+
+
+class ChangeKind(StrEnum):
+    """What differs between two requests, or happened between them."""
+
+    COMPACTED = "compacted"
+    CLEARED = "cleared"
+    REWOUND = "rewound"
+    RESUMED = "resumed"
+    FORKED = "forked"
+    EDITED = "edited"
+    MODEL = "model"
+    VERSION = "version"
+    SYSTEM = "system_prompt"
+    TOOLS_ADDED = "tools_added"
+    TOOLS_REMOVED = "tools_removed"
+    TOOLS_CHANGED = "tools_changed"
+    SETTINGS = "settings"
+    MESSAGES = "messages"
+    INSTRUCTIONS = "instructions"  # a CLAUDE.md was sent with another text
+    INSTRUCTIONS_EDITED = "instructions_edited"  # and is sent when it is read next
+    # Announced in the conversation, which by itself changes nothing before it.
+    TOOLS_ANNOUNCED = "tools_announced"
+    TOOLS_WITHDRAWN = "tools_withdrawn"
+    SERVERS_ANNOUNCED = "servers_announced"
+    AGENTS_LISTED = "agents_listed"
+    SKILLS_LISTED = "skills_listed"
+    PROMPT_KEPT = "prompt_kept"  # system prompt, tools, settings and messages are known to be equal
+
+
+class Change(msgspec.Struct, frozen=True):
+    kind: ChangeKind
+    what: str = ""
+
+
+class CacheRequest(msgspec.Struct, frozen=True, gc=False):
+    at: int | None
+    session_id: str
+    agent_id: str | None
+    model: str
+    client_version: str | None
+    input_tokens: int  # neither read from the cache nor written to it
+    read_tokens: int
+    written_5m_tokens: int
+    written_1h_tokens: int
+
+    @property
+    def written_tokens(self) -> int:
+        return self.written_5m_tokens + self.written_1h_tokens
+
+
+class Rewrite(msgspec.Struct, frozen=True):
+    """A request that wrote what an earlier one had left in the cache, and that one."""
+
+    previous: CacheAnswerRow
+    current: CacheAnswerRow
+    tokens: int
+    lifetime_ms: int  # of what was last written before
+    first_tokens: int  # that the first request of this conversation left in the cache
+
+    @property
+    def idle_ms(self) -> int | None:
+        before, now = self.previous.at, self.current.at
+        return None if before is None or now is None else max(0, now - before)
+
+    @property
+    def keeps_conversation(self) -> bool:
+        """Some of the conversation itself was read, and not only what all sessions share."""
+        return self.current.cache_read_tokens >= self.first_tokens > 0
+
+
+class CacheMiss(msgspec.Struct, frozen=True):
+    rewrite: Rewrite
+    cause: CacheCause
+    source: CauseSource
+    inferred: CacheCause  # without the API's word
+    changes: tuple[Change, ...]
+    cost_usd: float | None  # of writing; None if the model has no price
+    extra_usd: float | None  # of writing instead of reading
+
+    @property
+    def request(self) -> CacheAnswerRow:
+        return self.rewrite.current
+
+    @property
+    def tokens(self) -> int:
+        return self.rewrite.tokens
+
+
+class CacheTotals(msgspec.Struct, frozen=True):
+    requests: int = 0
+    input_tokens: int = 0
+    read_tokens: int = 0
+    written_5m_tokens: int = 0
+    written_1h_tokens: int = 0
+    misses: int = 0
+    rewritten_tokens: int = 0
+    cost_usd: float = 0.0
+    extra_usd: float = 0.0
+    unpriced: int = 0  # misses of models without a price
+
+    @property
+    def written_tokens(self) -> int:
+        return self.written_5m_tokens + self.written_1h_tokens
+
+    @property
+    def read_ratio(self) -> float | None:
+        """Share of all prompts' tokens that was read from the cache: how well it works, 0..1."""
+        return ratio(self.read_tokens, self.read_tokens + self.written_tokens + self.input_tokens)
+
+    @property
+    def rewritten_ratio(self) -> float | None:
+        """Share of all that was written to the cache that had been there before, 0..1."""
+        return ratio(self.rewritten_tokens, self.written_tokens)
+
+
+def ratio(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+class CacheLedger(msgspec.Struct, frozen=True):
+    requests: tuple[CacheRequest, ...] = ()  # each once over the whole store
+    misses: tuple[CacheMiss, ...] = ()  # newest first
+
+
+def chains(rows: Iterable[CacheAnswerRow]) -> list[list[CacheAnswerRow]]:
+    """Divide answers by conversation: a session's own, and each of its agents'."""
+    found: dict[tuple[int, str | None], list[CacheAnswerRow]] = {}
+    for row in rows:
+        found.setdefault((row.file_id, row.agent_id), []).append(row)
+    return [*found.values()]
+
+
+def to_request(row: CacheAnswerRow) -> CacheRequest:
+    return CacheRequest(
+        at=row.at,
+        session_id=row.session_id,
+        agent_id=row.agent_id,
+        model=row.model,
+        client_version=row.client_version,
+        input_tokens=row.input_tokens,
+        read_tokens=row.cache_read_tokens,
+        written_5m_tokens=row.cache_creation_tokens - row.cache_1h_tokens,
+        written_1h_tokens=row.cache_1h_tokens,
+    )
+
+
+def find_rewrites(chain: Sequence[CacheAnswerRow]) -> Iterator[Rewrite]:
+    """Find the requests of one conversation that wrote again what the one before had cached.
+
+    The first request is none. A fork's first one is compared with the history that it copied.
+    """
+    lifetime, first_tokens = FIVE_MINUTES_MS, 0
+    previous: CacheAnswerRow | None = None
+    for row in chain:
+        if not row.cache_creation_tokens + row.cache_read_tokens:
+            # Sent without a cache, or of a client that did not say.
+            continue
+        if previous is not None:
+            rewrite = Rewrite(
+                previous, row, _rewritten_tokens(previous, row), lifetime, first_tokens
+            )
+            if row.is_counted and _is_miss(rewrite):
+                yield rewrite
+        if row.cache_creation_tokens:
+            lifetime = HOUR_MS if row.cache_1h_tokens else FIVE_MINUTES_MS
+        if previous is None or cached_tokens(row) < first_tokens:
+            first_tokens = cached_tokens(row)
+        previous = row
+
+
+def cached_tokens(row: CacheAnswerRow) -> int:
+    """Return how many tokens a request left in the cache.
+
+    An answer of several steps reads the same again in each: its last step's context is the most.
+    """
+    sums = row.cache_read_tokens + row.cache_creation_tokens
+    return sums if row.is_lowered else min(sums, row.context_tokens)
+
+
+def _readable_tokens(previous: CacheAnswerRow, row: CacheAnswerRow) -> int:
+    # After a rewind or a compaction, no more can be read than is sent.
+    return min(cached_tokens(previous), cached_tokens(row))
+
+
+def _rewritten_tokens(previous: CacheAnswerRow, row: CacheAnswerRow) -> int:
+    missed = _readable_tokens(previous, row) - row.cache_read_tokens
+    return max(0, min(missed, row.cache_creation_tokens))
+
+
+def _is_miss(rewrite: Rewrite) -> bool:
+    if rewrite.current.reason and rewrite.current.reason != UNAVAILABLE:
+        return True
+    row = rewrite.current
+    repeated = min(_sent_tokens(rewrite.previous), _sent_tokens(row))
+    missed = repeated - row.cache_read_tokens
+    return rewrite.tokens > 0 and missed >= max(MIN_MISSED_TOKENS, repeated * MIN_MISSED_SHARE)
+
+
+def _sent_tokens(row: CacheAnswerRow) -> int:
+    return cached_tokens(row) + row.input_tokens
+
+
+def judge_miss(
+    rewrite: Rewrite, found: Iterable[Change], custom_prices: Mapping[str, str]
+) -> CacheMiss:
+    """Name the cause of a rewrite; `found` is what its files say changed before it."""
+    changes = (*_stated_changes(rewrite), *found)
+    inferred = infer_cause(rewrite, changes)
+    cause, source = choose_cause(rewrite.current.reason, inferred)
+    cost, extra = _price_rewrite(rewrite, custom_prices)
+    shown = tuple(
+        dict.fromkeys(each for each in changes if each.kind is not ChangeKind.PROMPT_KEPT)
+    )
+    return CacheMiss(rewrite, cause, source, inferred, shown, cost, extra)
+
+
+def choose_cause(reason: str | None, inferred: CacheCause) -> tuple[CacheCause, CauseSource]:
+    """Prefer the API's word, and what is inferred where it agrees and says more."""
+    if named := _NAMED_CAUSES.get(reason or ""):
+        return named, CauseSource.CLIENT
+    if general := _GENERAL_CAUSES.get(reason or ""):
+        if inferred is not general and inferred in AGREEING_CAUSES[reason or ""]:
+            return inferred, CauseSource.INFERRED
+        return general, CauseSource.CLIENT
+    return inferred, CauseSource.INFERRED
+
+
+def _stated_changes(rewrite: Rewrite) -> Iterator[Change]:
+    before, now = rewrite.previous, rewrite.current
+    if before.model != now.model:
+        yield Change(ChangeKind.MODEL, f"{before.model} → {now.model}")
+    if before.client_version and now.client_version and before.client_version != now.client_version:
+        yield Change(ChangeKind.VERSION, f"{before.client_version} → {now.client_version}")
+    if before.is_shared and not now.is_shared:
+        yield Change(ChangeKind.FORKED)
+
+
+_BEFORE_ALL: Final = (
+    (ChangeKind.EDITED, CacheCause.OWN_EDIT),
+    (ChangeKind.COMPACTED, CacheCause.COMPACTION),
+    (ChangeKind.MODEL, CacheCause.MODEL),
+)
+"""What replaces the conversation, or its cache, whatever else happened; the first that did."""
+
+_FROM_THE_START: Final = (
+    (ChangeKind.VERSION, CacheCause.VERSION),
+    (ChangeKind.TOOLS_ADDED, CacheCause.TOOLS),
+    (ChangeKind.TOOLS_REMOVED, CacheCause.TOOLS),
+    (ChangeKind.TOOLS_CHANGED, CacheCause.TOOLS),
+    (ChangeKind.SYSTEM, CacheCause.SYSTEM),
+    (ChangeKind.SETTINGS, CacheCause.SETTINGS),
+)
+"""What changes a request before its first message. Tools stand before the system prompt."""
+
+_AMONG_MESSAGES: Final = (
+    (ChangeKind.CLEARED, CacheCause.CLEARING),
+    (ChangeKind.REWOUND, CacheCause.REWIND),
+    (ChangeKind.INSTRUCTIONS, CacheCause.MESSAGES),
+    (ChangeKind.MESSAGES, CacheCause.MESSAGES),
+)
+
+_OTHER_PROCESS: Final = (
+    (ChangeKind.FORKED, CacheCause.FORK),
+    (ChangeKind.RESUMED, CacheCause.RESUME),
+)
+
+
+def infer_cause(rewrite: Rewrite, changes: Sequence[Change]) -> CacheCause:
+    """Infer a cause from what changed, from the pause, and from where reading ended.
+
+    Tools, system prompt and messages are sent in this order, and what is read ends where the
+    first of them differs.
+    """
+    kinds = {each.kind for each in changes}
+    if cause := _first_cause(kinds, _BEFORE_ALL):
+        return cause
+    if rewrite.keeps_conversation:
+        return _first_cause(kinds, (*_AMONG_MESSAGES, *_OTHER_PROCESS)) or CacheCause.MESSAGES
+    if (rewrite.idle_ms or 0) > rewrite.lifetime_ms:
+        return CacheCause.LIFETIME
+    known = _first_cause(kinds, (*_FROM_THE_START, *_AMONG_MESSAGES, *_OTHER_PROCESS))
+    if known:
+        return known
+    if ChangeKind.PROMPT_KEPT in kinds:
+        return CacheCause.UNCHANGED
+    # Only what all sessions share was read: what follows it is the system prompt's own part.
+    return CacheCause.SYSTEM if rewrite.current.cache_read_tokens else CacheCause.UNKNOWN
+
+
+def _first_cause(
+    kinds: set[ChangeKind], order: Iterable[tuple[ChangeKind, CacheCause]]
+) -> CacheCause | None:
+    return next((cause for kind, cause in order if kind in kinds), None)
+
+
+def _price_rewrite(
+    rewrite: Rewrite, custom_prices: Mapping[str, str]
+) -> tuple[float | None, float | None]:
+    """Return the dollars of writing the tokens, and those above what reading them costs."""
+    row = rewrite.current
+    band = (row.context_tokens > 100_000) + (row.context_tokens > 200_000)
+    price = find_price(row.model, band, custom_prices)
+    if price is None:
+        return None, None
+    hour_share = row.cache_1h_tokens / (row.cache_creation_tokens or 1)
+    write = hour_share * price.write_1h + (1 - hour_share) * price.write_5m
+    tokens = rewrite.tokens / MILLION
+    return tokens * write, tokens * (write - price.read)
+
+
+def add_up(ledger: CacheLedger) -> CacheTotals:
+    return _totals(ledger.requests, ledger.misses)
+
+
+def _totals(requests: Sequence[CacheRequest], misses: Sequence[CacheMiss]) -> CacheTotals:
+    return CacheTotals(
+        requests=len(requests),
+        input_tokens=sum(each.input_tokens for each in requests),
+        read_tokens=sum(each.read_tokens for each in requests),
+        written_5m_tokens=sum(each.written_5m_tokens for each in requests),
+        written_1h_tokens=sum(each.written_1h_tokens for each in requests),
+        misses=len(misses),
+        rewritten_tokens=sum(each.tokens for each in misses),
+        cost_usd=sum(each.cost_usd or 0.0 for each in misses),
+        extra_usd=sum(each.extra_usd or 0.0 for each in misses),
+        unpriced=sum(each.cost_usd is None for each in misses),
+    )
+
+
+def totals_by_cause(ledger: CacheLedger) -> dict[CacheCause, CacheTotals]:
+    """Add up the misses of each cause, the largest first; all requests' tokens are of none."""
+    by_cause: dict[CacheCause, list[CacheMiss]] = {}
+    for miss in ledger.misses:
+        by_cause.setdefault(miss.cause, []).append(miss)
+    return _largest_first({cause: _totals((), of) for cause, of in by_cause.items()})
+
+
+def totals_by(
+    ledger: CacheLedger, key: Callable[[CacheRequest | CacheAnswerRow], KeyT]
+) -> dict[KeyT, CacheTotals]:
+    """Add up requests and misses by something that both have, the most rewritten first."""
+    requests: dict[KeyT, list[CacheRequest]] = {}
+    for request in ledger.requests:
+        requests.setdefault(key(request), []).append(request)
+    misses: dict[KeyT, list[CacheMiss]] = {}
+    for miss in ledger.misses:
+        misses.setdefault(key(miss.request), []).append(miss)
+    return _largest_first(
+        {each: _totals(of, misses.get(each, [])) for each, of in requests.items()}
+    )
+
+
+def _largest_first(totals: Mapping[KeyT, CacheTotals]) -> dict[KeyT, CacheTotals]:
+    order = sorted(totals.items(), key=lambda each: (-each[1].rewritten_tokens, str(each[0])))
+    return dict(order)

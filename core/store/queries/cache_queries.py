@@ -1,0 +1,131 @@
+"""Every answer with what it read from the prompt cache and wrote to it, for the cache ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from sqlite3 import Connection
+from typing import Final
+
+import msgspec
+
+from .query_rows import LISTED, SessionIds, columns, fetch_records
+
+
+class CacheAnswerRow(msgspec.Struct, frozen=True, gc=False):
+    """An answer of a session or an agent; a copy in a fork's file is a row of its own."""
+
+    file_id: int
+    path: str  # below projects/
+    session_id: str
+    agent_id: str | None
+    agent_type: str | None
+    offset: int
+    last_offset: int
+    message_id: str
+    at: int | None
+    model: str
+    input_tokens: int
+    cache_creation_tokens: int
+    cache_1h_tokens: int  # of those that were written
+    cache_read_tokens: int
+    context_tokens: int
+    is_lowered: int  # 1 if `context_tokens` is an edit's estimate
+    request: int | None
+    client_version: str | None
+    reason: str | None  # why the cache was missed, in the API's own word
+    missed_tokens: int | None  # of how many tokens the API says so
+    is_counted: int  # 0 for a copy of an answer that counts for another file
+    is_shared: int  # 1 if another file holds it too: one is a fork of the other
+
+
+class SentRequestRow(msgspec.Struct, frozen=True):
+    file_id: int
+    offset: int
+    length: int
+    request: int
+    shape: int | None
+    base: int | None
+
+
+class SessionStart(msgspec.Struct, frozen=True):
+    """What a hook was told when a client opened a session."""
+
+    session_id: str
+    at: int
+    source: str
+
+
+def cache_answers(db: Connection, session_ids: SessionIds = None) -> list[CacheAnswerRow]:
+    """List the answers of every session or of those named, by file in the order of its lines."""
+    if session_ids is None:
+        return fetch_records(CacheAnswerRow, db, _ANSWERS.format(wanted="SELECT file_id FROM file"))
+    sql = _ANSWERS.format(wanted=_FILES_OF_SESSIONS)
+    return fetch_records(CacheAnswerRow, db, sql, {"only": json.dumps(list(session_ids))})
+
+
+def sent_request(db: Connection, file_id: int, request: int) -> SentRequestRow | None:
+    sql = f"""SELECT {columns(SentRequestRow)} FROM request
+        WHERE file_id = ? AND request = ? ORDER BY offset LIMIT 1"""
+    return next(iter(fetch_records(SentRequestRow, db, sql, [file_id, request])), None)
+
+
+def sessions_since(db: Connection, since_ms: int) -> list[str]:
+    """List the sessions with an answer, or an agent's, since then."""
+    sql = """SELECT DISTINCT session_id FROM file JOIN session s USING (file_id)
+        WHERE s.last_at >= ?"""
+    return [row[0] for row in db.execute(sql, [since_ms])]
+
+
+def session_starts(db: Connection, session_ids: Iterable[str]) -> list[SessionStart]:
+    sql = f"""SELECT session_id, at, COALESCE(json_extract(detail, '$.given.source'), '')
+        FROM hook_event WHERE event = 'SessionStart' AND session_id IN {LISTED} ORDER BY at"""
+    return fetch_records(SessionStart, db, sql, [json.dumps(list(session_ids))])
+
+
+_FILES_OF_SESSIONS: Final = """SELECT f.file_id
+    FROM json_each(:only) j CROSS JOIN file f ON f.session_id = j.value"""
+
+# A message in several files counts for the one that was opened first and is not a fork; an answer
+# in `progress` lines (up to 2.1.9x) only if it is in no agent's file.
+_ANSWERS: Final = """
+WITH wanted AS MATERIALIZED ({wanted}),
+aside AS MATERIALIZED (
+    SELECT file_id, message_id, MIN(root) AS root FROM wanted CROSS JOIN aside_line USING (file_id)
+    WHERE message_id IS NOT NULL GROUP BY file_id, message_id
+),
+owner AS MATERIALIZED (
+    SELECT DISTINCT r.message_id, FIRST_VALUE(r.file_id) OVER (PARTITION BY r.message_id
+            ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path) AS file_id
+    FROM (SELECT DISTINCT message_id FROM wanted CROSS JOIN shared_response USING (file_id)) x
+    CROSS JOIN shared_response r USING (message_id)
+    JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+),
+step_owner AS MATERIALIZED (
+    SELECT DISTINCT r.message_id, FIRST_VALUE(r.file_id) OVER (PARTITION BY r.message_id
+            ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path) AS file_id
+    FROM (SELECT DISTINCT message_id FROM wanted CROSS JOIN step USING (file_id)) x
+    CROSS JOIN step r USING (message_id)
+    JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+)
+SELECT r.file_id, f.path, f.session_id,
+    COALESCE(f.agent_id, IIF(r.sidechain = 1, printf('aside-%016x', a.root), NULL)),
+    (SELECT NULLIF(m.agent_type, '') FROM agent_meta m
+        WHERE f.agent_id IS NOT NULL AND m.session_id = f.session_id AND m.agent_id = f.agent_id
+        LIMIT 1),
+    r.offset, r.last_offset, r.message_id, r.at, r.model, r.input_tokens, r.cache_creation_tokens,
+    r.cache_1h_tokens, r.cache_read_tokens, r.context_tokens, r.lowered, r.request,
+    r.client_version, r.cache_miss, r.cache_missed_tokens,
+    COALESCE(o.file_id = r.file_id, 1), o.file_id IS NOT NULL
+FROM wanted w CROSS JOIN response r USING (file_id) JOIN file f USING (file_id)
+LEFT JOIN owner o ON o.message_id = r.message_id
+LEFT JOIN aside a ON r.sidechain = 1 AND a.file_id = r.file_id AND a.message_id = r.message_id
+UNION ALL
+SELECT r.file_id, f.path, f.session_id, r.agent_id, NULL,
+    r.offset, r.last_offset, r.message_id, r.at, r.model, r.input_tokens, r.cache_creation_tokens,
+    0, r.cache_read_tokens, r.context_tokens, 0, NULL, NULL, NULL, NULL,
+    (SELECT o.file_id = r.file_id FROM step_owner o WHERE o.message_id = r.message_id), 0
+FROM wanted w CROSS JOIN step r USING (file_id) JOIN file f USING (file_id)
+WHERE NOT EXISTS (SELECT 1 FROM response x WHERE x.message_id = r.message_id)
+ORDER BY 1, 6
+"""

@@ -1,0 +1,207 @@
+"""The cache ledger in words: causes, what changed, sums of money, columns of its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from ...core.measure.activity import HOUR_MS, PromptCache
+from ...core.measure.cache_ledger import (
+    CacheCause,
+    CacheMiss,
+    CacheTotals,
+    CauseSource,
+    Change,
+    ChangeKind,
+    ratio,
+)
+from ..tables import Column, TextColumn
+from .formats import (
+    NOTHING,
+    date_time,
+    duration,
+    month_day_time,
+    percent,
+    time_of_day,
+    tokens,
+)
+
+CAUSE_NAMES: Final = {
+    CacheCause.LIFETIME: "cache expired",
+    CacheCause.COMPACTION: "compaction",
+    CacheCause.OWN_EDIT: "edited by ctxtop",
+    CacheCause.MODEL: "model changed",
+    CacheCause.VERSION: "client updated",
+    CacheCause.SYSTEM: "system prompt changed",
+    CacheCause.TOOLS: "tools changed",
+    CacheCause.SETTINGS: "request settings changed",
+    CacheCause.CLEARING: "microcompaction",
+    CacheCause.REWIND: "rewind",
+    CacheCause.FORK: "fork",
+    CacheCause.RESUME: "resume",
+    CacheCause.MESSAGES: "earlier messages changed",
+    CacheCause.NOT_FOUND: "previous message not found",
+    CacheCause.UNCHANGED: "lost by the service",
+    CacheCause.UNKNOWN: "unknown",
+}
+
+_CHANGE_NAMES: Final = {
+    ChangeKind.COMPACTED: "compacted",
+    ChangeKind.CLEARED: "old results cleared",
+    ChangeKind.REWOUND: "rewound",
+    ChangeKind.RESUMED: "resumed",
+    ChangeKind.FORKED: "forked",
+    ChangeKind.EDITED: "edited by ctxtop",
+    ChangeKind.MODEL: "model",
+    ChangeKind.VERSION: "client",
+    ChangeKind.SYSTEM: "system prompt",
+    ChangeKind.TOOLS_ADDED: "tools added",
+    ChangeKind.TOOLS_REMOVED: "tools removed",
+    ChangeKind.TOOLS_CHANGED: "tools changed",
+    ChangeKind.SETTINGS: "setting",
+    ChangeKind.MESSAGES: "messages changed",
+    ChangeKind.INSTRUCTIONS: "instructions changed",
+    ChangeKind.INSTRUCTIONS_EDITED: "instructions edited",
+    ChangeKind.TOOLS_ANNOUNCED: "tools announced",
+    ChangeKind.TOOLS_WITHDRAWN: "tools withdrawn",
+    ChangeKind.SERVERS_ANNOUNCED: "tool servers announced",
+    ChangeKind.AGENTS_LISTED: "agent list sent again",
+    ChangeKind.SKILLS_LISTED: "skill list sent again",
+}
+
+
+def cause_text(miss: CacheMiss) -> str:
+    """Name a cause, with ≈ before one that is inferred."""
+    sign = "" if miss.source is CauseSource.CLIENT else "≈ "
+    return f"{sign}{CAUSE_NAMES[miss.cause]}"
+
+
+def client_word(miss: CacheMiss) -> str:
+    return (miss.request.reason or "").replace("_", " ")
+
+
+def change_text(change: Change) -> str:
+    name = _CHANGE_NAMES[change.kind]
+    return f"{name}: {change.what}" if change.what else name
+
+
+_SAID_BY_CAUSE: Final = {
+    ChangeKind.FORKED: CacheCause.FORK,
+    ChangeKind.RESUMED: CacheCause.RESUME,
+    ChangeKind.REWOUND: CacheCause.REWIND,
+    ChangeKind.CLEARED: CacheCause.CLEARING,
+}
+"""Changes that say no more than the cause that is inferred from them."""
+
+
+def changes_text(miss: CacheMiss) -> str:
+    """List what changed before a miss; beside the API's own word also what is inferred."""
+    parts = [
+        change_text(each) for each in miss.changes if _SAID_BY_CAUSE.get(each.kind) != miss.inferred
+    ]
+    if miss.source is CauseSource.CLIENT and miss.inferred not in {miss.cause, CacheCause.UNKNOWN}:
+        parts.insert(0, f"≈ {CAUSE_NAMES[miss.inferred]}")
+    return "; ".join(parts)
+
+
+def dollars(usd: float | None) -> str:
+    """Write an amount of list prices."""
+    return NOTHING if usd is None else f"≈ ${usd:,.2f}"
+
+
+def pause_text(miss: CacheMiss) -> str:
+    return duration(miss.rewrite.idle_ms)
+
+
+def agent_text(miss: CacheMiss) -> str:
+    request = miss.request
+    if request.agent_id is None:
+        return ""
+    return f"{request.agent_type or 'agent'} {request.agent_id[:8]}"
+
+
+def miss_columns(*, with_session: bool) -> Sequence[TextColumn[CacheMiss]]:
+    session: list[TextColumn[CacheMiss]] = [
+        Column("session", lambda miss: miss.request.session_id[:8], priority=3)
+    ]
+    return (
+        Column("at", lambda miss: date_time(miss.request.at)),
+        *(session if with_session else ()),
+        Column("agent", agent_text, flexible=True, priority=4),
+        Column("model", lambda miss: miss.request.model, priority=6),
+        Column("cause", cause_text),
+        Column("client says", client_word, priority=5),
+        Column("rewritten", lambda miss: tokens(miss.tokens), right=True),
+        Column("cost", lambda miss: dollars(miss.cost_usd), right=True),
+        Column("pause", pause_text, right=True, priority=2),
+        Column("changed before it", changes_text, flexible=True, priority=1),
+    )
+
+
+class NamedTotals(msgspec.Struct, frozen=True):
+    name: str
+    totals: CacheTotals
+    written_tokens: int  # of all: what `totals` are a share of
+
+
+def totals_columns(header: str, *, with_ratio: bool) -> Sequence[TextColumn[NamedTotals]]:
+    read: list[TextColumn[NamedTotals]] = [
+        Column("read", lambda each: percent(each.totals.read_ratio), right=True)
+    ]
+    return (
+        Column(header, lambda each: each.name, flexible=True),
+        Column("rewritten", lambda each: tokens(each.totals.rewritten_tokens), right=True),
+        Column(
+            "of writes",
+            lambda each: percent(ratio(each.totals.rewritten_tokens, each.written_tokens)),
+            right=True,
+        ),
+        Column("cost", lambda each: dollars(each.totals.cost_usd), right=True),
+        Column("misses", lambda each: f"{each.totals.misses:,}", right=True),
+        *(read if with_ratio else ()),
+    )
+
+
+def totals_lines(totals: CacheTotals) -> list[str]:
+    """Sum up a ledger: how much was read from the cache, and what was written again."""
+    unpriced = f", {totals.unpriced:,} without a price" if totals.unpriced else ""
+    read = (
+        f"{percent(totals.read_ratio)} of input read from the cache: {tokens(totals.read_tokens)}"
+        f" read, {tokens(totals.written_tokens)} written"
+        f" ({tokens(totals.written_1h_tokens)} for 1 h, {tokens(totals.written_5m_tokens)}"
+        f" for 5 min), {tokens(totals.input_tokens)} not cached"
+    )
+    rewritten = (
+        f"{tokens(totals.rewritten_tokens)} written again in {plural_misses(totals.misses)},"
+        f" {percent(totals.rewritten_ratio)} of all cache writes: {dollars(totals.cost_usd)},"
+        f" {dollars(totals.extra_usd)} more than reading{unpriced}"
+    )
+    return [read, rewritten]
+
+
+def plural_misses(count: int) -> str:
+    return f"{count:,} miss" if count == 1 else f"{count:,} misses"
+
+
+def warm_line(cache: PromptCache, now_ms: int) -> str:
+    """Say until when the next prompt is read from the cache, or since when it is not."""
+    if cache.expires_at is None:
+        return "no cache: the next prompt is written to it"
+    lifetime = "1 h" if cache.lifetime_ms == HOUR_MS else "5 min"
+    held = f" · {tokens(cache.tokens)} cached" if cache.tokens else ""
+    sign = "≈ " if cache.estimated else ""
+    if cache.is_warm(now_ms):
+        return f"{sign}warm until {time_of_day(cache.expires_at)} ({lifetime} cache){held}"
+    since = month_day_time(cache.expires_at)
+    left = f" · the next prompt rewrites {tokens(cache.tokens)}" if cache.tokens else ""
+    return f"{sign}cold since {since} ({lifetime} cache){left}"
+
+
+def miss_summary(miss: CacheMiss) -> str:
+    """Describe a miss in one line, for a mark on the timeline."""
+    changed = changes_text(miss)
+    return f"{cause_text(miss)}, {tokens(miss.tokens)} rewritten" + (
+        f" ({changed})" if changed else ""
+    )
