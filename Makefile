@@ -82,6 +82,9 @@ bench-accuracy: $(VENV)/.test ## Compare the numbers with recorded sessions and 
 bench-compaction: $(VENV)/.test ## Measure what compaction frees and keeps, beside the client and cozempic
 	@$(BIN)/python -m tests.bench.bench_compaction
 
+bench-cache: $(VENV)/.test ## Compare the causes of lost prompt caches with what the API said
+	@$(BIN)/python -m tests.bench.bench_cache
+
 metrics: $(VENV)/.test ## Print the size and structure of the code
 	@$(BIN)/python -m tests.metrics
 
@@ -101,4 +104,4 @@ docs: $(VENV)/.docs ## Write the command and settings references, build the site
 clean: ## Remove everything that make created
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run demo test test-client prove prove-engine lint check types bench bench-accuracy bench-compaction metrics texts screenshots docs clean
+.PHONY: help run demo test test-client prove prove-engine lint check types bench bench-accuracy bench-compaction bench-cache metrics texts screenshots docs clean

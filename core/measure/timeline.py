@@ -3,6 +3,7 @@
 Times are milliseconds since 1970 (UTC), sizes tokens, offsets bytes in the transcript.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -42,6 +43,7 @@ class TimelineEventKind(StrEnum):
     REFUSAL = "refusal"
     MODEL = "model"  # another model answered than before
     CLEARED = "cleared"  # the client stopped sending old tool results: a microcompaction
+    CACHE_MISS = "cache_miss"  # what was in the prompt cache was written again
 
 
 EVENT_PRIORITY: Final = (
@@ -49,6 +51,7 @@ EVENT_PRIORITY: Final = (
     TimelineEventKind.RETURNED,
     TimelineEventKind.MODEL,
     TimelineEventKind.CLEARED,
+    TimelineEventKind.CACHE_MISS,
     TimelineEventKind.WARNING,
     TimelineEventKind.FAILED,
     TimelineEventKind.REFUSAL,
@@ -122,6 +125,12 @@ def bucket_turns(timeline: Timeline, start: int, stop: int, count: int) -> list[
         peak = max(turn.tokens for turn in turns[first : last + 1])
         buckets.append(TurnBucket(first, last, peak))
     return buckets
+
+
+def with_events(timeline: Timeline, events: Iterable[TimelineEvent]) -> Timeline:
+    """Return the timeline with further events."""
+    together = sorted((*timeline.events, *events), key=lambda event: (event.turn, event.at or 0))
+    return replace(timeline, events=tuple(together))
 
 
 def is_continuation(timeline: Timeline, previous: Timeline) -> bool:

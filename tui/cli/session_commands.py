@@ -16,6 +16,7 @@ from ...core.store.queries import session_queries
 from ..tables import Column, TextColumn
 from ..text import compaction_text
 from . import printing
+from .cache_command import read_ledger
 from .command_errors import RefusedError
 from .command_options import options_of, store_command
 from .command_store import StoreSnapshot, open_snapshot
@@ -97,7 +98,9 @@ def timeline(context: click.Context, *, session: str, agent: str | None) -> int:
 
 
 def _read_timeline(snapshot: StoreSnapshot, session_id: str, agent_id: str | None) -> Timeline:
+    from ...core.measure.timeline import with_events
     from ...core.store.readers.timeline_reader import read_timeline
+    from ..text.cache_text import miss_events
 
     agents = snapshot.agents(session_id)
     failed = frozenset(
@@ -105,7 +108,8 @@ def _read_timeline(snapshot: StoreSnapshot, session_id: str, agent_id: str | Non
     )
     (session,) = snapshot.sessions(session_id)
     context = next((each.context for each in agents if each.agent_id == agent_id), session.context)
-    return read_timeline(snapshot.db, (session_id, agent_id), context, failed)
+    read = read_timeline(snapshot.db, (session_id, agent_id), context, failed)
+    return with_events(read, miss_events(read, read_ledger(snapshot, session_id)))
 
 
 def _timeline_fields(read: Timeline) -> Record:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -10,6 +10,7 @@ import msgspec
 from ...core.measure.activity import HOUR_MS, PromptCache
 from ...core.measure.cache_ledger import (
     CacheCause,
+    CacheLedger,
     CacheMiss,
     CacheTotals,
     CauseSource,
@@ -17,6 +18,7 @@ from ...core.measure.cache_ledger import (
     ChangeKind,
     ratio,
 )
+from ...core.measure.timeline import Timeline, TimelineEvent, TimelineEventKind
 from ..tables import Column, TextColumn
 from .formats import (
     NOTHING,
@@ -199,9 +201,11 @@ def warm_line(cache: PromptCache, now_ms: int) -> str:
     return f"{sign}cold since {since} ({lifetime} cache){left}"
 
 
-def miss_summary(miss: CacheMiss) -> str:
-    """Describe a miss in one line, for a mark on the timeline."""
-    changed = changes_text(miss)
-    return f"{cause_text(miss)}, {tokens(miss.tokens)} rewritten" + (
-        f" ({changed})" if changed else ""
-    )
+def miss_events(timeline: Timeline, ledger: CacheLedger) -> Iterator[TimelineEvent]:
+    """Mark the misses of the session's own conversation on its timeline."""
+    places = {turn.message_id: place for place, turn in enumerate(timeline.turns)}
+    for miss in ledger.misses:
+        place = places.get(miss.request.message_id)
+        if miss.request.agent_id is None and place is not None:
+            what = f"{cause_text(miss)}, {tokens(miss.tokens)} rewritten, {dollars(miss.cost_usd)}"
+            yield TimelineEvent(place, TimelineEventKind.CACHE_MISS, miss.request.at, what)

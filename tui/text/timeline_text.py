@@ -114,6 +114,7 @@ _MARK_TEXTS: Final = {
     TimelineEventKind.REFUSAL: "refused: {}",
     TimelineEventKind.MODEL: "answers from here on: {}",
     TimelineEventKind.CLEARED: "Claude Code cleared {}",
+    TimelineEventKind.CACHE_MISS: "cache miss: {}",
 }
 
 

@@ -141,6 +141,7 @@ MARK_SIGNS: Final = {
     TimelineEventKind.REFUSAL: ("!", "bold $level-emergency"),
     TimelineEventKind.MODEL: ("◇", "$secondary"),
     TimelineEventKind.CLEARED: ("◌", "$accent"),
+    TimelineEventKind.CACHE_MISS: ("¢", "$level-notice"),
 }
 MARK_MEANINGS: Final = {
     TimelineEventKind.STARTED: "an agent started",
@@ -150,6 +151,7 @@ MARK_MEANINGS: Final = {
     TimelineEventKind.REFUSAL: "the API refused the prompt",
     TimelineEventKind.MODEL: "the model changed",
     TimelineEventKind.CLEARED: "Claude Code cleared old tool results",
+    TimelineEventKind.CACHE_MISS: "the prompt cache was written again",
 }
 
 COMPACTION_SIGN: Final = "↻"

@@ -235,21 +235,23 @@ def _setting_text(value: Any) -> str:  # noqa: ANN401 -- any JSON
 def _message_changes(
     db: sqlite3.Connection, path: Path, before: SentRequestRow, now: SentRequestRow
 ) -> Iterator[Change]:
+    """Compare the messages; what a client adds to the last one for a request is sent once."""
+    if now.base == before.request and now.keep >= before.messages - 1:
+        return
     old, new = (
         context_queries.sent_messages(db, each.file_id, each.request) for each in (before, now)
     )
-    if old is None or new is None:
+    if not old or not new:
         return
     place = _common_length(old, new)
-    # What a client adds to the last message at the time of its request is sent once.
-    if place >= len(old) - 1:
+    if place >= len(old) - 1 > 0:
         return
-    if place == 0 and new:
-        files = changed_instructions(
-            *(_first_text(db, path, each, keys[0]) for each, keys in ((before, old), (now, new)))
-        )
-        if files:
+    if place == 0:
+        texts = [_first_text(db, path, before, old[0]), _first_text(db, path, now, new[0])]
+        if files := changed_instructions(*texts):
             yield Change(ChangeKind.INSTRUCTIONS, join_names(files))
+            return
+        if len(old) == 1:
             return
     yield Change(ChangeKind.MESSAGES, f"from message {place + 1} of {len(old)}")
 

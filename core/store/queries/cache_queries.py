@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from .context_queries import unpack_keys
 from .query_rows import LISTED, SessionIds, columns, fetch_records
 
 
@@ -46,6 +47,12 @@ class SentRequestRow(msgspec.Struct, frozen=True):
     request: int
     shape: int | None
     base: int | None
+    keep: int
+    tail: bytes
+
+    @property
+    def messages(self) -> int:
+        return self.keep + len(unpack_keys(self.tail))
 
 
 class SessionStart(msgspec.Struct, frozen=True):
