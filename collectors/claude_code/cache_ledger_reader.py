@@ -37,11 +37,12 @@ def read_cache_ledger(
     *,
     session_ids: Collection[str] | None = None,
     since_ms: int | None = None,
+    known: Iterable[CacheMiss] = (),
 ) -> CacheLedger:
     """Read the ledger of every session, or of those named, with their agents.
 
-    Of each transcript only the lines before a miss are read. One that cannot be read says
-    nothing of what changed. A message that several files hold counts once.
+    Of each transcript only the lines before a miss are read, and of `known` misses none. One that
+    cannot be read says nothing of what changed. A message that several files hold counts once.
     """
     wanted = session_ids
     if wanted is None and since_ms is not None:
@@ -57,14 +58,27 @@ def read_cache_ledger(
         for rewrite in find_rewrites(chain)
         if is_within(rewrite.current.at)
     ]
-    events = _read_events(db, store, {each.current.session_id for each in rewrites})
-    misses = [
-        judge_miss(each, _changes(db, projects, each, events), custom_prices) for each in rewrites
-    ]
+    judged = {_place_of(miss.rewrite): miss for miss in known}
+    new = [each for each in rewrites if not _is_judged(each, judged)]
+    events = _read_events(db, store, {each.current.session_id for each in new}) if new else {}
+    judged |= {
+        _place_of(each): judge_miss(each, _changes(db, projects, each, events), custom_prices)
+        for each in new
+    }
+    misses = [judged[_place_of(each)] for each in rewrites]
     return CacheLedger(
         tuple(to_request(row) for row in rows if row.is_counted and is_within(row.at)),
         tuple(sorted(misses, key=_time_of, reverse=True)),
     )
+
+
+def _place_of(rewrite: Rewrite) -> tuple[int, str]:
+    return rewrite.current.file_id, rewrite.current.message_id
+
+
+def _is_judged(rewrite: Rewrite, judged: Mapping[tuple[int, str], CacheMiss]) -> bool:
+    miss = judged.get(_place_of(rewrite))
+    return miss is not None and miss.rewrite == rewrite
 
 
 def _time_of(miss: CacheMiss) -> int:

@@ -172,6 +172,10 @@ def _miss_table(misses: Sequence[CacheMiss], *, with_session: bool) -> list[str]
     return draw_table(cache_text.miss_columns(with_session=with_session), misses)
 
 
+def cache_totals_record(ledger: CacheLedger) -> Record:
+    return {**totals_record(add_up(ledger)), "causes": _cause_records(ledger)}
+
+
 def totals_record(totals: CacheTotals) -> Record:
     return record_of(
         totals,

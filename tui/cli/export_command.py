@@ -16,6 +16,7 @@ from ...collectors.claude_code.collector_thread import Collector
 from ...core.store.queries import activity_queries, session_queries
 from ..text.formats import iso_time
 from . import json_records
+from .cache_command import cache_totals_record, miss_records, read_ledger
 from .command_errors import DONE, RefusedError, print_error
 from .command_options import CommandOptions, options_of, refuse_options, store_command
 from .command_store import StoreSnapshot, open_snapshot
@@ -33,6 +34,7 @@ _RECORDS: Final[dict[str, Callable[[StoreSnapshot], list[dict[str, Any]]]]] = {
         snapshot, session_queries.compactions(snapshot.db), None
     ),
     "warnings": lambda snapshot: json_records.warning_records(snapshot.warnings()),
+    "cache": lambda snapshot: miss_records(read_ledger(snapshot)),
     "summaries": lambda snapshot: summary_records(read_summaries(snapshot, "")),
 }
 
@@ -197,11 +199,15 @@ def _make_export(options: CommandOptions, chosen: ExportOptions) -> str:
 
 
 def _all_records(snapshot: StoreSnapshot) -> dict[str, Any]:
+    ledger = read_ledger(snapshot)
+    listed = {name: make for name, make in _RECORDS.items() if name not in {"cache", "summaries"}}
     return {
         "exported_at": iso_time(snapshot.now_ms),
         "ctxtop_version": __version__,
-        **{name: make(snapshot) for name, make in _RECORDS.items() if name != "summaries"},
+        **{name: make(snapshot) for name, make in listed.items()},
+        "cache": miss_records(ledger),
         "totals": json_records.totals_record(snapshot),
+        "cache_totals": cache_totals_record(ledger),
     }
 
 

@@ -10,10 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from ...core.files.file_operations import remove_if_present, write_temporary
+from ...core.measure.cache_ledger import CacheCause, CauseSource, Change
 from ...core.transcript.redaction import redact
 from ...core.transcript.sanitize import map_texts
 from ..tables import Column, escape_markdown, markdown_table
+from ..text.cache_text import CAUSE_NAMES, change_text, dollars
 from ..text.formats import NOTHING, percent
 
 
@@ -136,6 +140,7 @@ def markdown_report(records: Mapping[str, Any]) -> str:
         f"- {totals['sessions']:,} sessions, {agents:,} agents, {compactions:,} compactions",
         f"- {totals['responses']:,} answers: {read:,} tokens in, {totals['output_tokens']:,} out",
         f"- cost {escape_markdown(_money(totals))} at list prices",
+        f"- {_cache_line(records['cache_totals'])}",
         "",
     ]
     failed = [each for each in records["agents"] if each["verdict"] == "non_compliant"]
@@ -145,9 +150,24 @@ def markdown_report(records: Mapping[str, Any]) -> str:
         ("Noncompliant agents", "agents", failed),
         ("Active warnings", "warnings", active),
         ("Compactions", "compactions", records["compactions"]),
+        ("Why the cache was written again", "causes", records["cache_totals"]["causes"]),
+        ("Dearest cache misses", "cache", sorted(records["cache"], key=_dearest_first)),
     ):
         lines += [f"## {title}", "", *_report_table(_REPORT_COLUMNS[name], rows), ""]
     return "\n".join(lines)
+
+
+def _cache_line(totals: Record) -> str:
+    usd = escape_markdown(f"≈ ${totals['cost_usd']:,.2f}")
+    return (
+        f"{percent(totals['read_ratio'])} of input read from the prompt cache,"
+        f" {totals['rewritten_tokens']:,} tokens written again in {totals['misses']:,} misses:"
+        f" {percent(totals['rewritten_ratio'])} of all cache writes, {usd}"
+    )
+
+
+def _dearest_first(miss: Record) -> float:
+    return -(miss["cost_usd"] or 0.0)
 
 
 def _report_table(columns: Sequence[ReportColumn], rows: Sequence[Record]) -> list[str]:
@@ -197,6 +217,20 @@ def _doing(record: Record) -> str:
     return ": ".join(part for part in parts if part)
 
 
+def _list_price(record: Record) -> str:
+    return dollars(record["cost_usd"])
+
+
+def _cause(record: Record) -> str:
+    name = CAUSE_NAMES[CacheCause(record["cause"])]
+    return f"≈ {name}" if record.get("cause_source") == CauseSource.INFERRED else name
+
+
+def _changed(record: Record) -> str:
+    changes = msgspec.convert(record["changed"], list[Change])
+    return "; ".join(map(change_text, changes)) or NOTHING
+
+
 _REPORT_COLUMNS: Final[Mapping[str, Sequence[ReportColumn]]] = {
     "sessions": (
         Column("Session", _short_id),
@@ -234,5 +268,22 @@ _REPORT_COLUMNS: Final[Mapping[str, Sequence[ReportColumn]]] = {
         Column("Trigger", _text("trigger")),
         Column("Before", _number("pre_tokens")),
         Column("After", _after),
+    ),
+    "causes": (
+        Column("Cause", _cause),
+        Column("Rewritten", _number("rewritten_tokens")),
+        Column("Of writes", _share("share_of_writes")),
+        Column("Cost", _list_price),
+        Column("Misses", _number("misses")),
+    ),
+    "cache": (
+        Column("Session", _short_id),
+        Column("Agent", _text("agent_id")),
+        Column("At", _text("at")),
+        Column("Cause", _cause),
+        Column("Claude Code says", _text("client_reason")),
+        Column("Rewritten", _number("rewritten_tokens")),
+        Column("Cost", _list_price),
+        Column("Changed before it", _changed),
     ),
 }

@@ -196,9 +196,8 @@ def warm_line(cache: PromptCache, now_ms: int) -> str:
     sign = "≈ " if cache.estimated else ""
     if cache.is_warm(now_ms):
         return f"{sign}warm until {time_of_day(cache.expires_at)} ({lifetime} cache){held}"
-    since = month_day_time(cache.expires_at)
     left = f" · the next prompt rewrites {tokens(cache.tokens)}" if cache.tokens else ""
-    return f"{sign}cold since {since} ({lifetime} cache){left}"
+    return f"{sign}cold since {month_day_time(cache.expires_at)}{left}"
 
 
 def miss_events(timeline: Timeline, ledger: CacheLedger) -> Iterator[TimelineEvent]:

@@ -133,6 +133,7 @@ COMPACTION_LANE_MIN_HEIGHT: Final = 7  # lines from which compactions have a lin
 MARK_LANE_MIN_HEIGHT: Final = 4  # lines from which events have a line of their own
 ALL_LEVELS_MIN_HEIGHT: Final = 10  # lines of the area from which every level has its line
 CLOSE_UP_RATIO: Final = 0.25  # of the window; a smaller context is drawn against less than that
+CACHE_MISS_SIGN: Final = "¢"
 MARK_SIGNS: Final = {
     TimelineEventKind.STARTED: ("●", "$accent"),
     TimelineEventKind.RETURNED: ("✓", "$level-calm"),
@@ -141,7 +142,7 @@ MARK_SIGNS: Final = {
     TimelineEventKind.REFUSAL: ("!", "bold $level-emergency"),
     TimelineEventKind.MODEL: ("◇", "$secondary"),
     TimelineEventKind.CLEARED: ("◌", "$accent"),
-    TimelineEventKind.CACHE_MISS: ("¢", "$level-notice"),
+    TimelineEventKind.CACHE_MISS: (CACHE_MISS_SIGN, "$level-notice"),
 }
 MARK_MEANINGS: Final = {
     TimelineEventKind.STARTED: "an agent started",

@@ -14,6 +14,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ....core.measure.cache_ledger import CacheLedger, CacheMiss
 from ....core.measure.composition import CategoryShare, ContextItem
 from ....core.measure.timeline import Timeline, TimelineTurn
 from ....core.model.session import Session
@@ -21,6 +22,7 @@ from ....core.store.warning_log import ContextWarning
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
+from ...text.cache_text import miss_events
 from ...text.timeline_text import turn_events_line, turn_line
 from ...widgets.header_footer import TabBar
 from ...widgets.row_list import RowList, Rows
@@ -29,6 +31,7 @@ from ...widgets.timeline_view import TimelineView, timeline_keys
 from ..page import Page, ReadingScreen
 from ..terminal_actions import terminal_keys
 from . import session_tabs
+from .cache_pane import read_session_ledger
 from .compactions import CompactionDetailScreen, ReportedCompaction
 from .context_breakdown import item_detail
 from .conversation_pane import ConversationPane
@@ -53,7 +56,9 @@ CACHED_TURNS: Final = 64  # turns whose details are kept: going back and forth r
 TABS: Final = tuple(SessionTab)
 
 
-TAB_IDS: Final = ("fills", "items", "compactions", "warnings", "evidence", "about", "conversation")
+TAB_IDS: Final = (
+    *("fills", "items", "compactions", "warnings", "evidence", "about", "conversation", "cache"),
+)
 """In the ids of the tabs' keys, which people have in their settings: they do not change."""
 
 
@@ -100,6 +105,7 @@ class SessionScreen(Page):
         self._agents: tuple[Agent, ...] = ()
         self._details: SessionDetails | None = None
         self._timeline: Timeline | None = None
+        self._ledger: CacheLedger | None = None
         self._turns: Final[dict[int | None, TurnDetails]] = {}
         """The details of turns by their offset in the transcript; None is now."""
         self._shown_turn: TurnDetails | None = None  # stays while another turn is looked up
@@ -173,9 +179,33 @@ class SessionScreen(Page):
             ),
             self._show_details,
         )
+        self._read_ledger()
+
+    def _read_ledger(self) -> None:
+        session_id, places, known = self._session.session_id, self.app.places, self._ledger
+        prices = self.app.feed.policies.for_project(self._session.project_root)
+        self.look_up(
+            lambda db: read_session_ledger(
+                db,
+                places.folder.projects,
+                places.store,
+                session_id,
+                prices.strings_by_name("price"),
+                known,
+            ),
+            self._keep_ledger,
+            replaces="ledger",
+        )
+
+    def _keep_ledger(self, found: CacheLedger | Problem) -> None:
+        if not isinstance(found, CacheLedger):
+            self.show_problem(one_line(str(found)))
+            return
+        self._ledger = found
+        self._show_timeline()
 
     def _show_details(self, found: tuple[SessionDetails, Timeline]) -> None:
-        from ....core.measure.timeline import is_continuation, with_current_context
+        from ....core.measure.timeline import is_continuation
 
         previous, self._details, self._timeline = self._timeline, *found
         if previous is not None and not is_continuation(self._timeline, previous):
@@ -183,8 +213,16 @@ class SessionScreen(Page):
             self._turns.clear()
             self._item_texts.clear()
             self._shown_turn = None
-        now = self._session
-        self._graph.show(with_current_context(self._timeline, now.context, now.last_activity_at))
+        self._show_timeline()
+
+    def _show_timeline(self) -> None:
+        from ....core.measure.timeline import with_current_context, with_events
+
+        timeline, now = self._timeline, self._session
+        if timeline is None:
+            return
+        marked = with_events(timeline, miss_events(timeline, self._ledger or CacheLedger()))
+        self._graph.show(with_current_context(marked, now.context, now.last_activity_at))
         self._show_turn()
 
     @property
@@ -283,7 +321,9 @@ class SessionScreen(Page):
 
     def _shown(self) -> SessionTabData:
         details, past = self._details or SessionDetails(), self._past is not None
-        return SessionTabData(self._session, details, self._shown_turn, past, self.app.now_ms())
+        return SessionTabData(
+            self._session, details, self._shown_turn, past, self.app.now_ms(), self._ledger
+        )
 
     def _detail(self, width: int) -> Content:
         """Describe the marked row."""
@@ -439,18 +479,20 @@ class SessionScreen(Page):
         elif isinstance(item, ReportedCompaction):
             self.app.push_screen(CompactionDetailScreen(self._session, item))
         elif isinstance(item, ContextWarning):
-            self._go_to_warning(item)
+            self._go_to_turn(item.warning.point.mark)
+        elif isinstance(item, CacheMiss) and item.request.agent_id is None:
+            self._go_to_turn(item.request.message_id)
         else:
             name = item.name if isinstance(item, ContextItem) else str(self.tab)
             title, content = self._session.title, self._detail(self.size.width)
             screen = ReadingScreen(title, name, content=content, session_id=self.session_id)
             self.app.push_screen(screen)
 
-    def _go_to_warning(self, found: ContextWarning) -> None:
-        """Move the cursor of the timeline to the turn of a warning."""
-        timeline, mark = self._graph.timeline, found.warning.point.mark
+    def _go_to_turn(self, message_id: str) -> None:
+        """Move the cursor of the timeline to an answer."""
+        timeline = self._graph.timeline
         for place, turn in enumerate(timeline.turns if timeline else ()):
-            if turn.message_id == mark:
+            if turn.message_id == message_id:
                 self._graph.move_to(place)
                 return
 

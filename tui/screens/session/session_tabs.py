@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.content import Content
 
+from ....core.measure.cache_ledger import CacheLedger, CacheMiss, CacheTotals
 from ....core.measure.composition import CategoryShare, Composition, ContextItem
 from ....core.measure.forecast import Forecast
 from ....core.model.context import ContextState
@@ -34,7 +35,7 @@ from ...text.session_text import (
 )
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
-from . import context_breakdown
+from . import cache_pane, context_breakdown
 from .compactions import ReportedCompaction, compaction_detail, compactions_listing
 from .context_breakdown import NumberSource
 
@@ -55,9 +56,19 @@ class SessionTab(StrEnum):
     SOURCES = "Sources"
     ABOUT = "About"
     CONVERSATION = "Conversation"
+    CACHE = "Cache"
 
 
-SHORT_TAB_NAMES: Final = ("Context", "Items", "Compact", "Warn", "Sources", "About", "Read")
+SHORT_TAB_NAMES: Final = (
+    "Context",
+    "Items",
+    "Compact",
+    "Warn",
+    "Sources",
+    "About",
+    "Read",
+    "Cache",
+)
 """In narrow windows."""
 
 
@@ -301,6 +312,7 @@ class SessionTabData:
     turn: TurnDetails | None  # none while it is looked up
     is_past: bool
     now_ms: int
+    ledger: CacheLedger | None = None  # none while it is read
 
     @property
     def composition(self) -> Composition | None:
@@ -317,6 +329,7 @@ def tab_title(tab: SessionTab, data: SessionTabData) -> str:
         SessionTab.SOURCES: "Sources",
         SessionTab.ABOUT: "The session",
         SessionTab.CONVERSATION: "Conversation",
+        SessionTab.CACHE: "Prompt cache",
     }[tab]
 
 
@@ -340,6 +353,8 @@ def tab_listing(tab: SessionTab, data: SessionTabData, width: int) -> Listing:
         return compactions_listing(details.compactions, width, now_ms)
     if tab is SessionTab.WARNINGS:
         return _warnings_listing(details.warnings, width, now_ms)
+    if tab is SessionTab.CACHE:
+        return cache_pane.ledger_listing(session, data.ledger, width, now_ms)
     if tab is SessionTab.CONVERSATION:
         return Listing((), Content(""), CONVERSATION_NOTE)
     if tab is SessionTab.SOURCES:
@@ -359,6 +374,8 @@ def row_detail(data: SessionTabData, item: object, width: int) -> Content:
         return _warning_detail(item, data.now_ms)
     if isinstance(item, NumberSource):
         return context_breakdown.source_detail(item, data.details.reasons)
+    if isinstance(item, (CacheMiss, CacheTotals)):
+        return cache_pane.ledger_detail(item, width, data.now_ms)
     if isinstance(item, tuple):
         label, value = item
         return join_lines(heading(label), Content(value))

@@ -1,0 +1,137 @@
+"""The Cache tab of a session: until when its cache is warm, its sums, and each miss."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from textual.content import Content
+
+from ....core.measure.cache_ledger import CacheLedger, CacheMiss, CacheTotals, add_up
+from ....core.model.session import Session
+from ....core.transcript.sanitize import one_line
+from ...text import cache_text, formats
+from ...text.formats import fit_left, fit_right, percent, shorten, tokens
+from ...text.text_lines import heading, join_lines, quiet
+from ...widgets.row_list import Listing, Row
+from ...widgets.timeline_picture import CACHE_MISS_SIGN
+
+CAUSE_CELLS: Final = 27
+TOKENS_CELLS: Final = 8
+MONEY_CELLS: Final = 10
+AGE_CELLS: Final = 8
+DETAIL_LABEL_CELLS: Final = 12
+
+NO_MISSES: Final = "no request yet: the cache's ledger begins with the first one"
+READING_LEDGER: Final = "reading the cache ledger …"
+
+
+def read_session_ledger(
+    db: sqlite3.Connection,
+    projects: Path,
+    store: Path,
+    session_id: str,
+    prices: Mapping[str, str],
+    previous: CacheLedger | None = None,
+) -> CacheLedger:
+    """Read a session's ledger; misses of `previous` that are still the same are not read again."""
+    from ....collectors.claude_code.cache_ledger_reader import read_cache_ledger
+
+    return read_cache_ledger(
+        db,
+        projects,
+        store,
+        prices,
+        session_ids=[session_id],
+        known=previous.misses if previous else (),
+    )
+
+
+def ledger_listing(
+    session: Session, ledger: CacheLedger | None, width: int, now_ms: int
+) -> Listing:
+    head = Content.styled(cache_text.warm_line(session.cache, now_ms), "bold")
+    if ledger is None:
+        return Listing((), head, READING_LEDGER)
+    if not ledger.requests:
+        return Listing((), head, NO_MISSES)
+    totals = add_up(ledger)
+    rows = [Row("totals", _totals_row(totals, width), totals)]
+    rows += [Row(_key_of(miss), _miss_row(miss, width, now_ms), miss) for miss in ledger.misses]
+    return Listing(tuple(rows), head, "")
+
+
+def _key_of(miss: CacheMiss) -> str:
+    return f"{miss.request.path} {miss.request.message_id}"
+
+
+def _totals_row(totals: CacheTotals, width: int) -> Content:
+    parts = (
+        f"{percent(totals.read_ratio)} read",
+        f"{tokens(totals.rewritten_tokens)} rewritten in {cache_text.plural_misses(totals.misses)}",
+        cache_text.dollars(totals.cost_usd),
+        f"{percent(totals.rewritten_ratio)} of writes",
+    )
+    return Content(shorten(" · ".join(parts), width))
+
+
+def _miss_row(miss: CacheMiss, width: int, now_ms: int) -> Content:
+    changes, agent = cache_text.changes_text(miss), cache_text.agent_text(miss)
+    room = width - 2 - CAUSE_CELLS - TOKENS_CELLS - MONEY_CELLS - AGE_CELLS - 1
+    text = "; ".join(part for part in (agent, changes) if part)
+    return Content.assemble(
+        (f"{CACHE_MISS_SIGN} ", "$level-notice"),
+        (fit_left(cache_text.cause_text(miss), CAUSE_CELLS), "$foreground"),
+        (fit_right(tokens(miss.tokens), TOKENS_CELLS), "bold"),
+        (fit_right(cache_text.dollars(miss.cost_usd), MONEY_CELLS), "$foreground"),
+        (fit_left(f" {one_line(text)}", max(0, room)), "$quiet"),
+        (fit_right(formats.age(miss.request.at, now_ms), AGE_CELLS), "$quiet"),
+    )
+
+
+def ledger_detail(item: CacheMiss | CacheTotals, width: int, now_ms: int) -> Content:
+    if isinstance(item, CacheTotals):
+        return join_lines(heading("Since the session began"), *map(Content, _totals_facts(item)))
+    request, rewrite = item.request, item.rewrite
+    facts = {
+        "when": formats.date_time_and_age(request.at, now_ms),
+        "agent": cache_text.agent_text(item),
+        "model": formats.model_name(request.model),
+        "client says": cache_text.client_word(item),
+        "pause": cache_text.pause_text(item),
+        "cached for": formats.duration(rewrite.lifetime_ms),
+        "rewritten": f"{item.tokens:,} of {request.cache_creation_tokens:,} tokens written",
+        "read": f"{request.cache_read_tokens:,} tokens",
+        "cost": f"{cache_text.dollars(item.cost_usd)},"
+        f" {cache_text.dollars(item.extra_usd)} more than reading",
+    }
+    room = max(1, width - DETAIL_LABEL_CELLS)
+    changed = [Content(""), heading("Changed before it")] if item.changes else []
+    return join_lines(
+        heading(f"{CACHE_MISS_SIGN} {cache_text.cause_text(item)}"),
+        *(
+            Content.assemble((fit_left(label, DETAIL_LABEL_CELLS), "$quiet"), shorten(text, room))
+            for label, text in facts.items()
+            if text
+        ),
+        *changed,
+        *(Content(one_line(cache_text.change_text(each))) for each in item.changes),
+        Content(""),
+        quiet("≈ marks what is inferred, and amounts at list prices."),
+    )
+
+
+def _totals_facts(totals: CacheTotals) -> list[str]:
+    return [
+        f"{totals.requests:,} requests",
+        f"{percent(totals.read_ratio)} of their input was read from the cache",
+        f"{totals.read_tokens:,} tokens read",
+        f"{totals.written_1h_tokens:,} tokens written for 1 h",
+        f"{totals.written_5m_tokens:,} tokens written for 5 min",
+        f"{totals.input_tokens:,} tokens not cached",
+        f"{totals.rewritten_tokens:,} tokens written again, {percent(totals.rewritten_ratio)}",
+        f"{cache_text.dollars(totals.cost_usd)} for writing those",
+        f"{cache_text.dollars(totals.extra_usd)} more than reading them",
+    ]
