@@ -103,6 +103,7 @@ class ChangeKind(StrEnum):
     TOOLS_REMOVED = "tools_removed"
     TOOLS_CHANGED = "tools_changed"
     SETTINGS = "settings"
+    LIFETIME = "lifetime"  # that the cache was asked for
     MESSAGES = "messages"
     INSTRUCTIONS = "instructions"  # a CLAUDE.md was sent with another text
     INSTRUCTIONS_EDITED = "instructions_edited"  # and is sent when it is read next
@@ -250,10 +251,14 @@ def find_rewrites(chain: Sequence[CacheAnswerRow]) -> Iterator[Rewrite]:
             if row.is_counted and _is_miss(rewrite):
                 yield rewrite
         if row.cache_creation_tokens:
-            lifetime = HOUR_MS if row.cache_1h_tokens else FIVE_MINUTES_MS
+            lifetime = _lifetime_ms(row)
         if previous is None or cached_tokens(row) < first_tokens:
             first_tokens = cached_tokens(row)
         previous = row
+
+
+def _lifetime_ms(row: CacheAnswerRow) -> int:
+    return HOUR_MS if row.cache_1h_tokens else FIVE_MINUTES_MS
 
 
 def cached_tokens(row: CacheAnswerRow) -> int:
@@ -276,8 +281,6 @@ def _rewritten_tokens(previous: CacheAnswerRow, row: CacheAnswerRow) -> int:
 
 
 def _is_miss(rewrite: Rewrite) -> bool:
-    if rewrite.current.reason and rewrite.current.reason != UNAVAILABLE:
-        return True
     row = rewrite.current
     repeated = min(_sent_tokens(rewrite.previous), _sent_tokens(row))
     missed = repeated - row.cache_read_tokens
@@ -319,6 +322,9 @@ def _stated_changes(rewrite: Rewrite) -> Iterator[Change]:
         yield Change(ChangeKind.MODEL, f"{before.model} → {now.model}")
     if before.client_version and now.client_version and before.client_version != now.client_version:
         yield Change(ChangeKind.VERSION, f"{before.client_version} → {now.client_version}")
+    lifetime = _lifetime_ms(now) if now.cache_creation_tokens else rewrite.lifetime_ms
+    if lifetime != rewrite.lifetime_ms:
+        yield Change(ChangeKind.LIFETIME, "5 min → 1 h" if lifetime == HOUR_MS else "1 h → 5 min")
     if before.is_shared and not now.is_shared:
         yield Change(ChangeKind.FORKED)
 
@@ -337,6 +343,7 @@ _FROM_THE_START: Final = (
     (ChangeKind.TOOLS_CHANGED, CacheCause.TOOLS),
     (ChangeKind.SYSTEM, CacheCause.SYSTEM),
     (ChangeKind.SETTINGS, CacheCause.SETTINGS),
+    (ChangeKind.LIFETIME, CacheCause.SETTINGS),
 )
 """What changes a request before its first message. Tools stand before the system prompt."""
 
@@ -345,9 +352,10 @@ _AMONG_MESSAGES: Final = (
     (ChangeKind.REWOUND, CacheCause.REWIND),
     (ChangeKind.INSTRUCTIONS, CacheCause.MESSAGES),
     (ChangeKind.MESSAGES, CacheCause.MESSAGES),
+    (ChangeKind.PROMPT_KEPT, CacheCause.UNCHANGED),
 )
 
-_OTHER_PROCESS: Final = (
+_OTHER_PROCESS: Final = (  # which loses no cache by itself, but may build the prompt anew
     (ChangeKind.FORKED, CacheCause.FORK),
     (ChangeKind.RESUMED, CacheCause.RESUME),
 )
@@ -363,14 +371,11 @@ def infer_cause(rewrite: Rewrite, changes: Sequence[Change]) -> CacheCause:
     if cause := _first_cause(kinds, _BEFORE_ALL):
         return cause
     if rewrite.keeps_conversation:
-        return _first_cause(kinds, (*_AMONG_MESSAGES, *_OTHER_PROCESS)) or CacheCause.MESSAGES
+        return _first_cause(kinds, _AMONG_MESSAGES) or CacheCause.MESSAGES
     if (rewrite.idle_ms or 0) > rewrite.lifetime_ms:
         return CacheCause.LIFETIME
-    known = _first_cause(kinds, (*_FROM_THE_START, *_AMONG_MESSAGES, *_OTHER_PROCESS))
-    if known:
+    if known := _first_cause(kinds, (*_FROM_THE_START, *_AMONG_MESSAGES, *_OTHER_PROCESS)):
         return known
-    if ChangeKind.PROMPT_KEPT in kinds:
-        return CacheCause.UNCHANGED
     # Only what all sessions share was read: what follows it is the system prompt's own part.
     return CacheCause.SYSTEM if rewrite.current.cache_read_tokens else CacheCause.UNKNOWN
 

@@ -3,7 +3,8 @@
 Each answer of the recorded sessions whose API said why its cache was missed is a case: the cause
 that is inferred without that word beside the word itself. Which causes agree with which word, and
 why, stands with `AGREEING_CAUSES`. Answers in several files (forks) are one case. `unavailable`
-agrees with anything, so those cases are listed apart.
+agrees with anything, so those cases are listed apart, and so are words without a loss: answers
+that rewrote nothing, by the client's own rule of what a miss is.
 
 The sums are compared with the transcripts themselves, read with plain json: all tokens that were
 written to the cache, each message once.
@@ -98,12 +99,10 @@ def print_confusion(labelled: dict[str, str], misses: dict[str, CacheMiss]) -> b
     """Print the table; return whether a cause was inferred that contradicts the API."""
     cases: Counter[tuple[str, str, bool]] = Counter()
     for message_id, word in labelled.items():
-        if word == UNAVAILABLE:
-            continue
         miss = misses.get(message_id)
-        cause = miss.inferred if miss else None
-        agrees = cause in AGREEING_CAUSES.get(word, frozenset(CacheCause))
-        cases[word, cause.value if cause else "not found", agrees] += 1
+        if miss and word != UNAVAILABLE:
+            agrees = miss.inferred in AGREEING_CAUSES.get(word, frozenset(CacheCause))
+            cases[word, miss.inferred.value, agrees] += 1
     right = sum(count for (*_, agrees), count in cases.items() if agrees)
     total = sum(cases.values())
     print(f"{'the API says':28} {'inferred without it':22} {'cases':>5}  agrees")
@@ -113,6 +112,8 @@ def print_confusion(labelled: dict[str, str], misses: dict[str, CacheMiss]) -> b
     silent = [each for each, word in labelled.items() if word == UNAVAILABLE]
     lost = sum(each in misses for each in silent)
     print(f"{UNAVAILABLE}, apart: {len(silent)} answers, {lost} of which rewrote anything")
+    without = sum(each not in misses for each, word in labelled.items() if word != UNAVAILABLE)
+    print(f"another word without a loss: {without} answers")
     return right == total
 
 

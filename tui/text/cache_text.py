@@ -63,6 +63,7 @@ _CHANGE_NAMES: Final = {
     ChangeKind.TOOLS_REMOVED: "tools removed",
     ChangeKind.TOOLS_CHANGED: "tools changed",
     ChangeKind.SETTINGS: "setting",
+    ChangeKind.LIFETIME: "cache lifetime",
     ChangeKind.MESSAGES: "messages changed",
     ChangeKind.INSTRUCTIONS: "instructions changed",
     ChangeKind.INSTRUCTIONS_EDITED: "instructions edited",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile, zip_longest
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
@@ -47,6 +47,7 @@ class _LinesBetween:
         self._uuids: Final[set[str]] = set()
         self._found: Final[list[Change]] = []
         self._is_prompt_seen = False
+        self._is_compacted = False  # then everything is announced again in full
         self._settings: dict[str, str] = {}
 
     def changes(self) -> list[Change]:
@@ -67,7 +68,8 @@ class _LinesBetween:
         if kind == "system":
             self._add_system(line)
         elif kind == "attachment" and isinstance(line.get("attachment"), dict):
-            self._found.extend(_attachment_changes(line["attachment"]))
+            named = count_names if self._is_compacted else join_names
+            self._found.extend(_attachment_changes(line["attachment"], named))
         elif kind == "user":
             self._add_user(line)
         elif kind == "assistant":
@@ -80,6 +82,7 @@ class _LinesBetween:
             metadata = line.get("compactMetadata")
             trigger = metadata.get("trigger") if isinstance(metadata, dict) else None
             self._found.append(Change(ChangeKind.COMPACTED, sanitize_title(str(trigger or ""))))
+            self._is_compacted = True
             self._is_prompt_seen = True  # what follows it has no parent before it
         elif line.get("subtype") == "microcompact_boundary":
             self._found.append(Change(ChangeKind.CLEARED))
@@ -118,36 +121,50 @@ def is_instructions_file(path: str) -> bool:
     return bool(_INSTRUCTION_FILES.fullmatch(PureWindowsPath(path).name))
 
 
-def _attachment_changes(attachment: JsonObject) -> Iterator[Change]:
+NameWriter = Callable[[Sequence[str]], str]
+
+
+def _attachment_changes(attachment: JsonObject, write: NameWriter) -> Iterator[Change]:
     kind = attachment.get("type")
-    if kind == "deferred_tools_delta":
-        yield from _named(ChangeKind.TOOLS_ANNOUNCED, attachment.get("addedNames"))
-        yield from _named(ChangeKind.TOOLS_WITHDRAWN, attachment.get("removedNames"))
-    elif kind == "mcp_instructions_delta":
-        yield from _named(ChangeKind.SERVERS_ANNOUNCED, attachment.get("addedNames"))
-    elif kind == "agent_listing_delta":
-        yield from _named(ChangeKind.AGENTS_LISTED, attachment.get("addedTypes"))
-    elif kind == "skill_listing":
+    for name, change in _ANNOUNCEMENTS.get(str(kind), {}).items():
+        if names := _strings(attachment.get(name)):
+            yield Change(change, write(names))
+    if kind == "skill_listing":
         yield Change(ChangeKind.SKILLS_LISTED)
-    elif kind == "edited_text_file" and isinstance(path := attachment.get("filename"), str):
-        if is_instructions_file(path):
-            yield Change(ChangeKind.INSTRUCTIONS_EDITED, sanitize_path(path))
-    elif attachment.get("hookEvent") == "SessionStart":
-        source = str(attachment.get("hookName") or "").partition(":")[2]
-        if source == "resume":
-            yield Change(ChangeKind.RESUMED)
+    elif kind == "instructions" and attachment.get("changed") is True:
+        files = attachment.get("files")
+        paths = [each.get("path") for each in files if isinstance(each, dict)] if files else []
+        yield Change(ChangeKind.INSTRUCTIONS_EDITED, join_names(_strings(paths)))
+    elif kind == "edited_text_file" and is_instructions_file(str(attachment.get("filename"))):
+        yield Change(ChangeKind.INSTRUCTIONS_EDITED, sanitize_path(str(attachment["filename"])))
+    elif attachment.get("hookName") == "SessionStart:resume":
+        yield Change(ChangeKind.RESUMED)
 
 
-def _named(kind: ChangeKind, names: Any) -> Iterator[Change]:  # noqa: ANN401 -- any JSON
-    if isinstance(names, list) and names:
-        yield Change(kind, join_names(str(name) for name in names))
+_ANNOUNCEMENTS: Final[Mapping[str, Mapping[str, ChangeKind]]] = {
+    "deferred_tools_delta": {
+        "addedNames": ChangeKind.TOOLS_ANNOUNCED,
+        "removedNames": ChangeKind.TOOLS_WITHDRAWN,
+    },
+    "mcp_instructions_delta": {"addedNames": ChangeKind.SERVERS_ANNOUNCED},
+    "agent_listing_delta": {"addedTypes": ChangeKind.AGENTS_LISTED},
+}
+"""By attachment and its field with names."""
 
 
-def join_names(names: Iterable[str]) -> str:
+def _strings(values: Any) -> list[str]:  # noqa: ANN401 -- any JSON
+    return [each for each in values if isinstance(each, str)] if isinstance(values, list) else []
+
+
+def count_names(names: Sequence[str]) -> str:
+    return f"all {len(names)}"
+
+
+def join_names(names: Sequence[str]) -> str:
     """Join the first names, and count the others."""
-    listed = [sanitize_title(name) for name in names]
-    more = len(listed) - MAX_NAMES
-    return ", ".join(listed[:MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - MAX_NAMES
+    listed = ", ".join(sanitize_title(name) for name in names[:MAX_NAMES])
+    return listed + (f" and {more} more" if more > 0 else "")
 
 
 def _changed_settings(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
@@ -186,15 +203,22 @@ def _shape_changes(
         return
     places = context_queries.request_parts(db, now.file_id, [before.shape, now.shape])
     old, new = (reread_shape(path, places.get(each.shape or 0)) for each in (before, now))
+    if old is None or new is None or old.system != new.system:
+        excerpt = _first_difference(old.system, new.system) if old and new else ""
+        yield Change(ChangeKind.SYSTEM, excerpt)
     if old is None or new is None:
         return
     tools, later = dict(old.tools), dict(new.tools)
-    yield from _named(ChangeKind.TOOLS_ADDED, [name for name in later if name not in tools])
-    yield from _named(ChangeKind.TOOLS_REMOVED, [name for name in tools if name not in later])
-    changed = [name for name in later if name in tools and later[name] != tools[name]]
-    yield from _named(ChangeKind.TOOLS_CHANGED, changed)
-    if old.system != new.system:
-        yield Change(ChangeKind.SYSTEM, _first_difference(old.system, new.system))
+    for kind, names in (
+        (ChangeKind.TOOLS_ADDED, [name for name in later if name not in tools]),
+        (ChangeKind.TOOLS_REMOVED, [name for name in tools if name not in later]),
+        (
+            ChangeKind.TOOLS_CHANGED,
+            [name for name in later if name in tools and later[name] != tools[name]],
+        ),
+    ):
+        if names:
+            yield Change(kind, join_names(names))
 
 
 EXCERPT_CHARS: Final = 60  # of a line of the system prompt that differs
@@ -210,23 +234,36 @@ def _first_difference(before: Iterable[str], now: Iterable[str]) -> str:
     return ""
 
 
-_COMPARED_PARAMS: Final = ("betas", "max_tokens", "thinking", "output_config", "speed", "effort")
-"""Parameters of a request that are part of what its cache is found by, or change the messages."""
+_COMPARED_PARAMS: Final = {
+    "betas": "betas",
+    "max_tokens": "longest answer",
+    "thinking": "thinking",
+    "output_config": "effort",
+    "speed": "speed",
+}
+"""Parameters of a request that its cache depends on, by what they set."""
 
 
 def _settings_changes(path: Path, before: SentRequestRow, now: SentRequestRow) -> Iterator[Change]:
     old, new = (reread_request(path, each.offset, each.length) for each in (before, now))
     if old is None or new is None:
         return
-    for name in _COMPARED_PARAMS:
+    for name, label in _COMPARED_PARAMS.items():
         if old.get(name) != new.get(name):
-            values = (_setting_text(each.get(name)) for each in (old, new))
-            yield Change(ChangeKind.SETTINGS, f"{name} {' → '.join(values)}")
+            yield Change(
+                ChangeKind.SETTINGS, f"{label} {_difference(old.get(name), new.get(name))}"
+            )
+
+
+def _difference(before: Any, now: Any) -> str:  # noqa: ANN401 -- any JSON
+    if isinstance(before, list) and isinstance(now, list):
+        old, new = _strings(before), _strings(now)
+        signed = [f"+{each}" for each in new if each not in old]
+        return join_names([*signed, *(f"-{each}" for each in old if each not in new)])
+    return f"{_setting_text(before)} → {_setting_text(now)}"
 
 
 def _setting_text(value: Any) -> str:  # noqa: ANN401 -- any JSON
-    if isinstance(value, list):
-        return f"{len(value)}"
     if isinstance(value, dict):
         return sanitize_title(" ".join(map(str, value.values())))
     return "none" if value is None else sanitize_title(str(value))
