@@ -66,10 +66,15 @@ _GENERAL_CAUSES: Final = {
 """Words of the API that several causes lead to."""
 
 _NEW_PROCESS: Final = {CacheCause.VERSION, CacheCause.RESUME, CacheCause.FORK}
+_RECORDED_CAUSES: Final = {CacheCause.COMPACTION, CacheCause.OWN_EDIT}
+"""What lines or receipts record, and what replaces the conversation that the API compares."""
+
 AGREEING_CAUSES: Final[Mapping[str, frozenset[CacheCause]]] = {
     "model_changed": frozenset({CacheCause.MODEL}),
-    # A new process builds both anew, and so does another version.
-    "system_changed": frozenset({CacheCause.SYSTEM, *_NEW_PROCESS}),
+    # A new process builds both anew, and so does another version; a compaction the system prompt.
+    "system_changed": frozenset(
+        {CacheCause.SYSTEM, CacheCause.COMPACTION, CacheCause.OWN_EDIT, *_NEW_PROCESS}
+    ),
     "tools_changed": frozenset({CacheCause.TOOLS, *_NEW_PROCESS}),
     # All of these replace earlier messages; a new process sends the first one anew.
     "messages_changed": frozenset(
@@ -307,10 +312,13 @@ def judge_miss(
 
 def choose_cause(reason: str | None, inferred: CacheCause) -> tuple[CacheCause, CauseSource]:
     """Prefer the API's word, and what is inferred where it agrees and says more."""
+    agrees = inferred in AGREEING_CAUSES.get(reason or "", frozenset())
+    if agrees and inferred in _RECORDED_CAUSES:
+        return inferred, CauseSource.INFERRED
     if named := _NAMED_CAUSES.get(reason or ""):
         return named, CauseSource.CLIENT
     if general := _GENERAL_CAUSES.get(reason or ""):
-        if inferred is not general and inferred in AGREEING_CAUSES[reason or ""]:
+        if inferred is not general and agrees:
             return inferred, CauseSource.INFERRED
         return general, CauseSource.CLIENT
     return inferred, CauseSource.INFERRED

@@ -10,6 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from ctxtop.collectors.claude_code.cache_ledger_reader import read_cache_ledger
+from ctxtop.core.compaction.plan import make_plan
+from ctxtop.core.compaction.receipts import (
+    ApplyMode,
+    CompactionReceipt,
+    MtimeHandling,
+    ReceiptStore,
+    WrittenVersion,
+)
 from ctxtop.core.measure.cache_ledger import (
     CacheCause,
     CacheLedger,
@@ -19,7 +27,7 @@ from ctxtop.core.measure.cache_ledger import (
     ChangeKind,
     add_up,
 )
-from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.database import open_reader, state_folder
 from ctxtop.core.store.transcript_records import LogKind
 
 from ..logs import log_file
@@ -207,6 +215,32 @@ def test_a_resume_is_known_from_ctxtop_s_own_hook_log(
     log_file(store, LogKind.HOOKS).write_bytes(json.dumps(told).encode() + b"\n")
     collector.scan()
     assert only_miss(claude, store).cause is CacheCause.RESUME
+
+
+def test_ctxtop_s_own_edit_is_known_by_its_receipt(
+    claude: ClaudeFolder, path: Path, collector: Collector, store: Path
+) -> None:
+    write(path, [*before(), boundary(at=5), user(at=9), lost()])
+    receipt = CompactionReceipt(
+        receipt_id="r-1",
+        session_id=SESSION,
+        new_session_id=None,
+        mode=ApplyMode.IN_PLACE,
+        at=START_MS + 5_000,
+        transcript=str(path),
+        target=str(path),
+        backup=None,
+        verified=(),
+        resume_command="",
+        mtime=MtimeHandling.KEPT,
+        plan=make_plan(SESSION, "x", 1, [], before_tokens=1),
+        now=WrittenVersion("0" * 64, 1),
+    )
+    ReceiptStore(state_folder(store)).write(receipt)
+    collector.scan()
+    miss = only_miss(claude, store)
+    assert miss.cause is CacheCause.OWN_EDIT
+    assert Change(ChangeKind.EDITED, "receipt r-1") in miss.changes
 
 
 def test_another_effort_is_named(miss_after: Any) -> None:

@@ -201,11 +201,13 @@ def warm_line(cache: PromptCache, now_ms: int) -> str:
     return f"{sign}cold since {month_day_time(cache.expires_at)}{left}"
 
 
-def miss_events(timeline: Timeline, ledger: CacheLedger) -> Iterator[TimelineEvent]:
-    """Mark the misses of the session's own conversation on its timeline."""
+def miss_events(
+    timeline: Timeline, ledger: CacheLedger, agent_id: str | None = None
+) -> Iterator[TimelineEvent]:
+    """Mark the misses of a session's own conversation, or of an agent's, on its timeline."""
     places = {turn.message_id: place for place, turn in enumerate(timeline.turns)}
     for miss in ledger.misses:
         place = places.get(miss.request.message_id)
-        if miss.request.agent_id is None and place is not None:
+        if miss.request.agent_id == agent_id and place is not None:
             what = f"{cause_text(miss)}, {tokens(miss.tokens)} rewritten, {dollars(miss.cost_usd)}"
             yield TimelineEvent(place, TimelineEventKind.CACHE_MISS, miss.request.at, what)
