@@ -80,7 +80,9 @@ def test_json_is_everything(run: Callable[..., Ended]) -> None:
         "agents",
         "compactions",
         "warnings",
+        "cache",
         "totals",
+        "cache_totals",
     ]
     (only,) = ended.json["sessions"]
     assert (only["title"], only["context_tokens"]) == (TITLE, 150_000)

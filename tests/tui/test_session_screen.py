@@ -508,6 +508,7 @@ async def test_hostile_words_are_shown_and_never_obeyed(stage: Stage) -> None:
         ("session-past", "Fix the flaky", "2 left left left left"),
         ("session-evidence", "Explain the invoice run", "5 j j j j j j"),
         ("session-compactions", STORY, "3"),
+        ("session-cache", STORY, "8 j"),
     ],
 )
 async def test_the_page_as_a_picture(demo: Stage, name: str, title: str, keys: str) -> None:

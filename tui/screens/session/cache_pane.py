@@ -18,10 +18,10 @@ from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
 from ...widgets.timeline_picture import CACHE_MISS_SIGN
 
-CAUSE_CELLS: Final = 27
-TOKENS_CELLS: Final = 8
-MONEY_CELLS: Final = 10
-AGE_CELLS: Final = 8
+CAUSE_CELLS: Final = 24
+TOKENS_CELLS: Final = 7
+MONEY_CELLS: Final = 9
+AGE_CELLS: Final = 7
 DETAIL_LABEL_CELLS: Final = 12
 
 NO_MISSES: Final = "no request yet: the cache's ledger begins with the first one"
