@@ -43,7 +43,7 @@ def cache(context: click.Context, *, session: str | None, since: str | None) -> 
         since_ms = _parse_since(context, since, snapshot.now_ms)
         if session is None:
             return _show_all(context, snapshot, since_ms)
-        return _show_session(context, snapshot, snapshot.session_id(session), since_ms)
+        return _show_session(context, snapshot, snapshot.session(session), since_ms)
 
 
 def _parse_since(context: click.Context, since: str | None, now_ms: int) -> int | None:
@@ -59,27 +59,29 @@ def _parse_since(context: click.Context, since: str | None, now_ms: int) -> int 
 
 
 def read_ledger(
-    snapshot: StoreSnapshot, session_id: str | None = None, since_ms: int | None = None
+    snapshot: StoreSnapshot, session: Session | None = None, since_ms: int | None = None
 ) -> CacheLedger:
+    """Read the ledger of a session at its project's prices, or of all at the common ones."""
     from ...collectors.claude_code.cache_ledger_reader import read_cache_ledger
 
+    policies = snapshot.policies
+    policy = policies.for_project(session.project_root) if session else policies.common
     return read_cache_ledger(
         snapshot.db,
         snapshot.places.folder.projects,
         snapshot.places.store,
-        snapshot.policies.common.strings_by_name("price"),
-        session_ids=None if session_id is None else [session_id],
+        policy.strings_by_name("price"),
+        session_ids=[session.session_id] if session else None,
         since_ms=since_ms,
     )
 
 
 def _show_session(
-    context: click.Context, snapshot: StoreSnapshot, session_id: str, since_ms: int | None
+    context: click.Context, snapshot: StoreSnapshot, session: Session, since_ms: int | None
 ) -> int:
-    ledger = read_ledger(snapshot, session_id, since_ms)
-    (session,) = snapshot.sessions(session_id)
+    ledger = read_ledger(snapshot, session, since_ms)
     record = {
-        "session_id": session_id,
+        "session_id": session.session_id,
         "since": iso_time(since_ms),
         **_warm_fields(session, snapshot.now_ms),
         "totals": totals_record(add_up(ledger)),
@@ -95,7 +97,7 @@ def _show_session(
     def lines() -> list[str]:
         head = cache_text.warm_line(session.cache, snapshot.now_ms)
         drawn = [head, *cache_text.totals_lines(add_up(ledger)), ""]
-        return [*drawn, *_miss_table(ledger.misses, with_session=False)]
+        return [*drawn, *_miss_table(ledger.misses)]
 
     return print_result(context, record, lines)
 
@@ -153,7 +155,7 @@ def _all_lines(ledger: CacheLedger, groups: Mapping[str, Mapping[str, CacheTotal
         lines += _totals_table(header.replace("_", " "), named, total, with_ratio=True)
     dearest = sorted(ledger.misses, key=lambda miss: -(miss.cost_usd or 0.0))[:MAX_DEAREST]
     if dearest:
-        lines += ["", paint("dearest misses", "bold"), *_miss_table(dearest, with_session=True)]
+        lines += ["", paint("dearest misses", "bold"), *_miss_table(dearest)]
     return lines
 
 
@@ -166,10 +168,10 @@ def _totals_table(
     return ["", *draw_table(cache_text.totals_columns(header, with_ratio=with_ratio), rows)]
 
 
-def _miss_table(misses: Sequence[CacheMiss], *, with_session: bool) -> list[str]:
+def _miss_table(misses: Sequence[CacheMiss]) -> list[str]:
     if not misses:
         return ["no misses"]
-    return draw_table(cache_text.miss_columns(with_session=with_session), misses)
+    return draw_table(cache_text.miss_columns(misses), misses)
 
 
 def cache_totals_record(ledger: CacheLedger) -> Record:

@@ -109,7 +109,7 @@ def _read_timeline(snapshot: StoreSnapshot, session_id: str, agent_id: str | Non
     (session,) = snapshot.sessions(session_id)
     context = next((each.context for each in agents if each.agent_id == agent_id), session.context)
     read = read_timeline(snapshot.db, (session_id, agent_id), context, failed)
-    return with_events(read, miss_events(read, read_ledger(snapshot, session_id), agent_id))
+    return with_events(read, miss_events(read, read_ledger(snapshot, session), agent_id))
 
 
 def _timeline_fields(read: Timeline) -> Record:

@@ -24,6 +24,7 @@ from .formats import (
     NOTHING,
     date_time,
     duration,
+    model_name,
     month_day_time,
     percent,
     time_of_day,
@@ -114,8 +115,14 @@ def dollars(usd: float | None) -> str:
     return NOTHING if usd is None else f"≈ ${usd:,.2f}"
 
 
+HOURS_FROM_MS: Final = 3 * HOUR_MS  # below it, minutes tell whether an hour's cache was missed
+
+
 def pause_text(miss: CacheMiss) -> str:
-    return duration(miss.rewrite.idle_ms)
+    idle = miss.rewrite.idle_ms
+    if idle is not None and HOUR_MS <= idle < HOURS_FROM_MS:
+        return f"{idle // 60_000} min"
+    return duration(idle)
 
 
 def agent_text(miss: CacheMiss) -> str:
@@ -125,15 +132,17 @@ def agent_text(miss: CacheMiss) -> str:
     return f"{request.agent_type or 'agent'} {request.agent_id[:8]}"
 
 
-def miss_columns(*, with_session: bool) -> Sequence[TextColumn[CacheMiss]]:
-    session: list[TextColumn[CacheMiss]] = [
-        Column("session", lambda miss: miss.request.session_id[:8], priority=3)
-    ]
+def miss_columns(misses: Sequence[CacheMiss]) -> Sequence[TextColumn[CacheMiss]]:
+    """Return the columns for these misses, without those that would say the same of all."""
+    owners: list[TextColumn[CacheMiss]] = []
+    if len({miss.request.session_id for miss in misses}) > 1:
+        owners.append(Column("session", lambda miss: miss.request.session_id[:8], priority=3))
+    if any(miss.request.agent_id for miss in misses):
+        owners.append(Column("agent", agent_text, flexible=True, priority=4))
     return (
         Column("at", lambda miss: date_time(miss.request.at)),
-        *(session if with_session else ()),
-        Column("agent", agent_text, flexible=True, priority=4),
-        Column("model", lambda miss: miss.request.model, priority=6),
+        *owners,
+        Column("model", lambda miss: model_name(miss.request.model), priority=6),
         Column("cause", cause_text),
         Column("client says", client_word, priority=5),
         Column("rewritten", lambda miss: tokens(miss.tokens), right=True),
