@@ -348,6 +348,26 @@ def test_a_first_message_with_another_claude_md_names_the_file(
     assert Change(ChangeKind.RESUMED) in miss.changes
 
 
+def test_a_fork_s_request_is_compared_with_the_one_in_its_parent_s_file(
+    claude: ClaudeFolder, path: Path, collector: Collector, store: Path
+) -> None:
+    history = [user(), answer("m1", 20_000, 10_000), answer("m2", 30_000, 70_000, requestRef="r1")]
+    first = request("r1", 0, hashed(HI), shapeHash="one")
+    write(path, [*history[:2], shape("one", "You are", "Bash"), blob(HI), first, history[2]])
+    second = request("r2", 0, hashed(HI), hashed(BYE), shapeHash="two")
+    origin = {"sessionId": OTHER, "forkedFrom": {"sessionId": SESSION, "messageUuid": "x"}}
+    parts = [shape("two", "You are", "Bash", "Read"), blob(HI), blob(BYE), second]
+    own = [*parts, lost("m3", at=20, sessionId=OTHER, requestRef="r2")]
+    write(path.with_name(f"{OTHER}.jsonl"), [*(each | origin for each in history), *own])
+    collector.scan()
+
+    (miss,) = read(claude, store, OTHER).misses
+    assert miss.cause is CacheCause.TOOLS
+    assert [each.kind for each in miss.changes] == [
+        *(ChangeKind.FORKED, ChangeKind.RESUMED, ChangeKind.TOOLS_ADDED)
+    ]
+
+
 def test_a_transcript_that_is_gone_leaves_what_the_store_knows(
     claude: ClaudeFolder, path: Path, collector: Collector, store: Path
 ) -> None:

@@ -5,25 +5,20 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile, zip_longest
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
 from ....core.measure.cache_ledger import Change, ChangeKind, Rewrite
-from ....core.store.queries import cache_queries, context_queries
-from ....core.store.queries.cache_queries import SentRequestRow
-from ....core.store.transcript_records import RequestPartRecord
-from ....core.transcript.client_messages import MEMORY_FILE_HEADING, iter_json_strings
 from ....core.transcript.entry_decoder import iter_lines
 from ....core.transcript.line_decoder import COMPACT_BOUNDARY
 from ....core.transcript.sanitize import sanitize_path, sanitize_title
-from .api_requests import JsonObject, reread_part, reread_request, reread_shape
+from .api_requests import JsonObject
+from .request_comparison import compare_requests, join_names
 
 MAX_BYTES_BETWEEN: Final = 32 * 1024 * 1024
 """Of the lines between two requests that are read: a request with its images has a few."""
-
-MAX_NAMES: Final = 8  # of tools or servers that one change names
 
 
 def read_changes(db: sqlite3.Connection, projects: Path, rewrite: Rewrite) -> list[Change]:
@@ -36,7 +31,7 @@ def read_changes(db: sqlite3.Connection, projects: Path, rewrite: Rewrite) -> li
         if offset - rewrite.previous.offset > MAX_BYTES_BETWEEN:
             break
         lines.add(offset, data)
-    return [*lines.changes(), *_request_changes(db, path, rewrite)]
+    return [*lines.changes(), *compare_requests(db, projects, rewrite)]
 
 
 class _LinesBetween:
@@ -160,164 +155,7 @@ def count_names(names: Sequence[str]) -> str:
     return f"all {len(names)}"
 
 
-def join_names(names: Sequence[str]) -> str:
-    """Join the first names, and count the others."""
-    more = len(names) - MAX_NAMES
-    listed = ", ".join(sanitize_title(name) for name in names[:MAX_NAMES])
-    return listed + (f" and {more} more" if more > 0 else "")
-
-
 def _changed_settings(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
     for name in sorted(before.keys() & now.keys()):
         if before[name] != now[name]:
             yield Change(ChangeKind.SETTINGS, f"{name} {before[name]} → {now[name]}")
-
-
-def _request_changes(db: sqlite3.Connection, path: Path, rewrite: Rewrite) -> Iterator[Change]:
-    """Compare both requests as the client recorded them; nothing if it did not."""
-    before = _find_request(db, rewrite.previous.file_id, rewrite.previous.request)
-    now = _find_request(db, rewrite.current.file_id, rewrite.current.request)
-    if now is None:
-        return
-    if now.base is None and (before is not None or not rewrite.previous.is_counted):
-        # A client begins to count its requests anew.
-        yield Change(ChangeKind.RESUMED)
-    if before is None:
-        return
-    changes = [
-        *_shape_changes(db, path, before, now),
-        *_settings_changes(path, before, now),
-        *_message_changes(db, path, before, now),
-    ]
-    yield from changes or [Change(ChangeKind.PROMPT_KEPT)]
-
-
-def _find_request(db: sqlite3.Connection, file_id: int, key: int | None) -> SentRequestRow | None:
-    return None if key is None else cache_queries.sent_request(db, file_id, key)
-
-
-def _shape_changes(
-    db: sqlite3.Connection, path: Path, before: SentRequestRow, now: SentRequestRow
-) -> Iterator[Change]:
-    if before.shape == now.shape:
-        return
-    places = context_queries.request_parts(db, now.file_id, [before.shape, now.shape])
-    old, new = (reread_shape(path, places.get(each.shape or 0)) for each in (before, now))
-    if old is None or new is None or old.system != new.system:
-        excerpt = _first_difference(old.system, new.system) if old and new else ""
-        yield Change(ChangeKind.SYSTEM, excerpt)
-    if old is None or new is None:
-        return
-    tools, later = dict(old.tools), dict(new.tools)
-    for kind, names in (
-        (ChangeKind.TOOLS_ADDED, [name for name in later if name not in tools]),
-        (ChangeKind.TOOLS_REMOVED, [name for name in tools if name not in later]),
-        (
-            ChangeKind.TOOLS_CHANGED,
-            [name for name in later if name in tools and later[name] != tools[name]],
-        ),
-    ):
-        if names:
-            yield Change(kind, join_names(names))
-
-
-EXCERPT_CHARS: Final = 60  # of a line of the system prompt that differs
-
-
-def _first_difference(before: Iterable[str], now: Iterable[str]) -> str:
-    """Return the first line that is new, or else the first that is gone."""
-    old, new = ("\n".join(texts).splitlines() for texts in (before, now))
-    for gone, added in zip_longest(old, new, fillvalue=""):
-        if gone != added:
-            shown = sanitize_title(added or gone)
-            return shown if len(shown) <= EXCERPT_CHARS else f"{shown[:EXCERPT_CHARS]}…"
-    return ""
-
-
-_COMPARED_PARAMS: Final = {
-    "betas": "betas",
-    "max_tokens": "longest answer",
-    "thinking": "thinking",
-    "output_config": "effort",
-    "speed": "speed",
-}
-"""Parameters of a request that its cache depends on, by what they set."""
-
-
-def _settings_changes(path: Path, before: SentRequestRow, now: SentRequestRow) -> Iterator[Change]:
-    old, new = (reread_request(path, each.offset, each.length) for each in (before, now))
-    if old is None or new is None:
-        return
-    for name, label in _COMPARED_PARAMS.items():
-        if old.get(name) != new.get(name):
-            yield Change(
-                ChangeKind.SETTINGS, f"{label} {_difference(old.get(name), new.get(name))}"
-            )
-
-
-def _difference(before: Any, now: Any) -> str:  # noqa: ANN401 -- any JSON
-    if isinstance(before, list) and isinstance(now, list):
-        old, new = _strings(before), _strings(now)
-        signed = [f"+{each}" for each in new if each not in old]
-        return join_names([*signed, *(f"-{each}" for each in old if each not in new)])
-    return f"{_setting_text(before)} → {_setting_text(now)}"
-
-
-def _setting_text(value: Any) -> str:  # noqa: ANN401 -- any JSON
-    if isinstance(value, dict):
-        return sanitize_title(" ".join(map(str, value.values())))
-    return "none" if value is None else sanitize_title(str(value))
-
-
-def _message_changes(
-    db: sqlite3.Connection, path: Path, before: SentRequestRow, now: SentRequestRow
-) -> Iterator[Change]:
-    """Compare the messages; what a client adds to the last one for a request is sent once."""
-    if now.base == before.request and now.keep >= before.messages - 1:
-        return
-    old, new = (
-        context_queries.sent_messages(db, each.file_id, each.request) for each in (before, now)
-    )
-    if not old or not new:
-        return
-    place = _common_length(old, new)
-    if place >= len(old) - 1 > 0:
-        return
-    if place == 0:
-        texts = [_first_text(db, path, before, old[0]), _first_text(db, path, now, new[0])]
-        if files := changed_instructions(*texts):
-            yield Change(ChangeKind.INSTRUCTIONS, join_names(files))
-            return
-        if len(old) == 1:
-            return
-    yield Change(ChangeKind.MESSAGES, f"from message {place + 1} of {len(old)}")
-
-
-def _common_length(old: list[int], new: list[int]) -> int:
-    return next(
-        (place for place, (a, b) in enumerate(zip(old, new, strict=False)) if a != b),
-        min(len(old), len(new)),
-    )
-
-
-def _first_text(db: sqlite3.Connection, path: Path, request: SentRequestRow, key: int) -> str:
-    places: dict[int, RequestPartRecord] = context_queries.request_parts(db, request.file_id, [key])
-    place = places.get(key)
-    part = reread_part(path, place.offset, place.length, key) if place else None
-    message = part.get("message") if part else None
-    return "\n".join(iter_json_strings(message)) if isinstance(message, dict) else ""
-
-
-_MEMORY_FILE: Final = re.compile(rf"^{MEMORY_FILE_HEADING}(\S[^\n]*?)(?: \([^\n]*\))?:?$", re.M)
-
-
-def changed_instructions(before: str, now: str) -> list[str]:
-    """Name the files of instructions whose text differs between two first messages."""
-    old, new = _memory_files(before), _memory_files(now)
-    names = dict.fromkeys((*old, *new))
-    return [sanitize_path(name) for name in names if old.get(name) != new.get(name)]
-
-
-def _memory_files(text: str) -> dict[str, str]:
-    _, *parts = _MEMORY_FILE.split(text)
-    return dict(zip(parts[::2], parts[1::2], strict=True))

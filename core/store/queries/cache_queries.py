@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from .context_queries import unpack_keys
-from .query_rows import LISTED, SessionIds, columns, fetch_records
+from .query_rows import LISTED, SessionIds, fetch_records
 
 
 class CacheAnswerRow(msgspec.Struct, frozen=True, gc=False):
@@ -42,6 +42,7 @@ class CacheAnswerRow(msgspec.Struct, frozen=True, gc=False):
 
 class SentRequestRow(msgspec.Struct, frozen=True):
     file_id: int
+    path: str  # below projects/
     offset: int
     length: int
     request: int
@@ -72,9 +73,14 @@ def cache_answers(db: Connection, session_ids: SessionIds = None) -> list[CacheA
 
 
 def sent_request(db: Connection, file_id: int, request: int) -> SentRequestRow | None:
-    sql = f"""SELECT {columns(SentRequestRow)} FROM request
-        WHERE file_id = ? AND request = ? ORDER BY offset LIMIT 1"""
-    return next(iter(fetch_records(SentRequestRow, db, sql, [file_id, request])), None)
+    """Find a request in a file, or in another: a fork copies answers without their requests."""
+    own = fetch_records(SentRequestRow, db, _REQUESTS.format("file_id = ?"), [request, file_id])
+    other = own or fetch_records(SentRequestRow, db, _REQUESTS.format("1"), [request])
+    return other[0] if other else None
+
+
+_REQUESTS: Final = """SELECT file_id, f.path, r.offset, length, request, shape, base, keep, tail
+    FROM request r JOIN file f USING (file_id) WHERE request = ? AND {} ORDER BY r.offset LIMIT 1"""
 
 
 def sessions_since(db: Connection, since_ms: int) -> list[str]:
