@@ -149,17 +149,13 @@ class Rewrite(msgspec.Struct, frozen=True):
     current: CacheAnswerRow
     tokens: int
     lifetime_ms: int  # of what was last written before
-    first_tokens: int  # that the first request of this conversation left in the cache
+    keeps_conversation: bool
+    """Some of the conversation itself was read, and not only what all sessions share."""
 
     @property
     def idle_ms(self) -> int | None:
         before, now = self.previous.at, self.current.at
         return None if before is None or now is None else max(0, now - before)
-
-    @property
-    def keeps_conversation(self) -> bool:
-        """Some of the conversation itself was read, and not only what all sessions share."""
-        return self.current.cache_read_tokens >= self.first_tokens > 0
 
 
 class CacheMiss(msgspec.Struct, frozen=True):
@@ -243,23 +239,40 @@ def find_rewrites(chain: Sequence[CacheAnswerRow]) -> Iterator[Rewrite]:
 
     The first request is none. A fork's first one is compared with the history that it copied.
     """
-    lifetime, first_tokens = FIVE_MINUTES_MS, 0
+    lifetime = FIVE_MINUTES_MS
+    earlier: list[int] = []  # tokens that each request left in the cache
     previous: CacheAnswerRow | None = None
     for row in chain:
         if not row.cache_creation_tokens + row.cache_read_tokens:
             # Sent without a cache, or of a client that did not say.
             continue
-        if previous is not None:
-            rewrite = Rewrite(
-                previous, row, _rewritten_tokens(previous, row), lifetime, first_tokens
+        if previous is not None and row.is_counted and _is_miss(previous, row):
+            yield Rewrite(
+                previous,
+                row,
+                _rewritten_tokens(previous, row),
+                lifetime,
+                _keeps_conversation(row, earlier),
             )
-            if row.is_counted and _is_miss(rewrite):
-                yield rewrite
         if row.cache_creation_tokens:
             lifetime = _lifetime_ms(row)
-        if previous is None or cached_tokens(row) < first_tokens:
-            first_tokens = cached_tokens(row)
+        earlier.append(cached_tokens(row))
         previous = row
+
+
+MAX_SYSTEM_GROWTH: Final = 1.25
+"""By which the start of a prompt, that all sessions share, may grow while a session lasts: a later
+version of the client or another set of tools has a longer one."""
+
+
+def _keeps_conversation(row: CacheAnswerRow, earlier: Sequence[int]) -> bool:
+    """Return whether reading ended after the first messages.
+
+    The API reads to the end of a request that it has cached. What only starts alike ends at the
+    system prompt, which is shorter than the first request with its messages.
+    """
+    read = row.cache_read_tokens
+    return read in earlier or read > min(earlier) * MAX_SYSTEM_GROWTH
 
 
 def _lifetime_ms(row: CacheAnswerRow) -> int:
@@ -285,11 +298,11 @@ def _rewritten_tokens(previous: CacheAnswerRow, row: CacheAnswerRow) -> int:
     return max(0, min(missed, row.cache_creation_tokens))
 
 
-def _is_miss(rewrite: Rewrite) -> bool:
-    row = rewrite.current
-    repeated = min(_sent_tokens(rewrite.previous), _sent_tokens(row))
+def _is_miss(previous: CacheAnswerRow, row: CacheAnswerRow) -> bool:
+    repeated = min(_sent_tokens(previous), _sent_tokens(row))
     missed = repeated - row.cache_read_tokens
-    return rewrite.tokens > 0 and missed >= max(MIN_MISSED_TOKENS, repeated * MIN_MISSED_SHARE)
+    is_miss = missed >= max(MIN_MISSED_TOKENS, repeated * MIN_MISSED_SHARE)
+    return is_miss and _rewritten_tokens(previous, row) > 0
 
 
 def _sent_tokens(row: CacheAnswerRow) -> int:

@@ -208,6 +208,12 @@ def test_a_pause_explains_nothing_while_the_conversation_is_still_read() -> None
     assert cleared.cause is CacheCause.CLEARING
 
 
+def test_reading_to_the_end_of_an_earlier_request_keeps_its_conversation() -> None:
+    """The API reads whole requests: what ends elsewhere near the start is a longer system prompt."""
+    assert judged(FIRST, WARM, row(2, 30_000, 75_000, at=400)).cause is CacheCause.MESSAGES
+    assert judged(FIRST, WARM, row(2, 31_000, 74_000, at=400)).cause is CacheCause.LIFETIME
+
+
 def test_a_compaction_is_the_cause_after_any_pause() -> None:
     miss = judged(FIRST, WARM, lost(at=4_000), found=(Change(ChangeKind.COMPACTED, "auto"),))
     assert miss.cause is CacheCause.COMPACTION
