@@ -209,7 +209,7 @@ def test_a_pause_explains_nothing_while_the_conversation_is_still_read() -> None
 
 
 def test_reading_to_the_end_of_an_earlier_request_keeps_its_conversation() -> None:
-    """The API reads whole requests: what ends elsewhere near the start is a longer system prompt."""
+    """The API reads whole requests: another end near the start is a longer system prompt's."""
     assert judged(FIRST, WARM, row(2, 30_000, 75_000, at=400)).cause is CacheCause.MESSAGES
     assert judged(FIRST, WARM, row(2, 31_000, 74_000, at=400)).cause is CacheCause.LIFETIME
 
