@@ -317,11 +317,9 @@ def judge_miss(
     inferred = infer_cause(rewrite, changes)
     cause, source = choose_cause(rewrite.current.reason, inferred)
     cost, extra = _price_rewrite(rewrite, custom_prices)
-    hidden = {ChangeKind.PROMPT_KEPT}
-    if inferred is CacheCause.COMPACTION:
-        # Which replaces them.
-        hidden.add(ChangeKind.MESSAGES)
-    shown = tuple(dict.fromkeys(each for each in changes if each.kind not in hidden))
+    shown = tuple(
+        dict.fromkeys(each for each in changes if each.kind is not ChangeKind.PROMPT_KEPT)
+    )
     return CacheMiss(rewrite, cause, source, inferred, shown, cost, extra)
 
 

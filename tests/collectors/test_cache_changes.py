@@ -326,6 +326,14 @@ def test_the_recorded_requests_tell_where_messages_differ(
     assert miss.changes == (Change(ChangeKind.MESSAGES, "from message 1 of 2"),)
 
 
+def test_a_request_after_a_compaction_refers_to_none_and_is_no_resume(
+    claude: ClaudeFolder, path: Path, collector: Collector, store: Path
+) -> None:
+    write(path, recorded(request("r2", 0, hashed(BYE), shapeHash="one"), boundary(at=5)))
+    collector.scan()
+    assert only_miss(claude, store).changes == (Change(ChangeKind.COMPACTED, "auto"),)
+
+
 def test_a_first_message_with_another_claude_md_names_the_file(
     claude: ClaudeFolder, path: Path, collector: Collector, store: Path
 ) -> None:

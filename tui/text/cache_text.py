@@ -110,8 +110,13 @@ def changes_text(miss: CacheMiss) -> str:
     return "; ".join(parts)
 
 
+LEAST_USD: Final = 0.01  # less is not worth a number
+
+
 def dollars(usd: float | None) -> str:
     """Write an amount of list prices."""
+    if usd is not None and 0 < usd < LEAST_USD:
+        return f"< ${LEAST_USD:.2f}"
     return NOTHING if usd is None else f"≈ ${usd:,.2f}"
 
 

@@ -31,7 +31,14 @@ def read_changes(db: sqlite3.Connection, projects: Path, rewrite: Rewrite) -> li
         if offset - rewrite.previous.offset > MAX_BYTES_BETWEEN:
             break
         lines.add(offset, data)
-    return [*lines.changes(), *compare_requests(db, projects, rewrite)]
+    compared = compare_requests(db, projects, rewrite)
+    if lines.is_compacted:
+        compared = [each for each in compared if each.kind not in _AFTER_COMPACTION]
+    return [*lines.changes(), *compared]
+
+
+_AFTER_COMPACTION: Final = {ChangeKind.RESUMED, ChangeKind.MESSAGES, ChangeKind.INSTRUCTIONS}
+"""How any first request after a compaction differs: it refers to none before it."""
 
 
 class _LinesBetween:
@@ -42,7 +49,7 @@ class _LinesBetween:
         self._uuids: Final[set[str]] = set()
         self._found: Final[list[Change]] = []
         self._is_prompt_seen = False
-        self._is_compacted = False  # then everything is announced again in full
+        self.is_compacted = False  # then everything is announced again in full
         self._settings: dict[str, str] = {}
 
     def changes(self) -> list[Change]:
@@ -63,7 +70,7 @@ class _LinesBetween:
         if kind == "system":
             self._add_system(line)
         elif kind == "attachment" and isinstance(line.get("attachment"), dict):
-            named = count_names if self._is_compacted else join_names
+            named = count_names if self.is_compacted else join_names
             self._found.extend(_attachment_changes(line["attachment"], named))
         elif kind == "user":
             self._add_user(line)
@@ -77,7 +84,7 @@ class _LinesBetween:
             metadata = line.get("compactMetadata")
             trigger = metadata.get("trigger") if isinstance(metadata, dict) else None
             self._found.append(Change(ChangeKind.COMPACTED, sanitize_title(str(trigger or ""))))
-            self._is_compacted = True
+            self.is_compacted = True
             self._is_prompt_seen = True  # what follows it has no parent before it
         elif line.get("subtype") == "microcompact_boundary":
             self._found.append(Change(ChangeKind.CLEARED))

@@ -104,8 +104,8 @@ def ledger_detail(item: CacheMiss | CacheTotals, width: int, now_ms: int) -> Con
         "cached for": formats.duration(rewrite.lifetime_ms),
         "rewritten": f"{item.tokens:,} of {request.cache_creation_tokens:,} tokens written",
         "read": f"{request.cache_read_tokens:,} tokens",
-        "cost": f"{cache_text.dollars(item.cost_usd)},"
-        f" {cache_text.dollars(item.extra_usd)} more than reading",
+        "cost": cache_text.dollars(item.cost_usd),
+        "to read it": f"{cache_text.dollars(item.extra_usd)} less",
     }
     room = max(1, width - DETAIL_LABEL_CELLS)
     changed = [Content(""), heading("Changed before it")] if item.changes else []
