@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ctxtop.core.summaries.steering import KEEP_HEADING
 
 from .counting import count_request
+from .prompt_cache import Caches
 from .script import Step, next_step, texts_of, usage_of
 from .thoughts import Thoughts
 from .validator import refusals
@@ -60,6 +61,7 @@ class ScriptedApi:
         self._numbers = itertools.count(1)
         self._given: set[str] = set()
         self._thoughts = Thoughts()
+        self._caches = Caches()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
 
@@ -109,6 +111,10 @@ class ScriptedApi:
             return step
         message = _message(exchange["number"], step, str(body.get("model")))
         self._thoughts.hand_out(exchange["number"], body, message["content"])
+        cached = self._caches.answer(exchange["headers"], message["id"], body)
+        if cached:
+            cached["usage"]["output_tokens"] = step.output_tokens
+            message |= cached
         exchange |= {"status": 200, "reply": message, "usage": message["usage"]}
         return step
 
