@@ -82,8 +82,9 @@ bench-accuracy: $(VENV)/.test ## Compare the numbers with recorded sessions and 
 bench-compaction: $(VENV)/.test ## Measure what compaction frees and keeps, beside the client and cozempic
 	@$(BIN)/python -m tests.bench.bench_compaction
 
-bench-cache: $(VENV)/.test ## Compare the causes of lost prompt caches with what the API said
+bench-cache: $(VENV)/.test ## Compare the causes of lost prompt caches with what the API said; replay pauses
 	@$(BIN)/python -m tests.bench.bench_cache
+	@$(BIN)/python -m tests.bench.bench_pauses
 
 metrics: $(VENV)/.test ## Print the size and structure of the code
 	@$(BIN)/python -m tests.metrics

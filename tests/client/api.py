@@ -56,7 +56,8 @@ class ScriptedApi:
         self.exchanges: list[Json] = []
         """One a request: number, path, headers, body, status, reply, what (answer, summary, probe,
         error, count, dropped, refused), and usage where the reply is a message. `refused` lists
-        what made the request invalid, `unbound` the thinking that lost what it was bound to."""
+        what made the request invalid, `unbound` the thinking that lost what it was bound to,
+        `written_again` how many tokens were lost from the prompt cache."""
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._given: set[str] = set()
@@ -111,10 +112,7 @@ class ScriptedApi:
             return step
         message = _message(exchange["number"], step, str(body.get("model")))
         self._thoughts.hand_out(exchange["number"], body, message["content"])
-        cached = self._caches.answer(exchange["headers"], message["id"], body)
-        if cached:
-            cached["usage"]["output_tokens"] = step.output_tokens
-            message |= cached
+        self._caches.answer(exchange, message)
         exchange |= {"status": 200, "reply": message, "usage": message["usage"]}
         return step
 

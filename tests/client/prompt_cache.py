@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ Json = dict[str, Any]
 
 HEADER: Final = "x-lab-cache"
 """Of a request that is answered from a cache: JSON with its name, how many seconds later than now
-the request is sent, and whether the answer says why the cache missed."""
+the request is sent, and whether the service lost all that it kept before."""
 
 LIFETIMES_S: Final = {"5m": 300, "1h": 3_600}
 
@@ -36,8 +37,10 @@ class Piece:
     """A tool, a block of the system prompt, or a block of a message."""
 
     section: str
+    own: str
+    """Digest of itself alone."""
     digest: str
-    """Of all that stands before it, too."""
+    """Of all that stands before it, too, and of the model."""
     tokens: int
     """Of the request up to its end."""
     lifetime: str | None
@@ -52,13 +55,33 @@ class Cache:
     lifetimes: dict[str, str] = field(default_factory=dict)
     requests: dict[str, tuple[float, str, list[Piece]]] = field(default_factory=dict)
 
-    def answer(self, message_id: str, body: Json, now: float, *, diagnosed: bool) -> Json:
-        """Return `usage` without its output, and `diagnostics`."""
+    def answer(
+        self, message_id: str, body: Json, now: float, *, is_remembered: bool
+    ) -> tuple[Json, int]:
+        """Return `usage` without its output, and `diagnostics`; and how many tokens were written
+        again that the request before it had sent already."""
         pieces = pieces_of(body)
         usage = self._usage(pieces, now)
-        reason = self._reason(body, pieces, now) if diagnosed else None
-        self.requests[message_id] = now, str(body.get("model")), pieces
-        return {"usage": usage, "diagnostics": reason and {"cache_miss_reason": reason}}
+        reason = self._reason(body, pieces, now)
+        again = self._written_again(body, pieces, usage)
+        if is_remembered:
+            self.requests[message_id] = now, str(body.get("model")), pieces
+        diagnostics = reason and {"cache_miss_reason": reason}
+        return {"usage": usage, "diagnostics": diagnostics}, again
+
+    def _written_again(self, body: Json, pieces: list[Piece], usage: Json) -> int:
+        """Count by the texts themselves, wherever they stand."""
+        _, _, before = self._previous(body) or (0.0, "", [])
+        sent = Counter(piece.own for piece in before)
+        read, start, again = usage["cache_read_input_tokens"], 0, 0
+        end = read + usage["cache_creation_input_tokens"]
+        for piece in pieces:
+            # The same text may stand in several places: each was sent once.
+            if start < end and sent[piece.own]:
+                sent[piece.own] -= 1
+                again += piece.tokens - start if start >= read else 0
+            start = piece.tokens
+        return again
 
     def _usage(self, pieces: list[Piece], now: float) -> Json:
         read = self._read(pieces, now)
@@ -95,11 +118,17 @@ class Cache:
         self.lifetimes[digest] = lifetime
         self.until[digest] = max(self.until.get(digest, 0.0), now + LIFETIMES_S[lifetime])
 
+    def _previous(self, body: Json) -> tuple[float, str, list[Piece]] | None:
+        """Return the request before: the one that the client names, else the newest."""
+        if "diagnostics" in body:
+            return self.requests.get(body["diagnostics"]["previous_message_id"])
+        return next(reversed(self.requests.values()), None)
+
     def _reason(self, body: Json, pieces: list[Piece], now: float) -> Json | None:
-        asked = body.get("diagnostics") or {}
-        if asked.get("previous_message_id") is None:
+        previous = self._previous(body)
+        if previous is None:
             return None
-        sent_at, model, before = self.requests.get(asked["previous_message_id"], (0.0, "", []))
+        sent_at, model, before = previous
         if sent_at + KNOWN_FOR_S < now:
             return {"type": "previous_message_not_found"}
         if model != body.get("model"):
@@ -147,11 +176,13 @@ def pieces_of(body: Json) -> list[Piece]:
     found = []
     for section, role, block in _blocks(body):
         plain = {name: value for name, value in block.items() if name != "cache_control"}
-        digest.update(json.dumps([section, role, plain], sort_keys=True).encode())
+        text = json.dumps([section, role, plain], sort_keys=True).encode()
+        digest.update(text)
         tokens += _tokens(section, plain)
         mark = block.get("cache_control")
         lifetime = mark.get("ttl", "5m") if mark else None
-        found.append(Piece(section, digest.hexdigest(), tokens, lifetime))
+        own = hashlib.sha256(text).hexdigest()
+        found.append(Piece(section, own, digest.hexdigest(), tokens, lifetime))
     return found
 
 
@@ -186,11 +217,17 @@ class Caches:
     def __init__(self) -> None:
         self._by_name: dict[str, Cache] = {}
 
-    def answer(self, headers: Json, message_id: str, body: Json) -> Json | None:
-        """Return what the cache says of a request; None where it names no cache."""
-        if HEADER not in headers:
-            return None
-        asked = json.loads(headers[HEADER])
+    def answer(self, exchange: Json, message: Json) -> None:
+        """Write into a message what the cache says of its request, if that names a cache."""
+        if HEADER not in exchange["headers"]:
+            return
+        asked = json.loads(exchange["headers"][HEADER])
         cache = self._by_name.setdefault(asked["name"], Cache())
+        if asked["lost"]:
+            cache.until.clear()
         now = time.time() + asked["later_s"]
-        return cache.answer(message_id, body, now, diagnosed=asked["diagnosed"])
+        found, exchange["written_again"] = cache.answer(
+            message["id"], exchange["body"], now, is_remembered=exchange["what"] == "answer"
+        )
+        found["usage"]["output_tokens"] = message["usage"]["output_tokens"]
+        message |= found

@@ -1,0 +1,85 @@
+"""A lab whose API has a prompt cache, and a clock that a test moves; the ledger of its sessions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from typing_extensions import override
+
+from .lab import Lab
+from .prompt_cache import HEADER
+from .talks import path_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .namespace import Namespace
+
+Json = dict[str, Any]
+
+
+class CachedLab(Lab):
+    """Requests are read from a cache of this lab alone, and say why they could not be."""
+
+    def __init__(self, root: Path, namespace: Namespace, client: Path) -> None:
+        self.later_s = 0
+        self.is_cache_lost = False
+        """Whether the service loses all that it keeps, at each request."""
+        super().__init__(root, namespace, client)
+
+    @property
+    @override
+    def env(self) -> dict[str, str]:
+        asked = {"name": str(self.root), "later_s": self.later_s, "lost": self.is_cache_lost}
+        return super().env | {"ANTHROPIC_CUSTOM_HEADERS": f"{HEADER}: {json.dumps(asked)}"}
+
+    def pass_time(self, session_id: str, seconds: int) -> None:
+        """Let a session rest: its lines become older, and what the cache holds does too."""
+        self.later_s += seconds
+        lines = self.transcript(session_id)
+        for line in lines:
+            if stamp := line.get("timestamp"):
+                then = datetime.fromisoformat(stamp) - timedelta(seconds=seconds)
+                line["timestamp"] = f"{then:%Y-%m-%dT%H:%M:%S}.{then.microsecond // 1000:03}Z"
+        self.write(session_id, lines)
+
+    def write(self, session_id: str, lines: list[Json]) -> None:
+        """Write a session's lines in the form in which the client does."""
+        text = "".join(
+            json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n" for line in lines
+        )
+        path_of(self, session_id).write_text(text, encoding="utf-8")
+
+    def command(self, *words: str) -> Any:  # noqa: ANN401 -- any JSON
+        """Run a command of ctxtop on this lab; give what it printed."""
+        folders = ("--config-dir", str(self.config), "--db", str(self.store))
+        argv = [sys.executable, "-m", "ctxtop", *words, *folders, "--json"]
+        done = self.namespace.run(argv, self.root, self.env, COMMAND_S)
+        assert done.code == 0, done.err
+        return json.loads(done.out)
+
+    def ledger(self, session_id: str) -> Json:
+        """Return what `ctxtop cache` says of a session."""
+        found: Json = self.command("cache", session_id)
+        return found
+
+    def ledger_without_words(self, session_id: str) -> Json:
+        """Return the same for an API that never says why the cache missed."""
+        path = path_of(self, session_id)
+        before = path.read_bytes()
+        lines = self.transcript(session_id)
+        for line in lines:
+            if "diagnostics" in line.get("message", {}):
+                line["message"]["diagnostics"] = None
+        try:
+            self.write(session_id, lines)
+            found = self.ledger(session_id)
+        finally:
+            path.write_bytes(before)
+        return found
+
+
+COMMAND_S: Final = 120.0
