@@ -80,7 +80,7 @@ AGREEING_CAUSES: Final[Mapping[str, frozenset[CacheCause]]] = {
     "messages_changed": frozenset(
         {
             *(CacheCause.MESSAGES, CacheCause.COMPACTION, CacheCause.CLEARING, CacheCause.REWIND),
-            *(CacheCause.OWN_EDIT, CacheCause.FORK, CacheCause.RESUME),
+            *(CacheCause.OWN_EDIT, *_NEW_PROCESS),
         }
     ),
     # The API forgot the answer that the client compares with, or never gave it to this process.

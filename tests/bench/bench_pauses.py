@@ -31,6 +31,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -350,9 +351,9 @@ def print_table(title: str, sessions: Sequence[Sequence[Request]], compacted: in
     print(f"\n{title}: {len(sessions)} sessions, {waits} waits for a person, {len(lost)} of which")
     print(f"lasted longer than the cache; {again:,} tokens were written after them")
     print(
-        f"{'compacts before':15} {'from':>7} {'warnings':>8} {'right':>5} {'in time':>7} {'never':>5}"
-        f" {'tokens saved':>12} {'saved':>8} {'later':>8} {'cost':>7} {'needless':>8} {'net':>9}"
-        f" {'at a loss':>9}"
+        f"{'compacts before':15} {'from':>7} {'warnings':>8} {'right':>5} {'in time':>7}"
+        f" {'never':>5} {'tokens saved':>12} {'saved':>8} {'later':>8} {'cost':>7}"
+        f" {'needless':>8} {'net':>9} {'at a loss':>9}"
     )
     for way, wants in WAYS.items():
         for threshold in THRESHOLDS:
@@ -368,7 +369,7 @@ def print_table(title: str, sessions: Sequence[Sequence[Request]], compacted: in
 
 def lost_waits(sessions: Iterable[Sequence[Request]]) -> Iterator[Request]:
     for requests in sessions:
-        for before, request in zip(requests, requests[1:], strict=False):
+        for before, request in pairwise(requests):
             if before.ends_turn and is_lost(before, request):
                 yield request
 

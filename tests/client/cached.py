@@ -26,14 +26,12 @@ class CachedLab(Lab):
 
     def __init__(self, root: Path, namespace: Namespace, client: Path) -> None:
         self.later_s = 0
-        self.is_cache_lost = False
-        """Whether the service loses all that it keeps, at each request."""
         super().__init__(root, namespace, client)
 
     @property
     @override
     def env(self) -> dict[str, str]:
-        asked = {"name": str(self.root), "later_s": self.later_s, "lost": self.is_cache_lost}
+        asked = {"name": str(self.root), "later_s": self.later_s}
         return super().env | {"ANTHROPIC_CUSTOM_HEADERS": f"{HEADER}: {json.dumps(asked)}"}
 
     def pass_time(self, session_id: str, seconds: int) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from .counting import count_request
+from .script import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 
 HEADER: Final = "x-lab-cache"
-"""Of a request that is answered from a cache: JSON with its name, how many seconds later than now
-the request is sent, and whether the service lost all that it kept before."""
+"""Of a request that is answered from a cache: JSON with its name, and how many seconds
+later than now the request is sent."""
+
+FORGETS: Final = "THE SERVICE FORGETS"
+"""In a prompt: all that was kept before is lost."""
 
 LIFETIMES_S: Final = {"5m": 300, "1h": 3_600}
 
@@ -211,6 +215,11 @@ def _tokens(section: str, block: Json) -> int:
     return count_request({"messages": [{"content": [block]}]})
 
 
+def _newest_of_user(body: Json) -> Json:
+    messages: list[Json] = body["messages"]
+    return next(one for one in reversed(messages) if one["role"] == "user")
+
+
 class Caches:
     """One cache for each name that a request's header gives."""
 
@@ -223,7 +232,7 @@ class Caches:
             return
         asked = json.loads(exchange["headers"][HEADER])
         cache = self._by_name.setdefault(asked["name"], Cache())
-        if asked["lost"]:
+        if any(FORGETS in text for text in texts_of(_newest_of_user(exchange["body"]))):
             cache.until.clear()
         now = time.time() + asked["later_s"]
         found, exchange["written_again"] = cache.answer(

@@ -15,13 +15,14 @@ import pytest
 
 from .cached import CachedLab
 from .lab import LARGE
+from .prompt_cache import FORGETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .lab import Turn
-    from .screen import Screen
     from .namespace import Namespace
+    from .screen import Screen
 
 Json = dict[str, Any]
 
@@ -89,7 +90,7 @@ def changes_of(miss: Json) -> dict[str, str]:
 def newest_miss(lab: CachedLab, session_id: str, asked: Json, cause: str) -> Json:
     """Return the newest miss, which has to be this exchange's, and named rightly in both ways."""
     usage = asked["reply"]["usage"]
-    miss = lab.ledger(session_id)["misses"][0]
+    miss = misses(lab, session_id)[0]
     assert miss["client_reason"] == word_of(asked)
     assert (miss["cause"], miss["inferred_cause"]) == (cause, cause)
     assert miss["written_tokens"] == usage["cache_creation_input_tokens"]
@@ -230,8 +231,7 @@ def test_instructions_that_were_edited_in_a_pause_are_named_beside_it(lab: Cache
 
 def test_a_service_that_loses_its_cache(lab: CachedLab) -> None:
     session = begin(lab)
-    lab.is_cache_lost = True
-    asked = go_on(lab, session)
+    asked = asked_of(lab.turn(f"{FORGETS} {next_prompt(lab)}", resume=session, model=LARGE))
     assert word_of(asked) is None
     miss = newest_miss(lab, session, asked, "nothing_changed")
     assert miss["rewritten_tokens"] == asked["written_again"]
@@ -294,6 +294,23 @@ def test_another_version_of_the_client(lab: CachedLab) -> None:
     assert (unsaid["cause"], unsaid["cause_source"]) == ("version_changed", "inferred")
 
 
+def test_a_session_of_an_older_client_is_sent_in_another_form(lab: CachedLab) -> None:
+    (lab.project / "CLAUDE.md").write_text("# Rules\nBe brief.\n", encoding="utf-8")
+    session = begin(lab)
+    kept, parent = [], None
+    for line in lab.transcript(session):
+        # Such a client wrote down neither what it added to the conversation nor what it sent.
+        if line["type"] in {"user", "assistant", "system"}:
+            kept.append(line | {"version": "2.1.200", "parentUuid": parent})
+            parent = line["uuid"]
+    lab.write(session, kept)
+    asked = go_on(lab, session)
+    assert word_of(asked) == "messages_changed"
+    miss = newest_miss(lab, session, asked, "version_changed")
+    assert changes_of(miss)["version"] == f"2.1.200 → {miss['client_version']}"
+    assert 0 <= miss["rewritten_tokens"] - asked["written_again"] < LEAST_LOST
+
+
 def test_our_own_edit(lab: CachedLab) -> None:
     session = begin(lab)
     for lines in (3500, 3600, 3700):
@@ -308,25 +325,20 @@ def test_our_own_edit(lab: CachedLab) -> None:
     assert 0 <= miss["rewritten_tokens"] - asked["written_again"] < LEAST_LOST
 
 
-def test_the_client_asks_why_and_writes_the_answer_down(lab: CachedLab) -> None:
+def test_the_client_asks_why(lab: CachedLab) -> None:
     lab.variables |= ASKS_WHY
-    lab.is_cache_lost = True
     turn = lab.turn("Begin. [[bash:seq 1 9]] [[say:ok]]", model=LARGE)
     first, second = turn.exchanges
     assert first["body"]["diagnostics"] == {"previous_message_id": None}
     assert second["body"]["diagnostics"] == {"previous_message_id": first["reply"]["id"]}
     assert "cache-diagnosis-2026-04-07" in second["headers"]["anthropic-beta"]
-    written = [line["message"] for line in lab.transcript(turn.session_id) if line["type"] == "assistant"]
-    assert [one["diagnostics"] for one in written] == [one["reply"]["diagnostics"] for one in turn.exchanges]
 
 
-@pytest.fixture
-def screen(lab: CachedLab, terminal: None) -> Screen:
-    """A client in a terminal, with some 40,000 tokens in the cache."""
-    lab.variables |= ASKS_WHY
-    opened = lab.interactive(model=OTHER)
-    opened.ask(LONG)
-    return opened
+def opened(lab: CachedLab) -> Screen:
+    """Open a client in a terminal, with some 40,000 tokens in the cache."""
+    screen = lab.interactive(model=OTHER)
+    screen.ask(LONG)
+    return screen
 
 
 def counted_alike(lab: CachedLab, session_id: str, status: Json) -> Json:
@@ -345,7 +357,9 @@ def counted_alike(lab: CachedLab, session_id: str, status: Json) -> Json:
     return ledger
 
 
-def test_the_client_counts_as_the_ledger_does(lab: CachedLab, screen: Screen) -> None:
+@pytest.mark.usefixtures("terminal")
+def test_the_client_counts_as_the_ledger_does(lab: CachedLab) -> None:
+    screen = opened(lab)
     session = screen.session_id
     assert counted_alike(lab, session, screen.ask(next_prompt(lab)))["misses"] == []
 
@@ -369,7 +383,21 @@ def test_the_client_counts_as_the_ledger_does(lab: CachedLab, screen: Screen) ->
     newest_miss(lab, session, asked, "compaction")
 
 
-def test_a_conversation_that_was_taken_back_is_still_kept(lab: CachedLab, screen: Screen) -> None:
+@pytest.mark.usefixtures("terminal")
+def test_the_client_blames_the_service_where_the_ledger_finds_nothing_changed(
+    lab: CachedLab,
+) -> None:
+    screen = opened(lab)
+    status = screen.ask(f"{FORGETS} {next_prompt(lab)}")
+    (miss,) = counted_alike(lab, screen.session_id, status)["misses"]
+    assert miss["cause"] == "nothing_changed"
+    assert status["prompt_cache"]["miss_causes"] == {"likely_server_side": 1}
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_conversation_that_was_taken_back_is_still_kept(lab: CachedLab) -> None:
+    lab.variables |= ASKS_WHY
+    screen = opened(lab)
     first = next_prompt(lab)
     screen.ask(first)
     screen.ask("More. [[bash:seq 1 2000]] [[say:ok]]")
@@ -394,7 +422,9 @@ def rewind(screen: Screen, choice: str) -> None:
     screen.press("C-u")
 
 
-def test_a_summary_of_what_was_taken_back_loses_nothing(lab: CachedLab, screen: Screen) -> None:
+@pytest.mark.usefixtures("terminal")
+def test_a_summary_of_what_was_taken_back_loses_nothing(lab: CachedLab) -> None:
+    screen = opened(lab)
     screen.ask(next_prompt(lab))
     screen.ask("More. [[bash:seq 1 2000]] [[say:ok]]")
     rewind(screen, "Summarize from here")
