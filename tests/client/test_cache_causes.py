@@ -57,9 +57,9 @@ def lab(tmp_path: Path, namespace: Namespace, client: Path) -> Iterator[CachedLa
     assert opened.refused() == []
 
 
-def begin(lab: CachedLab, *more: str, model: str = LARGE) -> str:
+def begin(lab: CachedLab, *more: str) -> str:
     """Make a session with some 40,000 tokens in the cache."""
-    return lab.turn(LONG, model=model, more=more).session_id
+    return lab.turn(LONG, model=LARGE, more=more).session_id
 
 
 def go_on(lab: CachedLab, session_id: str, *more: str, model: str = LARGE) -> Json:
