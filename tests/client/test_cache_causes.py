@@ -277,6 +277,26 @@ def test_a_fork_after_a_pause(lab: CachedLab) -> None:
     assert miss["rewritten_tokens"] == asked["written_again"]
 
 
+def test_every_token_counts_once_over_sessions_forks_and_agents(lab: CachedLab) -> None:
+    lab.define_agent("worker")
+    session = begin(lab)
+    work = "agent:worker|Build it <<bash:seq 1 3000>> <<say:Built.>>"
+    lab.turn(f"Delegate. [[{work}]] [[say:It runs.]]", resume=session, model=LARGE)
+    lab.turn(next_prompt(lab), resume=session, model=LARGE, more=("--fork-session",))
+    go_on(lab, session, model=OTHER)
+    usages = [one["reply"]["usage"] for one in lab.exchanges if one["what"] == "answer"]
+    totals = lab.command("cache")["totals"]
+    assert totals["requests"] == len(usages)
+    for name, key in (
+        ("written_tokens", "cache_creation_input_tokens"),
+        ("read_tokens", "cache_read_input_tokens"),
+    ):
+        assert totals[name] == sum(one[key] for one in usages)
+    agents = {each["agent_id"] for each in lab.ledger(session)["requests"]}
+    assert len(agents) == 2
+    assert totals["misses"] == 1
+
+
 def test_another_version_of_the_client(lab: CachedLab) -> None:
     session = begin(lab, *LIVE_PROMPT)
     lines = lab.transcript(session)
