@@ -78,6 +78,13 @@ class Request:
         return HOUR_MS if self.lasts_hour else FIVE_MINUTES_MS
 
 
+@dataclass(frozen=True, slots=True)
+class Session:
+    requests: Sequence[Request]
+    first_tokens: int
+    """Sent with its first prompt: no compaction leaves less."""
+
+
 @dataclass(slots=True)
 class Outcome:
     """What one way of acting would have come to."""
@@ -107,7 +114,7 @@ class Outcome:
 class Replay:
     """One session as it would have gone on with what was compacted away."""
 
-    requests: Sequence[Request]
+    session: Session
     compacted_tokens: int
     threshold: int
     wants: Callable[[Request, Request | None], bool]
@@ -116,19 +123,18 @@ class Replay:
     """Tokens that are not in the context any more."""
 
     def run(self) -> Outcome:
-        least = self.requests[0].tokens
+        requests = self.session.requests
         saved_since, cost_since, is_right = 0.0, 0.0, False
-        for place, request in enumerate(self.requests):
-            following = self.requests[place + 1] if place + 1 < len(self.requests) else None
+        for place, request in enumerate(requests):
+            following = requests[place + 1] if place + 1 < len(requests) else None
             if request.is_compacted:
                 self.away = 0
             if place:
-                saved_since += self._save(self.requests[place - 1], request)
+                saved_since += self._save(requests[place - 1], request)
             if not self._is_warned(request, following) or not self.wants(request, following):
                 continue
             self.outcome.losses += is_right and saved_since < cost_since
-            small = max(self.compacted_tokens, least + SUMMARY_TOKENS)
-            cost_since = self._compact(request, small, following)
+            cost_since = self._compact(request, following)
             saved_since, is_right = 0.0, bool(following and is_lost(request, following))
         self.outcome.losses += is_right and saved_since < cost_since
         return self.outcome
@@ -154,8 +160,10 @@ class Replay:
         self.outcome.later_usd += later
         return saved + later
 
-    def _compact(self, request: Request, small: int, following: Request | None) -> float:
+    def _compact(self, request: Request, following: Request | None) -> float:
         """Take away what a compaction does; return what it costs."""
+        first = self.session.first_tokens
+        small = max(self.compacted_tokens, first + SUMMARY_TOKENS)
         tokens = request.tokens - self.away
         price = price_of(request)
         if tokens <= small or price is None:
@@ -169,8 +177,7 @@ class Replay:
         else:
             self.outcome.in_time += 1
             # It would have been read: now it is another text.
-            new = small - self.requests[0].tokens
-            cost += new * (write_price(request, price) - price.read)
+            cost += (small - first) * (write_price(request, price) - price.read)
         if following is not None and is_lost(request, following):
             self.outcome.right_cost_usd += cost / MILLION
         else:
@@ -206,23 +213,23 @@ WAYS: Final = {"each warning": heeds_all, "breaks only": knows}
 
 
 def replay_all(
-    sessions: Iterable[Sequence[Request]],
+    sessions: Iterable[Session],
     compacted_tokens: int,
     threshold: int,
     wants: Callable[[Request, Request | None], bool],
 ) -> Outcome:
     total = Outcome()
-    for requests in sessions:
-        Replay(requests, compacted_tokens, threshold, wants, total).run()
+    for session in sessions:
+        Replay(session, compacted_tokens, threshold, wants, total).run()
     return total
 
 
-def read_sessions(config: Path, scratch: Path) -> tuple[list[list[Request]], list[int]]:
+def read_sessions(config: Path, scratch: Path) -> tuple[list[Session], list[int]]:
     """Read each session's own requests, each once; and the sizes after compactions."""
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
     from ctxtop.collectors.store_update import ScanOutcome
-    from ctxtop.core.measure.cache_ledger import chains
+    from ctxtop.core.measure.cache_ledger import cached_tokens, chains
     from ctxtop.core.store.database import open_reader
     from ctxtop.core.store.queries import cache_queries
     from ctxtop.core.store.writer import Writer
@@ -258,7 +265,7 @@ def read_sessions(config: Path, scratch: Path) -> tuple[list[list[Request]], lis
             )
         # Of a fork only what it added: its parent's requests are replayed with the parent.
         if requests and requests[0].tokens:
-            sessions.append(requests)
+            sessions.append(Session(requests, cached_tokens(chain[0]) + chain[0].input_tokens))
             sizes += [each.tokens for each in requests if each.is_compacted]
     return sessions, sizes
 
@@ -279,8 +286,8 @@ def marks_of(path: Path) -> dict[str, tuple[bool, bool]]:
         message = line["message"]
         blocks = message.get("content")
         calls = isinstance(blocks, list) and any(each.get("type") == "tool_use" for each in blocks)
-        _, was_compacted = found.get(message.get("id"), (True, is_compacted))
-        found[message.get("id")] = (not calls, was_compacted)
+        ended, was_compacted = found.get(message.get("id"), (True, is_compacted))
+        found[message.get("id")] = (ended and not calls, was_compacted)
         is_compacted = False
     return found
 
@@ -311,7 +318,7 @@ FULL_TOKENS: Final = 167_000
 """At which the client compacts by itself in a window of 200,000 tokens."""
 
 
-def make_session(person: Person, chosen: random.Random) -> list[Request]:
+def make_session(person: Person, chosen: random.Random) -> Session:
     """Make a session whose cache is lost when it has expired, and when it was compacted."""
     at, cached, requests, is_compacted = 0, 0, list[Request](), False
     least = size = chosen.randrange(15_000, 25_000)
@@ -331,7 +338,7 @@ def make_session(person: Person, chosen: random.Random) -> list[Request]:
             if is_compacted:
                 cached, size = least, COMPACTED_TOKENS
         if chosen.random() < person.leaves:
-            return requests
+            return Session(requests, least)
         at = requests[-1].at
         if chosen.random() < person.short:
             at += int(chosen.lognormvariate(0, 1.2) * person.minutes * 60_000)
@@ -339,13 +346,13 @@ def make_session(person: Person, chosen: random.Random) -> list[Request]:
             at += int(chosen.uniform(1.5, 16) * HOUR_MS)
 
 
-def make_sessions(person: Person) -> list[list[Request]]:
+def make_sessions(person: Person) -> list[Session]:
     chosen = random.Random(20)
     return [make_session(person, chosen) for _ in range(MADE_SESSIONS)]
 
 
-def print_table(title: str, sessions: Sequence[Sequence[Request]], compacted: int) -> None:
-    waits = sum(each.ends_turn for of in sessions for each in of)
+def print_table(title: str, sessions: Sequence[Session], compacted: int) -> None:
+    waits = sum(each.ends_turn for of in sessions for each in of.requests)
     lost = list(lost_waits(sessions))
     again = sum(each.written_tokens for each in lost)
     print(f"\n{title}: {len(sessions)} sessions, {waits} waits for a person, {len(lost)} of which")
@@ -367,9 +374,9 @@ def print_table(title: str, sessions: Sequence[Sequence[Request]], compacted: in
             )
 
 
-def lost_waits(sessions: Iterable[Sequence[Request]]) -> Iterator[Request]:
-    for requests in sessions:
-        for before, request in pairwise(requests):
+def lost_waits(sessions: Iterable[Session]) -> Iterator[Request]:
+    for session in sessions:
+        for before, request in pairwise(session.requests):
             if before.ends_turn and is_lost(before, request):
                 yield request
 

@@ -13,6 +13,7 @@ from ..bench.bench_pauses import (
     SUMMARY_TOKENS,
     Outcome,
     Request,
+    Session,
     heeds_all,
     knows,
     price_of,
@@ -35,7 +36,7 @@ COST = 60_000 * PRICE.read + ASKING_TOKENS * PRICE.input + SUMMARY_TOKENS * PRIC
 
 
 def replay(*requests: Request, threshold: int = 0) -> Outcome:
-    return replay_all([requests], SMALL, threshold, heeds_all)
+    return replay_all([Session(requests, FIRST.tokens)], SMALL, threshold, heeds_all)
 
 
 def test_a_pause_past_the_lifetime_saves_what_is_not_written_again() -> None:
@@ -81,6 +82,7 @@ def test_a_session_below_the_threshold_is_not_warned_of() -> None:
 
 
 def test_who_knows_compacts_before_what_is_lost_alone() -> None:
-    found = replay_all([[FIRST, LARGE, COLD], [FIRST, LARGE]], SMALL, 0, knows)
+    sessions = [Session(each, FIRST.tokens) for each in ((FIRST, LARGE, COLD), (FIRST, LARGE))]
+    found = replay_all(sessions, SMALL, 0, knows)
     assert (found.right, found.never) == (1, 0)
     assert found.needless_cost_usd == 0
