@@ -415,6 +415,22 @@ def test_the_client_blames_the_service_where_the_ledger_finds_nothing_changed(
 
 
 @pytest.mark.usefixtures("terminal")
+def test_what_is_lost_before_a_resume_is_in_no_number_of_the_client(lab: CachedLab) -> None:
+    first = opened(lab)
+    session = first.session_id
+    first.leave()
+    first.close()
+    lab.pass_time(session, 2 * FIVE_MINUTES_S)
+    screen = lab.interactive("--resume", session, model=OTHER)
+    status = screen.ask(next_prompt(lab))["prompt_cache"]
+    # It counts from its own start, and its first request is none.
+    assert (status["requests"], status["misses"], status["miss_recache_tokens"]) == (1, 0, 0)
+    asked = lab.new_exchanges()[-1]
+    assert asked["written_again"] > LEAST_LOST
+    newest_miss(lab, session, asked, "lifetime_passed")
+
+
+@pytest.mark.usefixtures("terminal")
 def test_a_conversation_that_was_taken_back_is_still_kept(lab: CachedLab) -> None:
     lab.variables |= ASKS_WHY
     screen = opened(lab)
