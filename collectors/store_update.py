@@ -103,7 +103,9 @@ def update_store(
     files = PolicyFiles(msgspec.structs.replace(places.policy, command_line=()))
     try:
         try:
-            scan(Collector(places.folder, writer, outcome, files))
+            collector = Collector(places.folder, writer, outcome, files)
+            scan(collector)
+            collector.post_scan_jobs.archive(COMMAND_ARCHIVE_S)
         except Exception as error:
             if not database.is_caused_by_corruption(error, places.store):
                 raise
@@ -139,6 +141,8 @@ SIDECARS_S: Final = 2.0  # between reads of the registry and the logs
 RETRY_S: Final = 2.0  # between two tries while the store is locked or the disk is full
 INDEX_AFTER_S: Final = 2.0  # after the first scan, which the user waits for
 CALIBRATE_AFTER_S: Final = 10.0  # the same, for what nobody asks for
+ARCHIVE_S: Final = 0.1  # of each run in the dashboard; changes of files wait that long
+COMMAND_ARCHIVE_S: Final = 0.25  # of a command, which a person waits for; the rest comes next time
 LONG_AGO: Final = -math.inf  # before any time of a monotonic clock
 
 
@@ -217,7 +221,9 @@ class _FolderWatch:
     def _run_idle_jobs(self) -> None:
         jobs, age_s = self.collector.post_scan_jobs, time.monotonic() - self.began
         is_indexing = age_s >= INDEX_AFTER_S and jobs.search_index.run()
-        if age_s >= CALIBRATE_AFTER_S and not is_indexing:
+        if age_s < CALIBRATE_AFTER_S or is_indexing:
+            return
+        if not jobs.archive(ARCHIVE_S):
             jobs.calibrate()
 
     def _watched_folders(self) -> dict[Path, int]:

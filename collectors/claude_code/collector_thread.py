@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from ...core.files.safe_open import open_regular
+from ...core.files.transcript_file import open_transcript
 from ...core.model.problem import Problem, ProblemReporter, unreadable_problem
 from ...core.store.transcript_records import LiveSession, SourceFile, TailState
 from ...core.store.writer import GONE_SIZE, NO_DEVICE, StaleTailError, Writer
@@ -19,6 +19,7 @@ from ...core.transcript.raw_lines import complete_line_length
 from ...core.transcript.sanitize import sanitize_title
 from ..policy_files import PolicyFiles
 from . import discover
+from .archived_files import ArchivedFiles
 from .config.config_reader import SCAN_BUDGET_S, TICK_BUDGET_S, ClientConfigReader
 from .own_files import LogReader, ReceiptFollower
 from .post_scan_jobs import PostScanJobs
@@ -97,6 +98,7 @@ class Collector:
         self._open_sessions: list[LiveSession] | None = None
         self._registry_state: tuple[frozenset[str], bool] | None = writer.read_registry_state()
         """The registry's stale entries, and whether there is a registry."""
+        self._archived: Final = ArchivedFiles(folder, writer)
         self._receipts: Final = ReceiptFollower(writer)
         self._processes: set[tuple[str, int, str | None]] = set()
         self._problems: dict[str, Problem | None] = dict.fromkeys(writer.problem_places())
@@ -105,13 +107,20 @@ class Collector:
         reporter = ProblemReporter(self.report, self._resolve, listener.on_notice)
         self._config_reader: Final = ClientConfigReader(folder, writer, reporter)
         self.post_scan_jobs: Final = PostScanJobs(
-            folder, writer, reporter, self._report_change, policy_files, self._report_hidden_commit
+            folder,
+            writer,
+            reporter,
+            self._report_change,
+            policy_files,
+            self._report_hidden_commit,
+            self._archived.archive,
         )
         self._unterminated: Final[set[str]] = set()
         self.logs: Final = LogReader(writer, reporter)
 
     def scan(self) -> None:
-        listing = discover.find_files(self.folder)
+        on_disk = discover.find_files(self.folder)
+        listing = self._archived.add_missing(on_disk, self._known.keys())
         problems = {problem.where for problem in listing.problems}
         for place in self._unconfirmed_problems - problems:
             self._resolve(place)
@@ -122,6 +131,8 @@ class Collector:
             time.sleep(SETTLE_S)
             self.index_unterminated()
         self._mark_missing(listing)
+        if archived := self._archived.mark(on_disk):
+            self._report_change(archived)
         # Warnings depend on the client's settings.
         self.read_config(SCAN_BUDGET_S)
         self.post_scan_jobs.evaluate_all_warnings()
@@ -411,6 +422,8 @@ class Collector:
         try:
             status = path.stat(follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
+            if archived := self._archived.find(relative):
+                return archived
             batch = _CommitBatch()
             self._mark_gone(relative, batch)
             self._report_batch(batch)
@@ -421,7 +434,12 @@ class Collector:
         return discover.make_found_file(str(self.folder.projects), relative, status)
 
     def _mark_missing(self, listing: discover.FolderListing) -> None:
-        present = {found.relative for found in listing.transcripts}
+        present = {
+            found.relative
+            for found in listing.transcripts
+            # Of others only some lines are left: the store has more.
+            if found.is_on_disk or not self._archived.has_only_summaries(found.relative)
+        }
         batch = _CommitBatch()
         with self.writer.transaction():
             # Not a difference of sets, which would copy up to 100,000 names.
@@ -464,7 +482,7 @@ def _read_session_id(found: discover.FoundFile) -> str | None:
     """Return the session in the first line, or the file's name; None while it is written."""
     from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_line
 
-    with open_regular(found.path) as file:
+    with open_transcript(found.path) as file:
         head = file.read(HEAD_BYTES)
     first, end, _ = head.partition(b"\n")
     if not end and len(head) < HEAD_BYTES and not complete_line_length(head):

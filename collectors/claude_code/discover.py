@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from ...core.files.safe_open import NOT_REGULAR_FILE, open_regular
+from ...core.files.safe_open import NOT_REGULAR_FILE
+from ...core.files.transcript_file import open_transcript
 from ...core.model.problem import Problem, printable_path, unreadable_problem
 from ...core.store.transcript_records import AgentMeta, FileKind, SourceFile
 from ...core.transcript.line_decoder import Count
@@ -64,6 +65,7 @@ class FoundFile(msgspec.Struct, frozen=True, gc=False):
     mtime_ns: int
     inode: int
     ctime_ns: int = 0  # 0 where it was not asked for
+    is_on_disk: bool = True  # False: only the archive has it
 
     @property
     def path(self) -> Path:
@@ -227,7 +229,7 @@ class _AgentMetaFile(msgspec.Struct, rename="camel"):
 def read_agent_meta(found: FoundFile) -> AgentMeta | None:
     """Read one file; None while the client is still writing it. Raises OSError."""
     parts = found.relative.split("/")
-    with open_regular(found.path) as file:
+    with open_transcript(found.path) as file:
         data = file.read(MAX_META_BYTES)
     try:
         meta = msgspec.json.decode(data, type=_AgentMetaFile)

@@ -27,9 +27,11 @@ from .own_files import StatusLineFiles
 
 if TYPE_CHECKING:
     from ...core.actions.session_access import SessionAccess
+    from ...core.archive.archive_index import TranscriptArchive
     from ...core.measure.compaction_report import CompactionReport
     from ...core.measure.token_estimate import Estimator
     from ...core.saves.save_noise import SaveNoise
+    from .archive_job import ArchiveJob
     from .calibration_jobs import ForecastCalibrationJob, TokenCalibrationJob
     from .discover import ClaudeFolder
     from .search_jobs import SearchIndexJob
@@ -325,6 +327,7 @@ class PostScanJobs:
         report_change: Callable[[frozenset[str]], None],
         policy_files: PolicyFiles | None,
         report_hidden_commit: Callable[[], None],
+        archive: TranscriptArchive,
     ) -> None:
         """Call `report_change` with the sessions that have new rows.
 
@@ -337,6 +340,10 @@ class PostScanJobs:
         self._estimates: Final = PostCompactionEstimates(folder, writer)
         self._compaction_reports: Final = CompactionReportJob(folder, writer, problems)
         files = policy_files or PolicyFiles()
+        self._policy_files: Final = files
+        self._archive: Final = archive
+        self._problems: Final = problems
+        self._archive_job: ArchiveJob | None = None
         self._context_texts: Final = ContextTextJob(folder, writer, files)
         self._warnings: Final = WarningEvaluator(writer, files, problems)
         self.status_lines: Final = StatusLineFiles(writer, files, problems)
@@ -392,6 +399,17 @@ class PostScanJobs:
 
     def measure_saves(self, seconds: float = MEASURE_BUDGET_S) -> None:
         self._report_changes(self._save_noise.run(seconds))
+
+    def archive(self, seconds: float) -> bool:
+        """Archive for a moment what is about to be deleted; False if nothing is left for now."""
+        from ...core.archive.archive_policy import read_archive_settings
+        from .archive_job import ArchiveJob  # only where nothing else is to do
+
+        settings = read_archive_settings(self._policy_files.policies.common)
+        self._archive_job = self._archive_job or ArchiveJob(
+            self._folder.projects, self._writer, self._archive, self._problems
+        )
+        return self._archive_job.run(settings, seconds)
 
     def calibrate(self) -> None:
         """Learn for a moment from new transcripts how far counts and forecasts are off."""

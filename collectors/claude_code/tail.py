@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import os
 import time
 from enum import Enum, auto
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import BinaryIO, Final
 import msgspec
 from msgspec.structs import replace
 
-from ...core.files.safe_open import open_regular
+from ...core.files.transcript_file import FileStatus, open_transcript, transcript_status
 from ...core.store.transcript_records import BadLine, TailState
 from ...core.transcript.raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length
 from .discover import FoundFile
@@ -56,12 +55,12 @@ def read_tail(path: Path, before: TailState, block_bytes: int = BLOCK_BYTES) -> 
     counts as a line once the file has settled; if more than a line end is appended to it, the
     file counts as rewritten, so that nothing of that line stays.
     """
-    with open_regular(path) as file:
+    with open_transcript(path) as file:
         return read_open_tail(file, before, block_bytes)
 
 
 def read_open_tail(file: BinaryIO, before: TailState, block_bytes: int = BLOCK_BYTES) -> TailRead:
-    status = os.fstat(file.fileno())
+    status = transcript_status(file)
     file.seek(before.offset)
     # One byte more than the size: the next read sees what was appended meanwhile.
     data = file.read(min(block_bytes, max(0, status.st_size - before.offset) + 1))
@@ -113,7 +112,7 @@ def _reuse_equal(number: int, other: int) -> int:
     return other if other == number else number
 
 
-def _is_rewritten(file: BinaryIO, status: os.stat_result, before: TailState, behind: bytes) -> bool:
+def _is_rewritten(file: BinaryIO, status: FileStatus, before: TailState, behind: bytes) -> bool:
     if before.offset == 0:
         return False
     if (status.st_dev, status.st_ino) != (before.device, before.inode):
@@ -125,14 +124,14 @@ def _is_rewritten(file: BinaryIO, status: os.stat_result, before: TailState, beh
     return bool(before.places) and _hash_samples(file, before.offset) != before.places
 
 
-def _is_edited(file: BinaryIO, status: os.stat_result, before: TailState) -> bool:
+def _is_edited(file: BinaryIO, status: FileStatus, before: TailState) -> bool:
     """Return whether a file was written to, at an unknown place, without growing."""
     if status.st_size != before.size:
         return False
     is_written = status.st_mtime_ns != before.mtime_ns
     is_touched = before.ctime_ns != 0 and status.st_ctime_ns != before.ctime_ns
     # A write shows in the times before it shows in the size.
-    return (is_written or is_touched) and os.fstat(file.fileno()).st_size == before.size
+    return (is_written or is_touched) and transcript_status(file).st_size == before.size
 
 
 def _is_continued(before: TailState, behind: bytes, data: bytes) -> bool:
@@ -142,7 +141,7 @@ def _is_continued(before: TailState, behind: bytes, data: bytes) -> bool:
     return bool(data.partition(b"\n")[0].strip(LINE_PADDING))
 
 
-def _has_settled(status: os.stat_result) -> bool:
+def _has_settled(status: FileStatus) -> bool:
     # A wrong clock, here or on another machine, must not make it wait for ever.
     return abs(time.time() - status.st_mtime) >= SETTLE_S
 
@@ -180,9 +179,7 @@ def _hash_samples(file: BinaryIO, offset: int) -> str:
     return hashed.hexdigest()
 
 
-def _state_after(
-    file: BinaryIO, status: os.stat_result, behind: bytes, block: LineBlock
-) -> TailState:
+def _state_after(file: BinaryIO, status: FileStatus, behind: bytes, block: LineBlock) -> TailState:
     # The anchor is of what was read, not of what the file has by now.
     read = block.data[max(0, block.size - ANCHOR_BYTES) : block.size]
     anchor = _hash((behind + read)[-ANCHOR_BYTES:])
@@ -195,7 +192,7 @@ def _state_after(
     return _with_status(status, TailState(offset=offset, anchor=anchor, places=places))
 
 
-def _with_status(status: os.stat_result, state: TailState) -> TailState:
+def _with_status(status: FileStatus, state: TailState) -> TailState:
     return replace(
         state,
         device=status.st_dev,
@@ -207,7 +204,7 @@ def _with_status(status: os.stat_result, state: TailState) -> TailState:
 
 
 def _read_long_line(
-    file: BinaryIO, status: os.stat_result, before: TailState, behind: bytes, head: bytes
+    file: BinaryIO, status: FileStatus, before: TailState, behind: bytes, head: bytes
 ) -> TailRead:
     # Its end is found first, so that it is in memory only once.
     file.seek(before.offset + len(head))
@@ -233,7 +230,7 @@ def _read_long_line(
 
 
 def _read_unterminated_long_line(
-    file: BinaryIO, status: os.stat_result, before: TailState, behind: bytes, length: int
+    file: BinaryIO, status: FileStatus, before: TailState, behind: bytes, length: int
 ) -> TailRead:
     data = b""
     if length <= MAX_LINE_BYTES and before.offset + length == status.st_size:

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ...core.compaction.plan import MAX_TRANSCRIPT_BYTES
+from ...core.files.transcript_file import transcript_size
 from ...core.measure.composition import (
     DEFAULT_WARN_RESULT_CHARS,
     MAX_ITEMS,
@@ -82,7 +83,7 @@ def read_composition(
         raise TranscriptUnavailableError(f"{who} has no transcript: its breakdown is unknown")
     file_id, path = place[0], projects / place[1]
     try:
-        is_too_large = path.stat().st_size > max_whole_bytes
+        is_too_large = transcript_size(path) > max_whole_bytes
         start = find_recent_start(path, tail_bytes, until_offset) if is_too_large else 0
         read = iter_entries(path, start)
         entries = [

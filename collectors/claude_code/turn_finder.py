@@ -12,7 +12,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from ...core.files.safe_open import open_regular
+from ...core.files.transcript_file import open_transcript
 from ...core.store.queries.search_queries import (
     BlockRow,
     SearchProgress,
@@ -127,7 +127,7 @@ class _TurnSearch:
 
     def _hits(self, block: BlockRow) -> Iterator[SearchHit]:
         try:
-            with open_regular(f"{self._projects}/{block.path}") as file:
+            with open_transcript(f"{self._projects}/{block.path}") as file:
                 for place in self._wanted_places(block):
                     line = _read_line(file, place.offset)
                     hit = self._match(block, place, line) if self._query.may_match(line) else None

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import msgspec
 
+from ...core.archive.archive_index import ArchiveMode
 from ...core.compaction.compaction_target import resume_command
 from ...core.host import client_environment, find_program
-from ...core.model.session import Session
+from ...core.model.session import Session, SessionStatus
 from ...core.transcript.sanitize import sanitize_path
 from ..claude_code.registry import read_session_registry
 from ..client_compact.client_run import CLIENT_PROGRAM, explicit_config_dir
@@ -78,6 +79,8 @@ def plan_resume(folder: "ClaudeFolder", session: Session) -> ResumePlan:
     if session.live:
         why = "Claude Code wrote to it just now: wait until that process has ended"
         raise NotResumedError(ResumeFailure.LIVE, why)
+    if session.status is SessionStatus.ARCHIVED:
+        raise NotResumedError(ResumeFailure.NOTHING, _archived_reason(session))
     if not session.path or not is_session_id(session.session_id):
         why = "it has no transcript that Claude Code can resume"
         raise NotResumedError(ResumeFailure.NOTHING, why)
@@ -92,6 +95,12 @@ def plan_resume(folder: "ClaudeFolder", session: Session) -> ResumePlan:
         )
         raise NotResumedError(ResumeFailure.FAILED, why)
     return ResumePlan(session.session_id, where, explicit_config_dir(folder.root))
+
+
+def _archived_reason(session: Session) -> str:
+    if session.archived == ArchiveMode.ALL:
+        return f"only the archive has it: run `ctxtop archive restore {session.session_id[:8]}`"
+    return "Claude Code deleted its transcript, and the archive has only its summaries"
 
 
 def resume_in_tmux(

@@ -345,7 +345,9 @@ def recover_interrupted(state_folder: Path, session_id: str, *transcripts: Path)
     Beside `transcripts` something may have been left before there was a receipt.
     """
     receipts = ReceiptStore(state_folder)
-    for folder in (receipts.folder, receipts.plan_blobs.folder, BackupStore(state_folder).folder):
+    backups = BackupStore(state_folder)
+    stores = (receipts, receipts.plan_blobs, backups, backups.chunks)
+    for folder in [each.folder for each in stores]:
         receipt_store.remove_leftovers(folder, session_id)
     for receipt in receipts.all():
         if receipt.session_id == session_id and receipt.pending is not None:

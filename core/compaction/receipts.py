@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,98 +15,21 @@ import msgspec
 from msgspec.structs import asdict
 
 from ..files import file_operations as files
+from ..files.blob_store import (
+    BACKUPS_FOLDER,
+    BlobStore,
+    ChunkedBlobStore,
+    chunk_store,
+    remove_unreferenced_chunks,
+)
 from ..policy.policy import Policy
 from .plan import CompactionPlan
-
-ORPHAN_AGE_MS: Final = 24 * 3600 * 1000  # of an unnamed blob: its change will never come about
-
-
-class BlobError(OSError):
-    """A blob is missing, or its content does not match its name."""
-
-
-class BlobStore:
-    """A folder of compressed contents, named by their hash. Its methods raise OSError."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder: Final = folder
-
-    def put(self, blocks: Iterable[bytes], session_id: str) -> str:
-        """Store a content, read it back, and return its name.
-
-        `session_id` is of the session whose lock is held: leftovers of a process that ended are
-        removed by its name.
-        """
-        files.make_private_folder(self.folder)
-        digest = hashlib.sha256()
-        temporary = files.write_temporary(self.folder / session_id, _compressed(blocks, digest))
-        name = digest.hexdigest()
-        with files.removed_on_error(temporary):
-            if _hash_of_blob(temporary) != name:
-                raise BlobError(0, "the backup does not match the original", str(temporary))
-            temporary.replace(self.path(name))
-        files.sync_folder(self.folder)
-        return name
-
-    def path(self, name: str) -> Path:
-        return self.folder / f"{name}.z"
-
-    def is_intact(self, name: str) -> bool:
-        try:
-            return _hash_of_blob(self.path(name)) == name
-        except OSError:
-            return False
-
-    @contextmanager
-    def open_blocks(self, name: str) -> Iterator[Iterator[bytes]]:
-        """Read a blob's content after checking its hash. Raises BlobError."""
-        if not self.is_intact(name):
-            raise BlobError(0, "the backup is gone or damaged", str(self.path(name)))
-        with files.open_regular_file(self.path(name)) as file:
-            yield _decompressed(files.read_blocks(file))
-
-    def total_bytes(self) -> int:
-        return sum(path.lstat().st_size for path in self.folder.glob("*.z"))
-
-    def remove(self, names: Iterable[str]) -> None:
-        for name in sorted(names):
-            files.remove_if_present(self.path(name))
-
-    def remove_unreferenced(self, referenced: Collection[str], now_ms: int) -> None:
-        """Remove blobs that no receipt names and no process is about to name."""
-        for path in self.folder.glob("*.z"):
-            age = now_ms - path.lstat().st_mtime_ns // 1_000_000
-            if path.name.removesuffix(".z") not in referenced and age > ORPHAN_AGE_MS:
-                files.remove_if_present(path)
 
 
 def remove_leftovers(folder: Path, session_id: str) -> None:
     """Remove the temporary files of a session whose process ended; its lock must be held."""
     for path in folder.glob(f".{session_id}.*{files.TEMPORARY_SUFFIX}"):
         files.remove_if_present(path)
-
-
-def _compressed(blocks: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
-    packer = zlib.compressobj(3)  # transcripts shrink to a fifth at 100 MB/s
-    for block in blocks:
-        digest.update(block)
-        yield packer.compress(block)
-    yield packer.flush()
-
-
-def _decompressed(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    unpacker = zlib.decompressobj()
-    try:
-        for block in blocks:
-            yield unpacker.decompress(block)
-    except zlib.error as error:
-        raise BlobError(0, f"the backup is damaged: {error}") from error
-    yield unpacker.flush()
-
-
-def _hash_of_blob(path: Path) -> str:
-    with files.open_regular_file(path) as file:
-        return files.hash_blocks(_decompressed(files.read_blocks(file)))[0]
 
 
 class ApplyMode(StrEnum):
@@ -308,11 +230,12 @@ def backup_retention(policy: Policy) -> BackupRetention:
     )
 
 
-class BackupStore(BlobStore):
+class BackupStore(ChunkedBlobStore):
     """The folder of the backups. Its methods raise OSError if it cannot be used."""
 
     def __init__(self, state_folder: Path) -> None:
-        super().__init__(state_folder / "backups")
+        super().__init__(state_folder / BACKUPS_FOLDER, chunk_store(state_folder))
+        self._state: Final = state_folder
 
     def back_up(self, path: Path, size: int) -> str:
         with files.open_regular_file(path) as file:
@@ -348,6 +271,8 @@ class BackupStore(BlobStore):
         named = {each.backup for each in receipts if each.backup is not None}
         self.remove(named - kept)
         self.remove_unreferenced(named | set(needed_now), now_ms)
+        if named - kept:
+            remove_unreferenced_chunks(self._state, now_ms)
 
 
 def is_irreplaceable(receipt: CompactionReceipt) -> bool:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -180,8 +181,15 @@ class LockHeldError(Exception):
     """Another process, or another thread of this one, holds the lock."""
 
 
+class LockMode(Enum):
+    ALONE = auto()
+    SHARED = auto()  # with all others who hold it so
+
+
 @contextmanager
-def user_lock(kind: str, path: Path, name: str = "", wait_s: float = 0.0) -> Iterator[None]:
+def user_lock(
+    kind: str, path: Path, name: str = "", wait_s: float = 0.0, mode: LockMode = LockMode.ALONE
+) -> Iterator[None]:
     """Hold the lock of a file or folder, or of the part of it that `name` names.
 
     The lock is in a folder of the user's, so that nothing is left in Claude Code's.
@@ -191,12 +199,12 @@ def user_lock(kind: str, path: Path, name: str = "", wait_s: float = 0.0) -> Ite
 
     key = f"{path.resolve()}\0{name}".encode("utf-8", "surrogateescape")
     digest = hashlib.blake2b(key, digest_size=12).hexdigest()
-    with file_lock(user_state_path("ctxtop") / "locks" / f"{kind}-{digest}.lock", wait_s):
+    with file_lock(user_state_path("ctxtop") / "locks" / f"{kind}-{digest}.lock", wait_s, mode):
         yield
 
 
 @contextmanager
-def file_lock(path: Path, wait_s: float = 0.0) -> Iterator[None]:
+def file_lock(path: Path, wait_s: float = 0.0, mode: LockMode = LockMode.ALONE) -> Iterator[None]:
     """Hold a lock on a file of ours; the system releases it when the process ends.
 
     Raises LockHeldError after `wait_s` seconds, OSError if the file cannot be used. On a system
@@ -205,20 +213,21 @@ def file_lock(path: Path, wait_s: float = 0.0) -> Iterator[None]:
     make_private_folder(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW, FILE_MODE)
     try:
-        _acquire(descriptor, time.monotonic() + wait_s)
+        _acquire(descriptor, time.monotonic() + wait_s, mode)
         yield
     finally:
         os.close(descriptor)
 
 
-def _acquire(descriptor: int, until: float) -> None:
+def _acquire(descriptor: int, until: float, mode: LockMode) -> None:
     try:
         import fcntl
     except ImportError:
         return
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            how = fcntl.LOCK_EX if mode is LockMode.ALONE else fcntl.LOCK_SH
+            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= until:
                 raise LockHeldError from None

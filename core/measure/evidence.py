@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -23,6 +23,7 @@ from .counting_rule import CountingRule
 from .effective_config import resolve_settings
 from .levels import PlacedThreshold
 from .models import LARGE_WINDOW, SMALL_WINDOW, find_by_model, parse_version, table_window
+from .retention import cleanup_days
 from .window import (
     AUTO_COMPACT_OPTION,
     AutoCompactConfig,
@@ -123,6 +124,11 @@ class Evidence:
         }
         self._shared: dict[tuple[object, ...], tuple[ContextLimits, int]] = {}
         """Limits of similar contexts, and the peak up to which they hold."""
+
+    @cached_property
+    def cleanup_days(self) -> int:
+        """After how many days Claude Code deletes a transcript that nobody writes to."""
+        return cleanup_days(self._facts.settings)
 
     def is_equivalent_to(self, other: Evidence) -> bool:
         return (self._facts, self._policies) == (other._facts, other._policies)

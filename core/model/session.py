@@ -16,6 +16,7 @@ from ..measure.activity import (
 from ..measure.evidence import ContextEvidence, Evidence, ReportedWindow
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version
+from ..measure.retention import deletion_time
 from ..store.queries.query_rows import SessionRow, UsageRow
 from .context import EXACT_OUTPUT_VERSION, Context, StoredTokenCounts, decode_text_counts
 
@@ -34,6 +35,7 @@ class SessionStatus(StrEnum):
     TOO_LONG = "too_long"
     ENDED = "ended"
     GONE = "gone"
+    ARCHIVED = "archived"  # its file is gone, and ctxtop's archive has it
 
 
 LIVE_STATUSES: Final = frozenset(
@@ -87,6 +89,8 @@ class Session(msgspec.Struct, frozen=True):
     last_prompt: str | None = None
     recent_contexts: tuple[int, ...] = ()  # tokens, oldest first; includes what compactions left
     is_silent: bool = False  # SILENT_ANSWERS in a row after its last compaction, and it is idle
+    deleted_at: int | None = None  # Claude Code deletes its file then; None if it is gone already
+    archived: str = ""  # how much the archive has of a file that is gone: all, summaries
 
     @property
     def spent_tokens(self) -> int | None:
@@ -150,7 +154,15 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         last_prompt=row.last_prompt,
         # While it works, the text of its newest answer may still follow.
         is_silent=status not in WORKING_STATUSES and "0" * SILENT_ANSWERS in first_answers,
+        deleted_at=_deletion_time(row, evidence),
+        archived=row.archived,
     )
+
+
+def _deletion_time(row: SessionRow, evidence: Evidence) -> int | None:
+    if row.gone or row.archived or not row.mtime_ns:
+        return None
+    return deletion_time(row.mtime_ns, evidence.cleanup_days)
 
 
 def stored_token_counts(row: SessionRow) -> StoredTokenCounts:
@@ -273,6 +285,9 @@ def _status(row: SessionRow, now_ms: int) -> SessionStatus:
     # These matter more than that an earlier prompt was too long.
     if row.live_status in {SessionStatus.WAITING, SessionStatus.BUSY}:
         return SessionStatus(row.live_status)
+    if row.archived:
+        # Nothing but to restore it can be done, whatever its last prompt was.
+        return SessionStatus.ARCHIVED
     if row.error_kind == TOO_LONG:
         return SessionStatus.TOO_LONG
     if row.live_status is not None:

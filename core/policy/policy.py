@@ -59,7 +59,8 @@ UNTRUSTED_KEYS: Final = frozenset(
 """Keys that an untrusted project's file may set. Of its preset only these keys count, and its
 `disabled_modules` are added to the person's."""
 
-PERSONAL_PREFIXES: Final = ("ui.", "notify.", "keys.", "backup.")  # no project's file sets these
+PERSONAL_PREFIXES: Final = ("ui.", "notify.", "keys.", "backup.", "archive.")
+"""No project's file sets these."""
 
 TRUST_EFFECTS: Final[Mapping[str, str]] = {
     "mode": "lets ctxtop change sessions automatically",

@@ -51,7 +51,10 @@ CREATE TABLE file (
     places TEXT NOT NULL DEFAULT '',
     -- All lines that could not be read; `bad_line` holds the first of them.
     bad_lines INTEGER NOT NULL DEFAULT 0,
-    search_offset INTEGER NOT NULL DEFAULT 0 -- Everything before it is indexed for the search.
+    search_offset INTEGER NOT NULL DEFAULT 0, -- Everything before it is indexed for the search.
+    -- all or summaries: the file no longer exists, and ctxtop's archive has so much of it; else
+    -- empty.
+    archived TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX file_session ON file (session_id, kind);
 

@@ -178,6 +178,21 @@ class Writer:
     def mark_gone(self, path: str) -> None:
         self.connection.execute("UPDATE file SET gone = 1 WHERE path = ?", [path])
 
+    def archived_files(self) -> dict[str, str]:
+        """Return how much the archive has of each transcript whose file no longer exists."""
+        rows = self.connection.execute("SELECT path, archived FROM file WHERE archived <> ''")
+        return dict(rows.fetchall())
+
+    def mark_archived(self, paths: Mapping[str, str]) -> frozenset[str]:
+        """Save how much the archive has of transcripts; return their sessions' ids."""
+        sessions: set[str] = set()
+        with self.transaction():
+            for path, archived in paths.items():
+                sql = "UPDATE file SET archived = ? WHERE path = ? RETURNING session_id"
+                rows = self.connection.execute(sql, [archived, path]).fetchall()
+                sessions |= {row[0] for row in rows}
+        return frozenset(sessions)
+
     def save_agent_metas(self, metas: Sequence[AgentMeta]) -> None:
         """Save agents' meta.json files, one for each agent: a file may have moved."""
         with self.transaction():

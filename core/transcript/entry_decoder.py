@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
-from ..files.safe_open import open_regular
+from ..files.transcript_file import open_transcript
 from . import line_decoder
 from .client_messages import (
     AGENT_TASK_TYPES,
@@ -165,7 +165,7 @@ def iter_lines(path: Path, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
     The first line is number 1. The last one may have no line end. Raises OSError if the file
     cannot be read.
     """
-    with open_regular(path) as raw:
+    with open_transcript(path) as raw:
         file, offset, number = io.BufferedReader(raw, 1 << 20), start, 0  # type: ignore[type-var]
         file.seek(start)
         while data := file.readline(MAX_LINE_BYTES):

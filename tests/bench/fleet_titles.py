@@ -69,7 +69,7 @@ def shown_title(session: Session, layout: SessionTableLayout, now_ms: int) -> st
 
 
 def measure(sessions: Sequence[Session], width: int, now_ms: int) -> TitleFigures:
-    layout = lay_out_columns(width - FRAME_CELLS, measure_needs(sessions))
+    layout = lay_out_columns(width - FRAME_CELLS, measure_needs(sessions, now_ms))
     cells = next(column.cells for column in layout.columns if column.name == "title")
     shown = [(each.title, shown_title(each, layout, now_ms)) for each in sessions]
     cut = [text for title, text in shown if text != title]

@@ -144,10 +144,10 @@ def test_the_title_gets_the_room(columns: int, title: int, state: int) -> None:
 
 
 def test_what_no_session_has_gets_no_column() -> None:
-    nothing = measure_needs([session()])
+    nothing = measure_needs([session()], 0)
     names = {column.name for column in lay_out_columns(235, nothing).columns}
     assert not names & {"project", "branch", "agents", "compactions", "prompt"}
-    some = measure_needs([FULL, session(project="other")])
+    some = measure_needs([FULL, session(project="other")], 0)
     names = {column.name for column in lay_out_columns(235, some).columns}
     assert names >= {"project", "branch", "agents", "compactions", "prompt"}
 

@@ -13,7 +13,6 @@ from ctxtop.core.compaction.plan import CompactionRefusedError, make_plan
 from ctxtop.core.compaction.receipts import (
     BACKUPS_PER_SESSION,
     DAY_MS,
-    ORPHAN_AGE_MS,
     ApplyMode,
     BackupRetention,
     BackupStore,
@@ -24,6 +23,7 @@ from ctxtop.core.compaction.receipts import (
     backup_retention,
 )
 from ctxtop.core.compaction.undo import find_undo_obstacle, undo
+from ctxtop.core.files.chunk_store import ORPHAN_AGE_MS
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 

@@ -17,6 +17,7 @@ from ...core.store.readers.warning_evaluation import RecomputedWarnings
 from ..text.formats import plural
 from . import (  # noqa: F401 -- these add their commands to the registry
     agent_commands,
+    archive_command,
     cache_command,
     compact_commands,
     compliance_commands,

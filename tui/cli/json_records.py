@@ -16,6 +16,7 @@ from ...core.compliance.findings import Judgement, finding_labels
 from ...core.measure import compaction_report
 from ...core.measure.activity import SessionCost, estimate_cost
 from ...core.measure.compaction_quality import flag_reduction
+from ...core.measure.retention import days_left
 from ...core.measure.tokens import tokens_or_estimate
 from ...core.model.rule import ListedRule
 from ...core.policy.value_types import to_json_value
@@ -153,6 +154,9 @@ def _session_record(session: Session, projects: str, now_ms: int) -> Record:
         **_cost_fields(session.cost),
         **_evidence_fields(context),
         "spent_tokens": session.spent_tokens,
+        **record_of(session, "deleted_at"),
+        "days_left": days_left(session.deleted_at, now_ms),
+        "archived": session.archived or None,
     }
 
 

@@ -10,18 +10,22 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from ...collectors.claude_code.archive_job import SessionArchiver
 from ...collectors.claude_code.config.definition_files import SKILLS_MARKETPLACE
 from ...collectors.places import PlaceError, Places
 from ...collectors.plugin.installed_commands import InstalledCommand, parse_command
 from ...collectors.policy_files import PolicyFiles
 from ...collectors.store_update import rebuild_store, update_store
+from ...core.archive.archive_index import ArchiveMode, TranscriptArchive, find_damaged_sessions
+from ...core.archive.archive_policy import read_archive_settings
 from ...core.compaction.receipts import CompactionReceipt, ReceiptStore
 from ...core.compaction.recovery.limit_errors import parse_recoverable_error
 from ...core.compaction.recovery.recovery_run import LOCKED_STATES, release_dead_holder
 from ...core.measure import effective_config
 from ...core.measure.evidence import compare_measurements
+from ...core.measure.retention import DAY_MS, SOON_DAYS, cleanup_days, deletion_time
 from ...core.model.session import Session
-from ...core.policy.policy import ProjectTrust
+from ...core.policy.policy import Policy, ProjectTrust
 from ...core.saves.project_saves import PluginFit, SavesReport
 from ...core.saves.save_status import NEEDS_ATTENTION
 from ...core.store import database
@@ -38,6 +42,7 @@ from ...core.store.config_records import (
 )
 from ...core.store.database import StoreError
 from ...core.store.queries import (
+    archive_queries,
     config_queries,
     log_queries,
     search_queries,
@@ -127,6 +132,8 @@ def _content_checks(db: sqlite3.Connection, places: Places) -> Iterator[DoctorCh
     yield _hooks_check(db, places.store)
     receipts = ReceiptStore(database.state_folder(places.store)).all()
     yield from recovery_checks(db, fleet_reader.read_sessions(db, now_ms), receipts, now_ms)
+    yield _deletions_check(db, places, policies.policies.common, now_ms)
+    yield _archive_check(places)
     yield from _saves_checks(read_saves(db, (), now_ms, policies.policies))
     yield _policy_check(policies)
     yield _problems_check(db)
@@ -201,6 +208,41 @@ def _orphans_check(db: sqlite3.Connection) -> DoctorCheck:
         return passed("orphans", "every agent's file has its session's transcript")
     detail = f"{plural(len(orphans), 'agent')} whose session has no transcript: {orphans[0]}"
     return noted("orphans", detail, "remove the files if you have no use for them")
+
+
+def _deletions_check(
+    db: sqlite3.Connection, places: Places, policy: Policy, now_ms: int
+) -> DoctorCheck:
+    """Count the sessions that Claude Code deletes soon, and that are not archived."""
+    days, mode = cleanup_days(config_queries.settings_files(db)), read_archive_settings(policy).mode
+    archive = TranscriptArchive(database.state_folder(places.store))
+    archiver = SessionArchiver(archive, places.folder.projects, db, now_ms)
+    soon = [
+        row
+        for row in archive_queries.archivable_sessions(db)
+        if deletion_time(row.mtime_ns, days) - now_ms <= SOON_DAYS * DAY_MS
+        and not archiver.is_up_to_date(row, mode)
+    ]
+    if not soon:
+        return passed("deletions", f"Claude Code deletes sessions after {days} days; none is due")
+    detail = f"{plural(len(soon), 'session')} will be deleted within {SOON_DAYS} days"
+    if mode is ArchiveMode.OFF:
+        fix = "keep them: `ctxtop settings set archive.mode all`; or raise cleanupPeriodDays"
+        return noted("deletions", f"{detail}; archive.mode is off", fix)
+    return noted("deletions", f"{detail}, not archived yet", "run `ctxtop archive`")
+
+
+def _archive_check(places: Places) -> DoctorCheck:
+    archive = TranscriptArchive(database.state_folder(places.store))
+    sessions = archive.sessions()
+    damaged = [*map(str, archive.problems), *find_damaged_sessions(archive)]
+    if damaged:
+        detail = f"{damaged[0]}{_and_more(len(damaged) - 1)}"
+        return noted("archive", detail, "archive them again while Claude Code has them")
+    if not sessions:
+        return passed("archive", "empty")
+    size = archive.total_bytes() / machine_checks.MEGABYTE
+    return passed("archive", f"{plural(len(sessions), 'session')}, {size:,.1f} MB")
 
 
 MAX_NAMED_TYPES: Final = 5  # the rest is counted

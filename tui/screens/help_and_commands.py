@@ -46,6 +46,7 @@ _SESSION_MEANINGS: Final = {
     SessionStatus.IDLE: "open and idle",
     SessionStatus.TOO_LONG: "its prompt is too long",
     SessionStatus.GONE: "its transcript is gone",
+    SessionStatus.ARCHIVED: "only ctxtop's archive has it",
 }
 _AGENT_MEANINGS: Final = {
     AgentStatus.RUNNING: "running",

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding, BindingType
 
+from ...core.archive.archive_index import ArchiveMode
 from ..background_queries import WorkerThread
 from ..dashboard import RESULT_TOAST_S, Dashboard, short_title
 from ..keymap import bind, bind_hidden
+from .archive_dialogs import offer_restore
 
 if TYPE_CHECKING:
     from ...collectors.client_terminal.prompt_answer import Answer, PromptTarget, ProvedPrompt
@@ -176,8 +178,11 @@ class TerminalActions:
         self._worker.submit(work, report)
 
     def resume(self, session: Session) -> None:
-        """Offer the ways to resume a session that is not open."""
+        """Offer the ways to resume a session that is not open, or to restore an archived one."""
         app = self._app
+        if session.archived == ArchiveMode.ALL:
+            offer_restore(app, self._worker, session)
+            return
 
         def work() -> ResumePlan | Exception:
             from ...collectors.client_terminal.session_resume import NotResumedError, plan_resume

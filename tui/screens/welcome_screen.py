@@ -16,6 +16,7 @@ from textual.widgets import Button, Static
 from ...core.transcript.sanitize import one_line
 from ..keymap import bind, bind_hidden
 from ..widgets.header_footer import KeyLine
+from .archive_dialogs import choose_archive_mode
 from .hook_installation import install_plugin
 
 if TYPE_CHECKING:
@@ -28,6 +29,10 @@ WELCOME_CHOICES: Final = {
     "install": (
         "Install the plugin",
         "shows what it would write, then asks; `ctxtop hooks` removes it",
+    ),
+    "archive": (
+        "Keep old sessions",
+        "Claude Code deletes them; choose what ctxtop archives first (now: nothing)",
     ),
 }  # titles and explanations by action
 
@@ -59,6 +64,7 @@ class WelcomeScreen(Screen[None]):
         bind("escape", "go_on", "Continue", "to the sessions", "go_on", key_display="Esc"),
         bind("d", "demo", "Demo", WELCOME_CHOICES["demo"][1], "demo"),
         bind("i", "install", "Install", WELCOME_CHOICES["install"][1], "install"),
+        bind("o", "archive", "Keep", WELCOME_CHOICES["archive"][1], "archive"),
         bind_hidden("up,k", "app.focus_previous", "Up", "up", "up"),
         bind_hidden("down,j", "app.focus_next", "Down", "down", "down"),
     ]
@@ -99,3 +105,7 @@ class WelcomeScreen(Screen[None]):
 
     def action_install(self) -> None:
         install_plugin(self.app)
+
+    def action_archive(self) -> None:
+        """Ask what to keep of sessions that Claude Code deletes."""
+        choose_archive_mode(self.app)

@@ -22,6 +22,7 @@ from ...core.measure.activity import (
     WaitingKind,
 )
 from ...core.measure.levels import Level
+from ...core.measure.retention import SOON_DAYS, days_left
 from ...core.model.session import Session, SessionStatus
 from ...core.transcript.sanitize import one_line
 from .formats import age, duration, shorten, shorten_end, sparkline, tokens, turns_to_go
@@ -39,6 +40,7 @@ _STATUS_TEXTS: Final = {
     SessionStatus.TOO_LONG: ("stuck",),
     SessionStatus.ENDED: ("ended",),
     SessionStatus.GONE: ("file is gone", "gone"),
+    SessionStatus.ARCHIVED: ("archived",),
 }
 
 
@@ -108,6 +110,22 @@ def _describe(waiting: WaitingFor) -> str:
             return ": ".join(filter(None, (waiting.tool, waiting.text))) or PERMISSION_TEXT
         case _:
             return waiting.text or UNKNOWN_TEXT
+
+
+def deletion_text(session: Session, now_ms: int) -> str:
+    """Write when Claude Code deletes a session, if that is soon; else empty."""
+    days = days_left(session.deleted_at, now_ms)
+    if days is None or days > SOON_DAYS:
+        return ""
+    return f"deleted in {days} d" if days else "deleted today"
+
+
+def state_text(session: Session, cells: int, now_ms: int) -> str:
+    """Write what a session does, and when it will be deleted if it has ended and that is soon."""
+    soon = deletion_text(session, now_ms)
+    if soon and session.status is SessionStatus.ENDED:
+        return longest_fitting((soon, *_STATUS_TEXTS[SessionStatus.ENDED]), cells)
+    return doing_text(session, cells)
 
 
 def session_facts(session: Session) -> Iterator[tuple[str, str]]:

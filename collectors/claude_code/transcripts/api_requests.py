@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from ....core.files.safe_open import open_regular
+from ....core.files.transcript_file import open_transcript
 from ....core.measure.composition import ContextPart, context_parts
 from ....core.measure.tokens import ThinkingTokens
 from ....core.store.transcript_records import RequestPartRecord, RequestRecord
@@ -101,7 +101,7 @@ def read_request_line(offset: int, data: bytes | memoryview) -> RequestRecord | 
 
 def reread_part(path: Path, offset: int, length: int, key: int) -> dict[str, Any] | None:
     """Read a part's line again; None if the file changed there. Raises OSError."""
-    with open_regular(path) as file:
+    with open_transcript(path) as file:
         file.seek(offset)
         data = file.read(min(length, MAX_LINE_BYTES))
     part = read_request_part(offset, data)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ....core.compaction.plan import MAX_TRANSCRIPT_BYTES, Operation, Severity
 from ....core.compaction.receipts import CompactionReceipt, ReceiptStore
 from ....core.compaction.rewritten_lines import decode_appended_lines
+from ....core.files.transcript_file import transcript_size
 from ....core.measure import compaction_report
 from ....core.measure.tokens import estimate_tokens
 from ....core.store.queries import context_queries
@@ -93,7 +94,7 @@ def _read_entries(
     path: Path, report_progress: ReportProgress, until: int | None = None
 ) -> list[Entry]:
     try:
-        size = path.stat().st_size
+        size = transcript_size(path)
         if size > MAX_TRANSCRIPT_BYTES:
             raise NotReadableError(f"{path} is {size / 1e6:,.0f} MB: too large to search")
         entries = []

@@ -3,13 +3,12 @@
 For callers that cannot wait for the whole file.
 """
 
-import os
 import unicodedata
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from ....core.files.safe_open import open_regular
+from ....core.files.transcript_file import open_transcript, transcript_status
 from ....core.transcript.conversation import Entry, PartKind, Role, without_sidechains
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_entries
 from ....core.transcript.line_decoder import NotJsonError, TranscriptLine, UnexpectedShapeError
@@ -56,13 +55,13 @@ TAIL_BYTES: Final = 512 * 1024  # the client (2.1.329) writes 100 kB after the l
 
 
 def read_head_lines(path: Path) -> list[bytes]:
-    with open_regular(path) as file:
+    with open_transcript(path) as file:
         return _complete_lines(file.read(HEAD_BYTES))
 
 
 def read_tail_lines(path: Path, size: int = TAIL_BYTES) -> list[bytes]:
-    with open_regular(path) as file:
-        start = max(0, os.fstat(file.fileno()).st_size - size)
+    with open_transcript(path) as file:
+        start = max(0, transcript_status(file).st_size - size)
         file.seek(start)
         lines = _complete_lines(file.read(size))
     # The first one may be half a line.
@@ -137,7 +136,7 @@ def read_recent_entries(path: Path) -> list[Entry]:
 
 def find_recent_start(path: Path, most: int, end: int | None = None) -> int:
     """Find the first line in the `most` bytes before `end` or the end; raises OSError."""
-    with open_regular(path) as file:
+    with open_transcript(path) as file:
         start = max(0, (file.seek(0, 2) if end is None else end) - most)
         file.seek(start)
         while start and (block := file.read(1 << 20)):

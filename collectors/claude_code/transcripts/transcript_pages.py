@@ -1,14 +1,13 @@
 """Reads a transcript in pages of some lines: what is shown, and nothing else of a large file."""
 
 import io
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
 import msgspec
 
-from ....core.files.safe_open import open_regular
+from ....core.files.transcript_file import open_transcript, transcript_status
 from ....core.measure.conversation_steps import Step, entry_steps
 from ....core.transcript.conversation import Entry
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry
@@ -86,7 +85,7 @@ def open_window(source: ConversationFile, offset: int | None = None) -> Transcri
 
     The page before that line is read as well: it usually holds the prompt of the line's turn.
     """
-    with open_regular(source.path) as file:
+    with open_transcript(source.path) as file:
         state = _file_state(file)
         size = complete_end(file, state.size)
         place = size
@@ -100,7 +99,7 @@ def open_window(source: ConversationFile, offset: int | None = None) -> Transcri
 
 def extend_earlier(source: ConversationFile, window: TranscriptWindow) -> TranscriptWindow:
     """Read before a window; raises OSError and PagesOutdatedError."""
-    with open_regular(source.path) as file:
+    with open_transcript(source.path) as file:
         state = _check(file, window)
         earlier = _read_earlier(file, source, window.start)
         pages = _first_pages((*earlier, *window.pages))
@@ -109,7 +108,7 @@ def extend_earlier(source: ConversationFile, window: TranscriptWindow) -> Transc
 
 def extend_later(source: ConversationFile, window: TranscriptWindow) -> TranscriptWindow:
     """Read after a window, also what was appended; raises OSError and PagesOutdatedError."""
-    with open_regular(source.path) as file:
+    with open_transcript(source.path) as file:
         state = _check(file, window)
         size = complete_end(file, state.size)
         later = _read_later(file, source, window.end, size)
@@ -129,7 +128,7 @@ def _first_pages(pages: tuple[TranscriptPage, ...]) -> tuple[TranscriptPage, ...
 
 def read_line(source: ConversationFile, offset: int) -> Entry | None:
     """Read the whole line that begins at a byte offset; raises OSError."""
-    with open_regular(source.path) as file:
+    with open_transcript(source.path) as file:
         file.seek(offset)
         data = b"".join(_line_blocks(file))
     return decode_entry(offset, data, {})
@@ -228,7 +227,7 @@ def complete_end(file: BinaryIO, size: int) -> int:
 
 
 def _file_state(file: BinaryIO) -> FileState:
-    status = os.fstat(file.fileno())
+    status = transcript_status(file)
     return FileState(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 

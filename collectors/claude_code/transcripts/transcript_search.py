@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ....core.files.safe_open import open_regular
+from ....core.files.transcript_file import open_transcript
 from ....core.measure.conversation_steps import entry_steps, part_text
 from ....core.transcript.conversation import Entry
 from ....core.transcript.entry_decoder import decode_entry
@@ -64,7 +64,7 @@ def search_earlier(
 
     Nothing before `stop` is searched. Continue with the block's `start`, until that is `stop`.
     """
-    with open_regular(source.path) as file:
+    with open_transcript(source.path) as file:
         size = file.seek(0, 2)
         until = complete_end(file, size) if end is None or end > size else end
         start = max(stop, line_start(file, max(stop, until - SEARCH_BYTES)))

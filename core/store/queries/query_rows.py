@@ -144,6 +144,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     first_answers: str | None = None
     """Of the first answers after the last boundary: 1 for text or a tool call, 0 for neither."""
     text_counts: str | None = None  # tokens of its text by the rule of counting, JSON
+    archived: str = ""  # how much the archive has of a file that is gone: all, summaries
 
 
 class AgentRow(msgspec.Struct, frozen=True):

@@ -312,7 +312,8 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
         SELECT MIN(1, has_text + tool_uses) AS did FROM response
         WHERE file_id = f.file_id AND sidechain = 0 AND offset > cut
         ORDER BY offset LIMIT {WATCHED_ANSWERS}) x)),
-    {TEXT_COUNTS.format(file_id="f.file_id")}
+    {TEXT_COUNTS.format(file_id="f.file_id")},
+    f.archived
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut

@@ -83,7 +83,7 @@ class SessionPane(RowList):
         """Show these entries; rows that look the same are reused."""
         page, width = entries[: self._most], self.row_width
         sessions = [each for each in page if isinstance(each, Session)]
-        for name, cells in session_table.measure_needs(sessions[:MEASURED_ROWS]).items():
+        for name, cells in session_table.measure_needs(sessions[:MEASURED_ROWS], now_ms).items():
             self._needs[name] = max(cells, self._needs.get(name, 0))
         layout = session_table.lay_out_columns(width, self._needs)
         self.set_columns(layout.columns, len(COLUMN_GAP))

@@ -44,10 +44,10 @@ _REFUSAL_COLUMNS: Final = ("gauge", "level", "fill", "trigger", "until", "trail"
 NEED_STEP: Final = 4  # cells: a column does not move with every letter of a state
 
 
-def measure_needs(sessions: Iterable[Session]) -> dict[str, int]:
+def measure_needs(sessions: Iterable[Session], now_ms: int) -> dict[str, int]:
     """Count the cells that the columns of these sessions need; what nobody has needs none."""
     shown = list(sessions)
-    states = [session_text.doing_text(each, MAX_STATE_CELLS) for each in shown]
+    states = [session_text.state_text(each, MAX_STATE_CELLS, now_ms) for each in shown]
     projects = {each.project for each in shown}
     return {
         "doing": _step(max(map(len, states), default=0) + AGE_CELLS + 1),
@@ -111,6 +111,7 @@ SESSION_SIGNS: Final = {
     SessionStatus.TOO_LONG: ("✗", "bold $level-emergency"),
     SessionStatus.ENDED: (" ", "$quiet"),
     SessionStatus.GONE: ("†", "$quiet"),
+    SessionStatus.ARCHIVED: ("▪", "$quiet"),
 }  # each has a sign, because colour alone is not enough
 
 
@@ -192,7 +193,7 @@ def _doing(line: SessionLine) -> Drawing:
     def draw(cells: int) -> Content:
         took = session_text.doing_age(session, line.now_ms)
         room = max(0, cells - len(took) - 1)
-        text = fit_left(session_text.doing_text(session, room), room)
+        text = fit_left(session_text.state_text(session, room, line.now_ms), room)
         return Content.assemble((text, line.style(style)), " ", (took, "$quiet"))
 
     return draw

@@ -14,9 +14,11 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.content import Content
 
+from ....core.archive.archive_index import ArchiveMode
 from ....core.measure.cache_ledger import CacheLedger, CacheMiss, CacheTotals
 from ....core.measure.composition import CategoryShare, Composition, ContextItem
 from ....core.measure.forecast import Forecast
+from ....core.measure.retention import days_left
 from ....core.model.context import ContextState
 from ....core.model.session import Session
 from ....core.store.warning_log import ContextWarning
@@ -266,6 +268,7 @@ def session_facts(session: Session, now_ms: int) -> dict[str, str]:
         "agents": f"{session.agents}, {failed} noncompliant" if failed else str(session.agents),
         "compactions": str(session.compactions),
         "transcript": one_line(session.path),
+        **dict(_retention_facts(session, now_ms)),
     }
     if session.forked_from:
         facts["forked from"] = session.forked_from
@@ -279,6 +282,17 @@ def _activity_facts(session: Session, now_ms: int) -> Iterator[tuple[str, str]]:
         yield "cache", texts[0]
     if texts := cost_texts(session.cost):
         yield "cost", texts[0]
+
+
+def _retention_facts(session: Session, now_ms: int) -> Iterator[tuple[str, str]]:
+    days = days_left(session.deleted_at, now_ms)
+    if days is not None:
+        date = formats.date_time(session.deleted_at)
+        yield "deleted", f"{date} by Claude Code, in {formats.plural(days, 'day')}"
+    if session.archived == ArchiveMode.ALL:
+        yield "archived", "whole: e restores it"
+    elif session.archived:
+        yield "archived", "only its summaries: the conversation was not kept"
 
 
 def _outlook_facts(session: Session) -> Iterator[tuple[str, str]]:

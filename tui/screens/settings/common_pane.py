@@ -12,6 +12,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from ....collectors.plugin.installed_commands import FEATURE_EVENTS
+from ....core.archive.archive_index import ArchiveMode
 from ....core.measure.levels import Level
 from ....core.policy.policy import ResolvedValue
 from ....core.policy.schema import DESKTOP_CHANNELS, LAST_CHOSEN, OFF, PRESETS
@@ -76,6 +77,7 @@ def make_controls() -> Mapping[str, tuple[SettingControl, ...]]:
             NumberControl("backup.keep_days", "keep for", KEEP_DAYS, "days"),
             NumberControl("backup.max_mib", "use at most", MAX_MIB, "MiB"),
         ),
+        "Archive": (_choice("archive.mode", "keeps", ArchiveMode),),
     }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ....core.actions import setting_effects
 from ....core.actions.setting_effects import LevelEffect
+from ....core.archive.archive_policy import read_archive_settings
 from ....core.compaction.policy_strategy import LADDER, NONE, automatic_strategy
 from ....core.compaction.receipts import (
     MIB,
@@ -29,6 +30,7 @@ from ....core.store.queries.activity_queries import model_usage
 from ....core.store.queries.context_queries import count_messages
 from ....core.transcript.sanitize import one_line
 from ...text.formats import plural
+from ..archive_dialogs import ARCHIVE_EFFECTS
 from ..hook_installation import read_installed_hooks
 
 if TYPE_CHECKING:
@@ -261,6 +263,7 @@ _POLICY_EFFECTS: Final[Mapping[str, Callable[[EffectContext, Policy], str]]] = {
     "recovery.auto": _recovery_text,
     "backup.keep_days": _backup_text,
     "backup.max_mib": _backup_text,
+    "archive.mode": lambda _, policy: ARCHIVE_EFFECTS[read_archive_settings(policy).mode],
 }
 _FIXED_EFFECTS: Final = {
     "ui.theme": "applies at the next start; t changes the theme now",

@@ -1,0 +1,273 @@
+"""The archive: which sessions it has, and their files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ..files import file_operations as files
+from ..files.blob_store import (
+    ARCHIVE_FOLDER,
+    ChunkedBlobStore,
+    ChunkedFile,
+    chunk_store,
+    remove_unreferenced_chunks,
+)
+from ..files.chunk_store import BlobError, Packing
+from ..files.transcript_file import ArchivedStatus, ArchivedTranscript
+from ..model.problem import Problem
+
+ENTRY_SUFFIX: Final = ".json"
+MAX_ENTRY_BYTES: Final = 16 << 20  # a session with 50,000 files has less
+
+_SAFE_NAME: Final = re.compile(r"[^/\\\0]+")
+_SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+
+
+class ArchiveMode(StrEnum):
+    OFF = "off"
+    SUMMARIES = "summaries"  # the lines that summaries, agents' results, plans and rules are of
+    ALL = "all"  # whole files: the session can be restored and resumed
+
+
+class ArchivedPart(msgspec.Struct, frozen=True):
+    """One file of a session, as it was when it was archived."""
+
+    path: str  # below projects/
+    blob: str  # name of its content among the archive's blobs
+    size: int  # bytes
+    mtime_ns: int
+    device: int
+    inode: int
+    ctime_ns: int
+
+    @property
+    def status(self) -> ArchivedStatus:
+        return ArchivedStatus(self.size, self.mtime_ns, self.device, self.inode, self.ctime_ns)
+
+
+class ArchivedSession(msgspec.Struct, frozen=True):
+    session_id: str
+    mode: ArchiveMode
+    at: int  # when it was archived, in ms since 1970
+    parts: tuple[ArchivedPart, ...]  # the session's own transcript first
+
+    @property
+    def size(self) -> int:
+        """Bytes of its files, not compressed."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def last_written_ns(self) -> int:
+        return self.parts[0].mtime_ns
+
+
+def is_safe_session_id(session_id: str) -> bool:
+    return _SAFE_ID.fullmatch(session_id) is not None
+
+
+def is_safe_path(path: str, session_id: str) -> bool:
+    """Whether a path is of a session's files: `<project>/<session>.jsonl`, or in its folder.
+
+    Agents of old clients have a file beside it.
+    """
+    names = path.split("/")
+    if len(names) < 2 or not all(_SAFE_NAME.fullmatch(name) for name in names):
+        return False
+    if any(name in {".", ".."} for name in names):
+        return False
+    owner = names[1]
+    if len(names) > 2:
+        return owner.lower() == session_id.lower()
+    is_agent = owner.startswith("agent-") and owner.endswith(".jsonl")
+    return is_agent or owner.lower() == f"{session_id}.jsonl".lower()
+
+
+class TranscriptArchive:
+    """The archive beside a store. Its methods raise OSError if it cannot be used."""
+
+    def __init__(self, state_folder: Path) -> None:
+        self._state: Final = state_folder
+        self.folder: Final = state_folder / "archive"
+        self._entries: Final = self.folder / "sessions"
+        self.blobs: Final = ChunkedBlobStore(
+            state_folder / ARCHIVE_FOLDER, chunk_store(state_folder, Packing.SMALL)
+        )
+        self._changed_ns: int | None = None
+        self._sessions: Mapping[str, ArchivedSession] = {}
+        self._parts: Mapping[str, tuple[ArchivedSession, ArchivedPart]] = {}
+        self.problems: tuple[Problem, ...] = ()
+
+    def sessions(self) -> Mapping[str, ArchivedSession]:
+        """Return the archived sessions by id; those that cannot be read are `problems`."""
+        self._refresh()
+        return self._sessions
+
+    def parts(self) -> Mapping[str, tuple[ArchivedSession, ArchivedPart]]:
+        """Return the archived files by their path below projects/."""
+        self._refresh()
+        return self._parts
+
+    def status(self, relative: str) -> ArchivedStatus | None:
+        found = self.parts().get(relative)
+        return found[1].status if found else None
+
+    def open(self, relative: str) -> ArchivedTranscript | None:
+        found = self.parts().get(relative)
+        if found is None:
+            return None
+        part = found[1]
+        manifest = self.blobs.read_manifest(part.blob)
+        if manifest is None:
+            raise BlobError(0, "the copy is stored whole", str(self.blobs.path(part.blob)))
+        file = ArchivedTranscript(ChunkedFile(self.blobs.chunks, manifest))
+        file.status = part.status
+        return file
+
+    def save(self, session: ArchivedSession) -> None:
+        path = self._entry_path(session.session_id)
+        files.write_file_atomically(path, msgspec.json.encode(session))
+
+    def remove(self, session_ids: Iterable[str], now_ms: int) -> None:
+        """Remove sessions, and the blobs that no other one has."""
+        for session_id in session_ids:
+            files.remove_if_present(self._entry_path(session_id))
+        self._changed_ns = None
+        named = {part.blob for each in self.sessions().values() for part in each.parts}
+        if not self.problems:
+            # Nobody knows what an unreadable entry needs: then nothing else is removed.
+            stored = {path.stem for path in self.blobs.folder.glob("*.z")}
+            self.blobs.remove(stored - named)
+            remove_unreferenced_chunks(self._state, now_ms)
+
+    def total_bytes(self) -> int:
+        """Return the compressed size of all that is archived."""
+        return self.blobs.total_bytes() if self.folder.is_dir() else 0
+
+    def _entry_path(self, session_id: str) -> Path:
+        return self._entries / f"{session_id}{ENTRY_SUFFIX}"
+
+    def _refresh(self) -> None:
+        try:
+            changed_ns = self._entries.stat().st_mtime_ns
+        except FileNotFoundError:
+            changed_ns = 0
+        if changed_ns == self._changed_ns:
+            return
+        problems: list[Problem] = []
+        read = {each.session_id: each for each in self._read_entries(problems)}
+        self._sessions, self.problems = read, tuple(problems)
+        self._parts = {part.path: (each, part) for each in read.values() for part in each.parts}
+        self._changed_ns = changed_ns
+
+    def _read_entries(self, problems: list[Problem]) -> Iterator[ArchivedSession]:
+        for path in sorted(self._entries.glob(f"[!.]*{ENTRY_SUFFIX}")):
+            try:
+                with files.open_regular_file(path) as file:
+                    data = file.read(MAX_ENTRY_BYTES)
+                session = msgspec.json.decode(data, type=ArchivedSession)
+            except (OSError, msgspec.DecodeError) as error:
+                why = f"the archive cannot read it ({error})"
+                problems.append(Problem(str(path), why, "restore it from a backup, or delete it"))
+                continue
+            if _is_valid(session, path.stem):
+                yield session
+            else:
+                why = "it names files outside of its session"
+                problems.append(Problem(str(path), why, "delete it: ctxtop did not write it"))
+
+
+def _is_valid(session: ArchivedSession, name: str) -> bool:
+    return (
+        session.session_id == name
+        and is_safe_session_id(name)
+        and bool(session.parts)
+        and all(is_safe_path(part.path, name) for part in session.parts)
+        and all(re.fullmatch(r"[0-9a-f]{64}", part.blob) for part in session.parts)
+    )
+
+
+def find_damaged_sessions(archive: TranscriptArchive) -> list[str]:
+    """List the sessions of which a part is missing or cannot be read, without its content."""
+    return [
+        f"session {session.session_id}: {why}"
+        for session in archive.sessions().values()
+        if (why := _find_damage(archive, session))
+    ]
+
+
+def _find_damage(archive: TranscriptArchive, session: ArchivedSession) -> str | None:
+    for part in session.parts:
+        try:
+            manifest = archive.blobs.read_manifest(part.blob)
+        except OSError as error:
+            return f"{part.path}: {error.strerror or error}"
+        for chunk in manifest.chunks if manifest else ():
+            if not chunk.is_gap and not archive.blobs.chunks.path(chunk.digest).is_file():
+                return f"{part.path}: a part of the copy is gone"
+    return None
+
+
+class ArchiveLimits(msgspec.Struct, frozen=True):
+    max_bytes: int  # compressed
+    keep_ms: int | None  # from when a session was archived; None for ever
+
+
+def expired_sessions(
+    archive: TranscriptArchive, limits: ArchiveLimits, now_ms: int
+) -> list[ArchivedSession]:
+    if limits.keep_ms is None:
+        return []
+    return [each for each in archive.sessions().values() if now_ms - each.at > limits.keep_ms]
+
+
+def sessions_to_prune(
+    archive: TranscriptArchive, limits: ArchiveLimits, now_ms: int
+) -> list[ArchivedSession]:
+    """Return the sessions beyond the limits, the one that was written longest ago first."""
+    expired = expired_sessions(archive, limits, now_ms)
+    oldest = sorted(archive.sessions().values(), key=lambda each: each.last_written_ns)
+    total = archive.total_bytes()
+    if total <= limits.max_bytes:
+        return expired
+    kept = [each for each in oldest if each not in expired]
+    sizes = _ChunkUse(archive, kept)
+    while kept and sizes.total > limits.max_bytes:
+        expired.append(kept.pop(0))
+        sizes.remove(expired[-1])
+    return expired
+
+
+class _ChunkUse:
+    """How many sessions need each chunk: what a session shares is freed with the last of them."""
+
+    def __init__(self, archive: TranscriptArchive, sessions: Iterable[ArchivedSession]) -> None:
+        self._archive: Final = archive
+        self._uses: Final[dict[bytes, int]] = {}
+        self.total = 0
+        for session in sessions:
+            for digest, stored in self._chunks(session).items():
+                self.total += 0 if digest in self._uses else stored
+                self._uses[digest] = self._uses.get(digest, 0) + 1
+
+    def remove(self, session: ArchivedSession) -> None:
+        for digest, stored in self._chunks(session).items():
+            self._uses[digest] -= 1
+            self.total -= 0 if self._uses[digest] else stored
+
+    def _chunks(self, session: ArchivedSession) -> dict[bytes, int]:
+        found: dict[bytes, int] = {}
+        for blob in {part.blob for part in session.parts}:
+            try:
+                manifest = self._archive.blobs.read_manifest(blob)
+            except OSError:
+                continue
+            for chunk in manifest.chunks if manifest else ():
+                if not chunk.is_gap:
+                    found[chunk.digest] = chunk.stored
+        return found
