@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -236,38 +237,39 @@ def sessions_to_prune(
     if total <= limits.max_bytes:
         return expired
     kept = [each for each in oldest if each not in expired]
-    sizes = _ChunkUse(archive, kept)
-    while kept and sizes.total > limits.max_bytes:
+    use = _BlobUse(archive, kept)
+    excess = total - limits.max_bytes - sum(map(_BlobUse(archive, oldest).remove, expired))
+    while kept and excess > 0:
         expired.append(kept.pop(0))
-        sizes.remove(expired[-1])
+        excess -= use.remove(expired[-1])
     return expired
 
 
-class _ChunkUse:
-    """How many sessions need each chunk: what a session shares is freed with the last of them."""
+class _BlobUse:
+    """How many sessions need each manifest and chunk: what is shared is freed with the last."""
 
     def __init__(self, archive: TranscriptArchive, sessions: Iterable[ArchivedSession]) -> None:
         self._archive: Final = archive
-        self._uses: Final[dict[bytes, int]] = {}
-        self.total = 0
-        for session in sessions:
-            for digest, stored in self._chunks(session).items():
-                self.total += 0 if digest in self._uses else stored
-                self._uses[digest] = self._uses.get(digest, 0) + 1
+        self._uses: Final = Counter(
+            place for session in sessions for place in self._stored(session)
+        )
 
-    def remove(self, session: ArchivedSession) -> None:
-        for digest, stored in self._chunks(session).items():
-            self._uses[digest] -= 1
-            self.total -= 0 if self._uses[digest] else stored
+    def remove(self, session: ArchivedSession) -> int:
+        """Take a session out; return the bytes that this frees."""
+        stored = self._stored(session)
+        self._uses.subtract(stored.keys())
+        return sum(size for place, size in stored.items() if self._uses[place] == 0)
 
-    def _chunks(self, session: ArchivedSession) -> dict[bytes, int]:
+    def _stored(self, session: ArchivedSession) -> dict[bytes, int]:
+        """Return the sizes of a session's manifests and chunks, by their digests."""
         found: dict[bytes, int] = {}
         for blob in {part.blob for part in session.parts}:
+            path = self._archive.blobs.path(blob)
             try:
+                found[blob.encode()] = path.lstat().st_size
                 manifest = self._archive.blobs.read_manifest(blob)
             except OSError:
                 continue
-            for chunk in manifest.chunks if manifest else ():
-                if not chunk.is_gap:
-                    found[chunk.digest] = chunk.stored
+            chunks = manifest.chunks if manifest else ()
+            found |= {chunk.digest: chunk.stored for chunk in chunks if not chunk.is_gap}
         return found

@@ -23,7 +23,7 @@ AVERAGE_CHUNK_BYTES: Final = 256 * 1024
 """Larger ones compress better (1 MiB: a twentieth), smaller ones share more of a fork."""
 
 MIN_CHUNK_BYTES: Final = AVERAGE_CHUNK_BYTES // 4
-MAX_CHUNK_BYTES: Final = AVERAGE_CHUNK_BYTES * 8  # a longer line is cut
+MAX_CHUNK_BYTES: Final = AVERAGE_CHUNK_BYTES * 4  # a longer line is cut
 
 ID_MARKER: Final = b"\0session id, which the manifest has\0"
 """As long as an id, so that no offset moves; JSON has no NUL."""
