@@ -170,7 +170,7 @@ def report(name: str, make: Callable[[Path], int]) -> None:
         print(
             f"{name:<34} {size / MEGABYTE:7.1f} MB -> {stored / MEGABYTE:6.2f} MB, "
             f"{size / stored:5.1f} : 1 (each file by zlib alone {size / alone:4.1f} : 1); "
-            f"{took['seconds']:.1f} s ({took['cpu_s']:.1f} s of processor), {size / MEGABYTE / took['seconds']:.0f} MB/s, "
+            f"{took['seconds']:.1f} s ({took['cpu_s']:.1f} s of processor), "
             f"longest step {took['longest_step_s'] * 1000:.0f} ms, {took['memory_mb']:.0f} MB of "
             f"memory; restored in {seconds:.1f} s, all equal",
             flush=True,

@@ -292,7 +292,7 @@ def test_summaries_alone_survive_the_file_and_the_store(folder: Folder) -> None:
     for part in kept.sessions()[SESSION].parts:
         with kept.blobs.open_blocks(part.blob) as blocks:
             assert b"zebra" not in b"".join(blocks)
-    with pytest.raises(NotRestoredError, match="only the summaries .* cannot be restored"):
+    with pytest.raises(NotRestoredError, match=r"only the summaries .* cannot be restored"):
         restore_session(kept, folder.claude.projects, SESSION)
 
 
@@ -397,10 +397,10 @@ def test_a_transcript_that_is_a_link_is_not_archived(folder: Folder, tmp_path: P
     moved = folder.path.rename(tmp_path / "moved.jsonl")
     folder.path.symlink_to(moved)
     session = SessionFiles(SESSION, f"{PROJECT}/{SESSION}.jsonl")
-    with pytest.raises(OSError, match="symbolic links|not a regular file"):
+    with pytest.raises(OSError, match=r"symbolic links|not a regular file"):
         [*archive_in_steps(folder.archive, folder.claude.projects, session, NOW_MS)]
+    unsafe = SessionFiles(SESSION, f"../{SESSION}.jsonl")
     with pytest.raises(NotArchivedError, match="is not the name"):
-        unsafe = SessionFiles(SESSION, f"../{SESSION}.jsonl")
         [*archive_in_steps(folder.archive, folder.claude.projects, unsafe, NOW_MS)]
 
 

@@ -19,6 +19,7 @@ import pytest
 from ctxtop.collectors.client_terminal.prompt_answer import answering_obstacle
 from ctxtop.collectors.places import PolicySources
 from ctxtop.core.actions.session_recovery import resume_prompt
+from ctxtop.core.archive.archive_policy import read_archive_settings
 from ctxtop.core.compaction.automation_rules import (
     PastRun,
     automatic_target,
@@ -225,6 +226,9 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "terminal.answer": (False, answering_obstacle),
     "backup.keep_days": (7, backup_retention),
     "backup.max_mib": (64, backup_retention),
+    "archive.mode": ("all", read_archive_settings),
+    "archive.max_size": (64, read_archive_settings),
+    "archive.keep_days": (7, read_archive_settings),
     "saveflow.orphan_after_s": (7, save_limits),
     "saveflow.fresh_for_s": (7, save_limits),
     "saveflow.sentinel_ttl_s": (7, save_limits),
