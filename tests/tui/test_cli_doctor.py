@@ -124,6 +124,8 @@ def test_all_is_well(scanned: Places) -> None:
         "refused sessions",
         "recovery locks",
         "automatic runs",
+        "deletions",
+        "archive",
         "saves",
         "project policies",
         "problems",

@@ -32,7 +32,7 @@ WELCOME_CHOICES: Final = {
     ),
     "archive": (
         "Keep old sessions",
-        "Claude Code deletes them; choose what ctxtop archives first (now: nothing)",
+        "Claude Code deletes them; choose what ctxtop archives first",
     ),
 }  # titles and explanations by action
 
