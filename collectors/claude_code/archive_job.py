@@ -12,11 +12,11 @@ from typing import Final
 from ...core.archive.archive_index import (
     ArchivedSession,
     ArchiveLimits,
-    ArchiveMode,
     TranscriptArchive,
     expired_sessions,
     sessions_to_prune,
 )
+from ...core.archive.archive_mode import ArchiveMode
 from ...core.archive.archive_policy import ArchiveSettings, due_sessions
 from ...core.archive.archiving import (
     KeepLine,

@@ -8,7 +8,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ...core.archive.archive_index import ArchivedPart, ArchiveMode, TranscriptArchive
+from ...core.archive.archive_index import ArchivedPart, TranscriptArchive
+from ...core.archive.archive_mode import ArchiveMode
 from ...core.files.transcript_file import attach_archive
 from ...core.store.database import state_folder
 from ...core.store.writer import Writer

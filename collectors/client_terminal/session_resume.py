@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import msgspec
 
-from ...core.archive.archive_index import ArchiveMode
+from ...core.archive.archive_mode import ArchiveMode
 from ...core.compaction.compaction_target import resume_command
 from ...core.host import client_environment, find_program
 from ...core.model.session import Session, SessionStatus

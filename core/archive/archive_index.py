@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -22,18 +21,13 @@ from ..files.blob_store import (
 from ..files.chunk_store import BlobError, Packing
 from ..files.transcript_file import ArchivedStatus, ArchivedTranscript
 from ..model.problem import Problem
+from .archive_mode import ArchiveMode
 
 ENTRY_SUFFIX: Final = ".json"
 MAX_ENTRY_BYTES: Final = 16 << 20  # a session with 50,000 files has less
 
 _SAFE_NAME: Final = re.compile(r"[^/\\\0]+")
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
-
-
-class ArchiveMode(StrEnum):
-    OFF = "off"
-    SUMMARIES = "summaries"  # the lines that summaries, agents' results, plans and rules are of
-    ALL = "all"  # whole files: the session can be restored and resumed
 
 
 class ArchivedPart(msgspec.Struct, frozen=True):

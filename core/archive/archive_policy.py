@@ -10,7 +10,8 @@ import msgspec
 from ..measure.retention import DAY_MS, deletion_time
 from ..policy.policy import Policy
 from ..store.queries.archive_queries import ArchivableRow
-from .archive_index import ArchiveLimits, ArchiveMode
+from .archive_index import ArchiveLimits
+from .archive_mode import ArchiveMode
 
 MIB: Final = 1 << 20
 MIN_MARGIN_MS: Final = 3 * DAY_MS

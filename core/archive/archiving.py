@@ -13,11 +13,11 @@ from ..files import file_operations as files
 from .archive_index import (
     ArchivedPart,
     ArchivedSession,
-    ArchiveMode,
     TranscriptArchive,
     is_safe_path,
     is_safe_session_id,
 )
+from .archive_mode import ArchiveMode
 
 MAX_FOLDER_LEVELS: Final = 8  # below a session's folder; the client nests to three
 MAX_SESSION_FILES: Final = 20_000  # the largest session seen has 600

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from ..files import file_operations as files
-from .archive_index import ArchivedPart, ArchivedSession, ArchiveMode, TranscriptArchive
+from .archive_index import ArchivedPart, ArchivedSession, TranscriptArchive
+from .archive_mode import ArchiveMode
 
 
 class NotRestoredError(Exception):

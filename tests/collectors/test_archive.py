@@ -22,10 +22,10 @@ from ctxtop.collectors.places import Places, PolicySources
 from ctxtop.collectors.store_update import update_store
 from ctxtop.core.archive.archive_index import (
     ArchiveLimits,
-    ArchiveMode,
     TranscriptArchive,
     find_damaged_sessions,
 )
+from ctxtop.core.archive.archive_mode import ArchiveMode
 from ctxtop.core.archive.archive_policy import ArchiveSettings
 from ctxtop.core.archive.archiving import NotArchivedError, SessionFiles, archive_in_steps
 from ctxtop.core.archive.restoring import (
@@ -159,7 +159,7 @@ class Folder:
     def hits(self, words: str) -> int:
         with closing(open_reader(self.store)) as db:
             query = parse_turn_query(words, NOW_MS)
-            return len(search_turns(db, self.claude.projects, query, None, 100, 10_000).hits)
+            return len(search_turns(db, self.claude.projects, query, {}, 100, 10_000).hits)
 
 
 @pytest.fixture
@@ -398,10 +398,10 @@ def test_a_transcript_that_is_a_link_is_not_archived(folder: Folder, tmp_path: P
     folder.path.symlink_to(moved)
     session = SessionFiles(SESSION, f"{PROJECT}/{SESSION}.jsonl")
     with pytest.raises(OSError, match=r"symbolic links|not a regular file"):
-        [*archive_in_steps(folder.archive, folder.claude.projects, session, NOW_MS)]
+        list(archive_in_steps(folder.archive, folder.claude.projects, session, NOW_MS))
     unsafe = SessionFiles(SESSION, f"../{SESSION}.jsonl")
     with pytest.raises(NotArchivedError, match="is not the name"):
-        [*archive_in_steps(folder.archive, folder.claude.projects, unsafe, NOW_MS)]
+        list(archive_in_steps(folder.archive, folder.claude.projects, unsafe, NOW_MS))
 
 
 def test_a_session_that_moved_to_another_project_is_shown_once(folder: Folder) -> None:

@@ -10,7 +10,8 @@ import pytest
 from ctxtop.collectors.claude_code.archive_job import SessionArchiver
 from ctxtop.collectors.places import PolicySources
 from ctxtop.collectors.store_update import update_store
-from ctxtop.core.archive.archive_index import ArchiveMode, TranscriptArchive
+from ctxtop.core.archive.archive_index import TranscriptArchive
+from ctxtop.core.archive.archive_mode import ArchiveMode
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.store.database import open_reader, state_folder
 from ctxtop.core.store.queries.archive_queries import archivable_sessions

@@ -27,7 +27,7 @@ from ctxtop.core.files.chunk_store import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.files.blob_store import Manifest
+    from ctxtop.core.files.chunk_store import Manifest
 
 ONE: Final = "11111111-2222-4333-8444-555555555555"
 FORK: Final = "99999999-2222-4333-8444-555555555555"

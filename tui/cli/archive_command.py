@@ -9,12 +9,8 @@ import click
 import msgspec
 
 from ...collectors.claude_code.archive_job import SessionArchiver, prune_archive
-from ...core.archive.archive_index import (
-    ArchivedSession,
-    ArchiveMode,
-    TranscriptArchive,
-    sessions_to_prune,
-)
+from ...core.archive.archive_index import ArchivedSession, TranscriptArchive, sessions_to_prune
+from ...core.archive.archive_mode import ArchiveMode
 from ...core.archive.archive_policy import read_archive_settings
 from ...core.archive.archiving import NotArchivedError
 from ...core.archive.restoring import NotRestoredError, RestoreConflictError, restore_session
@@ -251,6 +247,8 @@ def _entry_lines(
         Column("size", lambda each: format_bytes(each.size)),
         Column("transcript", lambda each: _place(found.get(each.session_id))),
     ]
+    if not entries:
+        return
     yield from draw_table(columns, entries)
     yield f"{plural(len(entries), 'session')} in {format_bytes(record['archive_bytes'])}"
 

@@ -16,7 +16,8 @@ from ...collectors.places import PlaceError, Places
 from ...collectors.plugin.installed_commands import InstalledCommand, parse_command
 from ...collectors.policy_files import PolicyFiles
 from ...collectors.store_update import rebuild_store, update_store
-from ...core.archive.archive_index import ArchiveMode, TranscriptArchive, find_damaged_sessions
+from ...core.archive.archive_index import TranscriptArchive, find_damaged_sessions
+from ...core.archive.archive_mode import ArchiveMode
 from ...core.archive.archive_policy import read_archive_settings
 from ...core.compaction.receipts import CompactionReceipt, ReceiptStore
 from ...core.compaction.recovery.limit_errors import parse_recoverable_error

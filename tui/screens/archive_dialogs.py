@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual.binding import BindingType
 from textual.content import Content
 
-from ...core.archive.archive_index import ArchiveMode
+from ...core.archive.archive_mode import ArchiveMode
 from ...core.transcript.sanitize import one_line
 from ..dashboard import RESULT_TOAST_S, Dashboard, short_title
 from ..keymap import bind_hidden

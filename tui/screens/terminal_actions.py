@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding, BindingType
 
-from ...core.archive.archive_index import ArchiveMode
+from ...core.archive.archive_mode import ArchiveMode
 from ..background_queries import WorkerThread
 from ..dashboard import RESULT_TOAST_S, Dashboard, short_title
 from ..keymap import bind, bind_hidden
-from .archive_dialogs import offer_restore
 
 if TYPE_CHECKING:
     from ...collectors.client_terminal.prompt_answer import Answer, PromptTarget, ProvedPrompt
@@ -181,6 +180,8 @@ class TerminalActions:
         """Offer the ways to resume a session that is not open, or to restore an archived one."""
         app = self._app
         if session.archived == ArchiveMode.ALL:
+            from .archive_dialogs import offer_restore  # hardly any session needs it
+
             offer_restore(app, self._worker, session)
             return
 

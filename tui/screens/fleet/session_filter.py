@@ -187,6 +187,7 @@ STATE_TESTS: Final[dict[str, SessionTest]] = {
     "idle": lambda session, _: session.status is SessionStatus.IDLE,
     "live": FLAG_TESTS["live:"],
     "ended": lambda session, _: not session.live,
+    "archived": lambda session, _: bool(session.archived),
     "long": lambda session, _: session.too_long is not None,
     "warm": lambda session, context: session.cache.is_warm(context.now_ms) is True,
     "cold": lambda session, context: session.cache.is_warm(context.now_ms) is False,

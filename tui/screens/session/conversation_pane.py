@@ -23,6 +23,7 @@ from ....collectors.claude_code.transcripts.transcript_pages import (
     extend_later,
     open_window,
 )
+from ....core.archive.archive_mode import ArchiveMode
 from ....core.measure.conversation_steps import Step, StepKind
 from ....core.model.problem import Problem
 from ....core.transcript.sanitize import one_line
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 
 READING: Final = "reading the transcript …"
+NOT_KEPT: Final = "archived: its summaries were kept, not the conversation"
 REWRITTEN: Final = "the transcript was rewritten and is being re-read"
 FRAME_CELLS: Final = 5  # of the pane beside a row: border, padding, scroll bar
 STEP_TEXT_FROM_CELLS: Final = (
@@ -216,6 +218,7 @@ class ConversationPane(Vertical):
             self._is_reading = False
             if isinstance(found, LoadedConversation):
                 self._loaded = found
+                self._note_what_is_missing()
                 self._draw()
                 then()
             elif isinstance(found, Problem):
@@ -227,6 +230,11 @@ class ConversationPane(Vertical):
 
         if self._worker is not None:
             self._worker.submit(work, take)
+
+    def _note_what_is_missing(self) -> None:
+        session = self.app.find_session(self.place.session_id)
+        if session is not None and session.archived == ArchiveMode.SUMMARIES:
+            self.note = NOT_KEPT
 
     def read_news(self) -> None:
         """Read what was appended, if the end is shown; the cursor at the end follows it."""

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from ....collectors.plugin.installed_commands import FEATURE_EVENTS
-from ....core.archive.archive_index import ArchiveMode
+from ....core.archive.archive_mode import ArchiveMode
 from ....core.measure.levels import Level
 from ....core.policy.policy import ResolvedValue
 from ....core.policy.schema import DESKTOP_CHANNELS, LAST_CHOSEN, OFF, PRESETS

@@ -1,0 +1,133 @@
+"""`ctxtop archive`, its list and its restore: what they print, and how they end."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.transcripts import PROJECT, SESSION, assistant, text, user, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .ended import Ended
+
+    Run = Callable[..., Ended]
+
+ALL = ("--set", "archive.mode=all")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    lines = [
+        user("Fix the connection pool.", at=1),
+        assistant(content=[text("The pool is fixed.")], at=2),
+    ]
+    path = write(tmp_path / ".claude" / "projects" / PROJECT / f"{SESSION}.jsonl", lines)
+    at = time.time() - 25 * 86_400
+    os.utime(path, (at, at))
+    return path
+
+
+@pytest.mark.usefixtures("path")
+def test_without_a_mode_sessions_must_be_named(call_ctxtop: Run, tmp_path: Path) -> None:
+    ended = call_ctxtop("archive")
+    assert ended.code == 1
+    assert "archive.mode is off: name sessions, or turn it on" in ended.err
+    assert not [*tmp_path.rglob("archive")]
+    named = call_ctxtop("archive", SESSION[:4], "--json")
+    assert (named.code, named.json["mode"]) == (0, "all")
+    assert [*tmp_path.rglob("archive")]
+
+
+def test_what_is_due_is_listed_before_it_is_archived(
+    call_ctxtop: Run, path: Path, tmp_path: Path
+) -> None:
+    plan = call_ctxtop("archive", "--dry-run", "--json", *ALL).json
+    assert list(plan) == ["dry_run", "mode", "cleanup_days", "sessions", "archive_bytes"]
+    (row,) = plan["sessions"]
+    assert row == {
+        "session_id": SESSION,
+        "size_bytes": path.stat().st_size,
+        "deleted_at": row["deleted_at"],
+        "error": None,
+    }
+    assert (plan["dry_run"], plan["cleanup_days"], plan["archive_bytes"]) == (True, 30, 0)
+    assert not [*tmp_path.rglob("archive")]
+    for words in (("--dry-run", SESSION), (SESSION, "--dry-run")):
+        assert "1 session would be archived (all)" in call_ctxtop("archive", *words).out
+    assert "1 session archived (all); the archive takes" in call_ctxtop("archive", *ALL).out
+    assert call_ctxtop("archive", "--json", *ALL).json["sessions"] == []
+
+
+@pytest.mark.usefixtures("path")
+def test_the_list_says_what_is_kept(call_ctxtop: Run) -> None:
+    assert call_ctxtop("archive", "list").out == "nothing archived\n"
+    call_ctxtop("archive", *ALL)
+    (entry,) = call_ctxtop("archive", "list", "--json").json["sessions"]
+    assert (entry["session_id"], entry["mode"], entry["files"]) == (SESSION, "all", 1)
+    assert (entry["title"], entry["deleted"]) == ("Fix the connection pool", False)
+    assert "Fix the connection pool" in call_ctxtop("archive", "list").out
+
+
+def test_a_restore_ends_with_what_happened(call_ctxtop: Run, path: Path) -> None:
+    call_ctxtop("archive", *ALL)
+    before = path.read_bytes()
+    path.unlink()
+    listed = call_ctxtop("sessions", "--json").json
+    assert [(each["status"], each["archived"]) for each in listed] == [("archived", "all")]
+    refused = call_ctxtop("resume", SESSION[:8], "--print")
+    assert f"`ctxtop archive restore {SESSION[:8]}`" in refused.err
+    restored = call_ctxtop("archive", "restore", SESSION[:8], "--json")
+    assert restored.code == 0
+    assert restored.json["restored"] == [f"{PROJECT}/{SESSION}.jsonl"]
+    assert restored.json["transcript_path"] == str(path)
+    assert path.read_bytes() == before
+    path.write_bytes(before + b"{}\n")
+    differs = call_ctxtop("archive", "restore", SESSION)
+    assert differs.code == 4
+    assert "exists and differs from the archived file: nothing was written" in differs.err
+    assert path.read_bytes() == before + b"{}\n"
+    assert call_ctxtop("archive", "restore", "ffff").code == 1
+
+
+@pytest.mark.usefixtures("path")
+def test_what_was_kept_as_summaries_is_not_restored(call_ctxtop: Run, path: Path) -> None:
+    call_ctxtop("archive", "--set", "archive.mode=summaries")
+    path.unlink()
+    ended = call_ctxtop("archive", "restore", SESSION)
+    assert ended.code == 1
+    assert "its conversation cannot be restored" in ended.err
+    assert not path.exists()
+
+
+@pytest.mark.usefixtures("path")
+def test_pruning_removes_what_is_beyond_the_limits(call_ctxtop: Run) -> None:
+    call_ctxtop("archive", *ALL)
+    assert call_ctxtop("archive", "--prune", "--json").json["removed"] == []
+    plan = call_ctxtop("archive", "--prune", "--dry-run", "--json", "--set", "archive.keep_days=0")
+    assert plan.json["removed"] == []
+
+
+@pytest.mark.parametrize("mode", ["off", "all"])
+def test_doctor_counts_what_will_be_deleted(call_ctxtop: Run, path: Path, mode: str) -> None:
+    at = time.time() - 20 * 86_400
+    os.utime(path, (at, at))
+    named = {each["name"]: each for each in call_ctxtop("doctor", "--json").json["checks"]}
+    assert named["deletions"]["state"] == "ok"
+    at = time.time() - 24 * 86_400
+    os.utime(path, (at, at))
+    if mode == "all":
+        call_ctxtop("archive", SESSION)
+    named = {each["name"]: each for each in call_ctxtop("doctor", "--json").json["checks"]}
+    if mode == "all":
+        assert named["deletions"]["state"] == "ok"
+        assert named["archive"]["detail"].startswith("1 session")
+    else:
+        assert named["deletions"]["detail"] == (
+            "1 session will be deleted within 7 days; archive.mode is off"
+        )
