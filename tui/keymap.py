@@ -182,6 +182,7 @@ PLACE_NAMES: Final = {
     "AgentScreen": "agent",
     "AgentsScreen": "agents",
     "AnswerScreen": "dialogs",
+    "ArchiveModeScreen": "dialogs",
     "Chips": "filters",
     "Choice": "choices",
     "CommonPane": "common settings",

@@ -94,7 +94,7 @@ def test_it_opens_at_the_end_and_reads_only_that(
         def __exit__(self, *found: object) -> None:
             self._open.__exit__(None, None, None)
 
-    monkeypatch.setattr(transcript_pages, "open_regular", Opening)
+    monkeypatch.setattr(transcript_pages, "open_transcript", Opening)
     monkeypatch.setattr(transcript_pages, "SCAN_BYTES", 4_096)
     window = open_window(source(path))
     assert numbers(window)[-1] == 2_999

@@ -32,11 +32,15 @@ class ArchiveModeScreen(ChoiceScreen):
     """Returns an `ArchiveMode`; empty if the user cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind_hidden("a", f"choose('{ArchiveMode.ALL}')", "All", "keep all", "all"),
+        bind_hidden("a", f"choose('{ArchiveMode.ALL}')", "All", "keep whole sessions", "keep_all"),
         bind_hidden(
-            "s", f"choose('{ArchiveMode.SUMMARIES}')", "Summaries", "keep summaries", "summaries"
+            "s",
+            f"choose('{ArchiveMode.SUMMARIES}')",
+            "Summaries",
+            "keep summaries",
+            "keep_summaries",
         ),
-        bind_hidden("o", f"choose('{ArchiveMode.OFF}')", "Off", "keep nothing", "off"),
+        bind_hidden("o", f"choose('{ArchiveMode.OFF}')", "Off", "keep nothing", "keep_nothing"),
     ]
 
     def __init__(self) -> None:

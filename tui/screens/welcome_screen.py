@@ -64,7 +64,7 @@ class WelcomeScreen(Screen[None]):
         bind("escape", "go_on", "Continue", "to the sessions", "go_on", key_display="Esc"),
         bind("d", "demo", "Demo", WELCOME_CHOICES["demo"][1], "demo"),
         bind("i", "install", "Install", WELCOME_CHOICES["install"][1], "install"),
-        bind("o", "archive", "Keep", WELCOME_CHOICES["archive"][1], "archive"),
+        bind("o", "archive", "Keep", WELCOME_CHOICES["archive"][1], "keep_sessions"),
         bind_hidden("up,k", "app.focus_previous", "Up", "up", "up"),
         bind_hidden("down,j", "app.focus_next", "Down", "down", "down"),
     ]
