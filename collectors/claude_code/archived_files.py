@@ -30,11 +30,12 @@ class ArchivedFiles:
         self._projects: Final = str(folder.projects)
         self._writer: Final = writer
         self._marked = writer.archived_files()
+        self._missing: dict[str, tuple[ArchiveMode, ArchivedPart]] = {}  # of the last listing
         attach_archive(folder.projects, self.archive)
 
     def add_missing(self, listing: FolderListing, known: AbstractSet[str]) -> FolderListing:
         """Add what is only in the archive; of sessions kept as summaries what is not `known`."""
-        missing = self._missing(listing)
+        missing = self._missing = self._find_missing(listing)
         if not missing:
             return listing
         whole = {path: part for path, (mode, part) in missing.items() if mode is ArchiveMode.ALL}
@@ -62,9 +63,9 @@ class ArchivedFiles:
         archived = self.archive.parts().get(relative)
         return archived is not None and archived[0].mode is ArchiveMode.SUMMARIES
 
-    def mark(self, listing: FolderListing) -> frozenset[str]:
-        """Store which transcripts are read from the archive; return the sessions that changed."""
-        archived = {path: mode.value for path, (mode, _) in self._missing(listing).items()}
+    def mark_missing(self) -> frozenset[str]:
+        """Store what was added to the last listing; return the sessions that changed."""
+        archived = {path: mode.value for path, (mode, _) in self._missing.items()}
         if archived == self._marked:
             return frozenset()
         changed = {
@@ -75,7 +76,7 @@ class ArchivedFiles:
         self._marked = archived
         return self._writer.mark_archived(changed)
 
-    def _missing(self, listing: FolderListing) -> dict[str, tuple[ArchiveMode, ArchivedPart]]:
+    def _find_missing(self, listing: FolderListing) -> dict[str, tuple[ArchiveMode, ArchivedPart]]:
         parts = self.archive.parts()
         if not parts:
             return {}

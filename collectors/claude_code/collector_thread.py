@@ -119,8 +119,8 @@ class Collector:
         self.logs: Final = LogReader(writer, reporter)
 
     def scan(self) -> None:
-        on_disk = discover.find_files(self.folder)
-        listing = self._archived.add_missing(on_disk, self._known.keys())
+        found = discover.find_files(self.folder)
+        listing = self._archived.add_missing(found, self._known.keys())
         problems = {problem.where for problem in listing.problems}
         for place in self._unconfirmed_problems - problems:
             self._resolve(place)
@@ -131,7 +131,7 @@ class Collector:
             time.sleep(SETTLE_S)
             self.index_unterminated()
         self._mark_missing(listing)
-        if archived := self._archived.mark(on_disk):
+        if archived := self._archived.mark_missing():
             self._report_change(archived)
         # Warnings depend on the client's settings.
         self.read_config(SCAN_BUDGET_S)

@@ -125,8 +125,14 @@ class TranscriptArchive:
         return file
 
     def save(self, session: ArchivedSession) -> None:
-        path = self._entry_path(session.session_id)
+        path, known = self._entry_path(session.session_id), self.sessions()
         files.write_file_atomically(path, msgspec.json.encode(session))
+        if session.session_id in known:
+            return
+        # Reading all entries again after each one would take minutes for a thousand sessions.
+        self._sessions = {**known, session.session_id: session}
+        self._parts = {**self._parts, **{part.path: (session, part) for part in session.parts}}
+        self._changed_ns = self._entries.stat().st_mtime_ns
 
     def remove(self, session_ids: Iterable[str], now_ms: int) -> None:
         """Remove sessions, and the blobs that no other one has."""

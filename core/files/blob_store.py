@@ -280,9 +280,18 @@ def remove_unreferenced_chunks(state_folder: Path, now_ms: int) -> int:
                 for path in (state_folder / folder).glob(f"*{BLOB_SUFFIX}"):
                     manifest = read_manifest(path)
                     referenced |= {chunk.digest for chunk in manifest.chunks} if manifest else set()
+            for folder in (CHUNKS_FOLDER, ARCHIVE_FOLDER):
+                _remove_old_temporaries(state_folder / folder, now_ms)
             return chunks.remove_unreferenced(referenced, now_ms)
     except (files.LockHeldError, BlobError):
         return 0
+
+
+def _remove_old_temporaries(folder: Path, now_ms: int) -> None:
+    """Remove what processes that were killed left behind."""
+    for path in folder.glob(f".*{files.TEMPORARY_SUFFIX}"):
+        if now_ms - path.lstat().st_mtime_ns // 1_000_000 > ORPHAN_AGE_MS:
+            files.remove_if_present(path)
 
 
 class ChunkedFile(io.RawIOBase):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -34,7 +35,7 @@ from ctxtop.core.archive.restoring import (
     restore_session,
 )
 from ctxtop.core.measure.retention import DAY_MS, cleanup_days
-from ctxtop.core.model.problem import ProblemReporter
+from ctxtop.core.model.problem import Problem, ProblemReporter
 from ctxtop.core.model.session import Session, SessionStatus
 from ctxtop.core.store.database import open_reader, state_folder
 from ctxtop.core.store.queries import config_queries
@@ -233,6 +234,42 @@ def test_work_goes_on_where_a_short_run_ended(folder: Folder) -> None:
             runs += 1
             assert runs < 100
     assert folder.archive.sessions()[SESSION].parts
+
+
+def test_a_failure_is_one_problem_until_it_works_again(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Problem] = []
+    ended: list[str] = []
+    reporter = ProblemReporter(told.append, ended.append, lambda _: None)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with closing(Writer(folder.store)) as writer:
+        job = ArchiveJob(folder.claude.projects, writer, folder.archive, reporter)
+        with monkeypatch.context() as patched:
+            patched.setattr(TranscriptArchive, "save", full)
+            job.run(ALL, 60)
+        assert [(each.where, each.what) for each in told] == [
+            ("archive", "No space left on device")
+        ]
+        job = ArchiveJob(folder.claude.projects, writer, folder.archive, reporter)
+        assert job.run(ALL, 60)
+    assert ended == ["archive"]
+    assert SESSION in folder.archive.sessions()
+
+
+def test_two_archives_of_one_folder_see_each_other(folder: Folder) -> None:
+    first, second = folder.archive, folder.archive
+    _copy_session(folder, OTHER, 28)
+    folder.scan()
+    for archive, session_id in ((first, SESSION), (second, OTHER)):
+        assert session_id not in archive.sessions()
+        files = SessionFiles(session_id, f"{PROJECT}/{session_id}.jsonl")
+        list(archive_in_steps(archive, folder.claude.projects, files, NOW_MS))
+        time.sleep(0.02)  # the folder's time has the system's clock ticks
+    assert first.sessions().keys() == second.sessions().keys() == {SESSION, OTHER}
 
 
 def test_a_deleted_session_stays_with_all_that_it_said(folder: Folder) -> None:

@@ -14,6 +14,7 @@ from ...core.archive.archive_mode import ArchiveMode
 from ...core.archive.archive_policy import read_archive_settings
 from ...core.archive.archiving import NotArchivedError
 from ...core.archive.restoring import NotRestoredError, RestoreConflictError, restore_session
+from ...core.files.blob_store import remove_unreferenced_chunks
 from ...core.measure.retention import cleanup_days, deletion_time
 from ...core.store.database import state_folder
 from ...core.store.queries import archive_queries, config_queries
@@ -185,6 +186,7 @@ def _prune(context: click.Context, *, dry_run: bool) -> int:
             pruned = sessions_to_prune(kept, limits, snapshot.now_ms)
         else:
             pruned = prune_archive(kept, limits, snapshot.now_ms)
+            remove_unreferenced_chunks(state_folder(snapshot.places.store), snapshot.now_ms)
         record = {
             "dry_run": dry_run,
             "removed": [each.session_id for each in pruned],
