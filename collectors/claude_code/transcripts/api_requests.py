@@ -116,7 +116,7 @@ def reread_part(path: Path, offset: int, length: int, key: int) -> dict[str, Any
 
 def reread_request(path: Path, offset: int, length: int) -> JsonObject | None:
     """Read the parameters of a request again; None if the file changed there. Raises OSError."""
-    with open_regular(path) as file:
+    with open_transcript(path) as file:
         file.seek(offset)
         data = file.read(min(length, MAX_LINE_BYTES))
     try:

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.content import Content
 
-from ....core.measure.cache_ledger import CacheLedger, CacheMiss, CacheTotals
 from ....core.archive.archive_mode import ArchiveMode
+from ....core.measure.cache_ledger import CacheLedger, CacheMiss, CacheTotals
 from ....core.measure.composition import CategoryShare, Composition, ContextItem
 from ....core.measure.forecast import Forecast
 from ....core.measure.retention import days_left
