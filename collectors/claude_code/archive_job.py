@@ -59,10 +59,14 @@ class SessionArchiver:
         return is_up_to_date(self._archive, self._projects, session, mode)
 
     def archive(self, row: ArchivableRow, mode: ArchiveMode) -> Iterator[object]:
-        """Archive a session step by step. Raises NotArchivedError and OSError."""
+        """Archive a session step by step; one that is kept whole stays whole.
+
+        Raises NotArchivedError and OSError.
+        """
         agents = archive_queries.agent_paths(self._db, row.session_id)
         session = SessionFiles(row.session_id, row.path, tuple(agents))
-        if mode is ArchiveMode.ALL:
+        before = self._archive.sessions().get(row.session_id)
+        if mode is ArchiveMode.ALL or (before and before.mode is ArchiveMode.ALL):
             yield from archive_in_steps(self._archive, self._projects, session, self._now_ms)
         else:
             archive_summaries(

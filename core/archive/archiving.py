@@ -137,10 +137,6 @@ def archive_summaries(
     They stay at their byte offsets, with blank lines in between. Raises as `archive_in_steps`.
     """
     _require_safe(session)
-    archived = archive.sessions().get(session.session_id)
-    if archived is not None and archived.mode is ArchiveMode.ALL:
-        # What is kept whole stays whole: its summaries are in it.
-        return archived
     owner = Path(session.path).stem
     parts: list[ArchivedPart] = []
     for relative in list_session_files(projects, session):

@@ -335,9 +335,14 @@ def test_summaries_alone_survive_the_file_and_the_store(folder: Folder) -> None:
 
 def test_what_is_kept_whole_is_never_reduced_to_summaries(folder: Folder) -> None:
     folder.run(ALL)
+    with folder.path.open("ab") as file:
+        file.write(json.dumps(assistant("m3", 3_000)).encode() + b"\n")
+    folder.age(24)
+    folder.scan()
     folder.run(SUMMARIES)
-    assert folder.archive.sessions()[SESSION].mode is ArchiveMode.ALL
-    folder.run(ALL)
+    archived = folder.archive.sessions()[SESSION]
+    assert archived.mode is ArchiveMode.ALL
+    assert archived.parts[0].size == folder.path.stat().st_size
 
 
 def test_summaries_become_the_whole_while_the_file_is_there(folder: Folder) -> None:
