@@ -18,6 +18,7 @@ from ctxtop.core.store.queries.archive_queries import archivable_sessions
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.screens.archive_dialogs import ARCHIVE_EFFECTS, ArchiveModeScreen
 from ctxtop.tui.screens.dialogs import ConfirmScreen
+from ctxtop.tui.screens.fleet.session_filter import FilterContext, parse_filter
 from ctxtop.tui.screens.welcome_screen import WelcomeScreen
 from ctxtop.tui.text.session_text import state_text
 from msgspec.structs import replace
@@ -121,3 +122,10 @@ def test_the_list_says_when_few_days_are_left(left_ms: int, cells: int, shown: s
 def test_an_open_session_says_what_it_does() -> None:
     busy = session(status=SessionStatus.BUSY, live=True, deleted_at=NOW_MS + DAY_MS)
     assert state_text(busy, 20, NOW_MS) == "working"
+
+
+def test_a_filter_finds_archived_sessions() -> None:
+    is_archived = parse_filter("is:archived")
+    found = [session(archived=kept) for kept in ("", "all", "summaries")]
+    chosen = [each.archived for each in found if is_archived.matches(each, FilterContext())]
+    assert chosen == ["all", "summaries"]

@@ -120,7 +120,6 @@ def shown(how: SessionArrangement) -> str:
         ("is:ended", "13"),
         ("is:warm", "2"),
         ("is:cold", "3"),
-        ("is:archived", "0"),
         ("is:pinned", "1"),
         ("is:marked", "2"),
         (">80%", "3"),
