@@ -24,10 +24,10 @@ from ctxtop.collectors.plugin.plugin_log import (
     note_fault,
 )
 from ctxtop.core.store.transcript_records import LogKind
-from ctxtop.tui.cli import machine_checks
 from ctxtop.tui.cli.commands import run
-from ctxtop.tui.cli.machine_checks import CheckState
-from ctxtop.tui.cli.store_checks import check_all, scan_and_check_all
+from ctxtop.tui.doctor import machine_checks
+from ctxtop.tui.doctor.all_checks import check_all, scan_and_check_all
+from ctxtop.tui.doctor.doctor_check import CheckState
 
 from ..logs import log_file, part_name, tell
 from ..transcripts import PROJECT, assistant, user, write
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ctxtop.tui.cli.machine_checks import DoctorCheck
+    from ctxtop.tui.doctor.doctor_check import DoctorCheck
 
 SESSION = "0a000000-0000-4000-8000-000000000001"
 

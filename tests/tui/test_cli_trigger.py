@@ -21,7 +21,8 @@ from ctxtop.core.actions.session_access import (
 )
 from ctxtop.core.measure.evidence import compare_measurements
 from ctxtop.core.store.queries.log_queries import MeasurementComparisonRow
-from ctxtop.tui.cli import machine_checks, main
+from ctxtop.tui.cli import main
+from ctxtop.tui.doctor import machine_checks
 
 from ..transcripts import PROJECT, SESSION, assistant, user, write
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ctxtop.tui.cli import store_checks
-from ctxtop.tui.cli.machine_checks import DoctorCheck, failed, noted, passed
+from ctxtop.tui.doctor import all_checks
+from ctxtop.tui.doctor.doctor_check import DoctorCheck, failed, noted, passed
 from ctxtop.tui.screens.doctor_screen import DoctorScreen
 from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.widgets.row_list import RowList
@@ -56,14 +56,14 @@ def give(monkeypatch: pytest.MonkeyPatch, *checks: DoctorCheck) -> None:
     def each_check(_: object) -> Iterator[DoctorCheck]:
         yield from checks
 
-    monkeypatch.setattr(store_checks, "each_check", each_check)
+    monkeypatch.setattr(all_checks, "each_check", each_check)
 
 
 async def test_it_makes_the_checks_of_the_command(demo: Stage) -> None:
     async with opened(demo) as it:
         screen = await open_doctor(it)
         names = [check.name for check in screen._checks]
-        assert names == [check.name for check in store_checks.check_all(demo.places)]
+        assert names == [check.name for check in all_checks.check_all(demo.places)]
         assert "claude folder" in rows(it)[0]
         signs = Counter(row[0] for row in rows(it))
         assert f"Doctor · {signs['✓']} ✓" in it.words
@@ -106,7 +106,7 @@ async def test_a_check_that_breaks_is_told(demo: Stage, monkeypatch: pytest.Monk
         yield CHECKS[0]
         raise ValueError("no such thing")
 
-    monkeypatch.setattr(store_checks, "each_check", each_check)
+    monkeypatch.setattr(all_checks, "each_check", each_check)
     async with opened(demo) as it:
         await open_doctor(it)
         assert "ValueError: no such thing" in it.words

@@ -23,8 +23,8 @@ from ctxtop.core.store.automation_records import (
     update_recovery,
 )
 from ctxtop.core.store.writer import Writer
-from ctxtop.tui.cli import store_checks as checks
-from ctxtop.tui.cli.store_checks import RECENT_RUN_MS, recovery_checks
+from ctxtop.tui.doctor import session_checks as checks
+from ctxtop.tui.doctor.session_checks import RECENT_RUN_MS, recovery_checks
 from msgspec.structs import replace
 
 from ..recovering import SETTINGS
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ctxtop.tui.cli.machine_checks import DoctorCheck
+    from ctxtop.tui.doctor.doctor_check import DoctorCheck
 
     from .ended import Ended
 

@@ -257,7 +257,7 @@ def log(context: click.Context, *, level: str, search: str) -> int:
 @store_command()
 def doctor(context: click.Context) -> int:
     """Check that ctxtop works here. Exits with 1 if a check fails."""
-    from .store_checks import check_all, rebuild_damaged_store, scan_and_check_all
+    from ..doctor.all_checks import check_all, rebuild_damaged_store, scan_and_check_all
 
     options = options_of(context)
     places = options.places

@@ -269,7 +269,7 @@ def _last_records(places: Places) -> tuple[dict[str, int | None], list[str]]:
     """
     from ...core.store.database import open_reader
     from ...core.store.queries import log_queries
-    from .machine_checks import log_checks
+    from ..doctor.machine_checks import log_checks
 
     if places.exists:
         update_and_report(places)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ...core.model.context import Context
     from ...core.model.session import Session
     from ...core.store.warning_log import ContextWarning
+    from ..doctor.doctor_check import DoctorCheck
     from .json_records import Record
-    from .machine_checks import DoctorCheck
 
 
 def sessions_table(sessions: Sequence[Session], now_ms: int) -> list[str]:

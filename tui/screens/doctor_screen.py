@@ -21,7 +21,7 @@ from .page import Page, ReadingScreen
 
 if TYPE_CHECKING:
     from ...core.model.problem import Problem
-    from ..cli.machine_checks import DoctorCheck
+    from ..doctor.doctor_check import DoctorCheck
 
 
 _NAME_CELLS: Final = 18
@@ -97,7 +97,7 @@ class DoctorScreen(Page):
         app = self.app
 
         def run_checks() -> None:
-            from ..cli.store_checks import each_check
+            from ..doctor.all_checks import each_check
 
             for check in each_check(app.places):
                 app.call_later(self._add, check)
@@ -116,7 +116,7 @@ class DoctorScreen(Page):
             return
         self._previous = []
         if problem is not None:
-            from ..cli.machine_checks import failed
+            from ..doctor.doctor_check import failed
 
             self._checks.append(failed(problem.where, problem.what, problem.fix))
         self._draw()

@@ -325,7 +325,7 @@ def _hook_records(db: sqlite3.Connection) -> Iterator[LogEvent]:
 
 
 def _own_log_problems(db: sqlite3.Connection, store: Path) -> Iterator[LogEvent]:
-    from ...cli.machine_checks import log_checks
+    from ...doctor.machine_checks import log_checks
 
     for check in log_checks(store, log_queries.log_parts(db)):
         if not check.ok:

@@ -10,7 +10,6 @@ import stat
 import sys
 import time
 from collections.abc import Iterable
-from enum import StrEnum
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -34,45 +33,12 @@ from ...core.store.queries.log_queries import LogPartRow
 from ...core.store.queries.query_rows import ProblemRow
 from ...core.store.transcript_records import LogKind
 from ...core.transcript.sanitize import sanitize_title
+from ..cli.printing import output_encoding, wants_colours
 from ..text.formats import iso_time, plural, utc_time
-from .printing import output_encoding, wants_colours
+from .doctor_check import DoctorCheck, failed, noted, passed
 
 if TYPE_CHECKING:
     from ...collectors.places import Places
-
-
-class CheckState(StrEnum):
-    OK = "ok"
-    NOTE = "note"  # something is wrong with a session or a file; ctxtop itself works
-    FAILED = "failed"  # ctxtop does not work, or not safely, until it is fixed
-
-
-class DoctorCheck(msgspec.Struct, frozen=True):
-    """The result of one check, and what to do if something is wrong."""
-
-    name: str
-    state: CheckState
-    detail: str
-    fix: str | None = None
-
-    @property
-    def ok(self) -> bool:
-        return self.state is not CheckState.FAILED
-
-
-def passed(name: str, detail: str, hint: str | None = None) -> DoctorCheck:
-    """Make a check that passed; a hint may suggest an improvement."""
-    return DoctorCheck(name, CheckState.OK, detail, hint)
-
-
-def noted(name: str, detail: str, fix: str | None = None) -> DoctorCheck:
-    """Make a check that found something wrong with a session or a file, not with ctxtop."""
-    return DoctorCheck(name, CheckState.NOTE, detail, fix)
-
-
-def failed(name: str, detail: str, fix: str) -> DoctorCheck:
-    """Make a check that found what keeps ctxtop from working."""
-    return DoctorCheck(name, CheckState.FAILED, detail, fix)
 
 
 def folder_checks(places: Places) -> list[DoctorCheck]:

@@ -1,0 +1,150 @@
+"""All checks of `ctxtop doctor`, in their order."""
+
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+from ...collectors.places import PlaceError, Places
+from ...collectors.policy_files import PolicyFiles
+from ...collectors.store_update import rebuild_store, update_store
+from ...core.compaction.receipts import ReceiptStore
+from ...core.store import database
+from ...core.store.database import StoreError
+from ...core.store.queries import (
+    config_queries,
+    log_queries,
+    session_queries,
+)
+from ...core.store.queries.log_queries import LogPartRow
+from ...core.store.readers import fleet_reader
+from ...core.store.readers.saves_reader import read_saves
+from ..cli.command_errors import error_text, print_error, print_errors
+from . import machine_checks
+from .client_checks import (
+    definition_checks,
+    hooks_check,
+    policy_check,
+    save_file_checks,
+    saves_checks,
+    settings_checks,
+)
+from .doctor_check import DoctorCheck, failed, passed
+from .session_checks import archive_check, deletions_check, recovery_checks
+from .store_checks import (
+    bad_lines_check,
+    ignored_types_check,
+    measurement_check,
+    orphans_check,
+    problems_check,
+    search_index_check,
+    store_check,
+    unknown_types_check,
+)
+
+
+def check_all(places: Places) -> list[DoctorCheck]:
+    return list(each_check(places))
+
+
+def scan_and_check_all(places: Places) -> list[DoctorCheck]:
+    """Bring the store up to date as far as that is possible, then check everything."""
+    failure = None
+    try:
+        if places.exists:
+            print_errors(update_store(places).notices)
+    except (PlaceError, StoreError, OSError, UnicodeEncodeError) as error:
+        failure = error_text(error)
+    return list(each_check(places, failure))
+
+
+def rebuild_damaged_store(places: Places) -> None:
+    """Rebuild a damaged store; prints an error if that fails, and the checks report the rest."""
+    if not places.store.is_file():
+        return
+    try:
+        damage = database.find_damage(places.store)
+        if damage and damage != database.NEWER_VERSION:
+            print_error(rebuild_store(places, damage))
+    except (PlaceError, StoreError, OSError, UnicodeEncodeError) as error:
+        print_error(error_text(error))
+
+
+def each_check(places: Places, failure: str | None = None) -> Iterator[DoctorCheck]:
+    """Yield one check after the other; `failure` is the error of the scan before them."""
+    yield from machine_checks.folder_checks(places)
+    checks, parts = _check_store(places, failure)
+    yield from checks
+    yield machine_checks.disk_check(places.store)
+    yield from machine_checks.log_checks(places.store, parts)
+    yield machine_checks.requests_check(places.store)
+    yield from machine_checks.machine_checks()
+
+
+def _check_store(places: Places, failure: str | None) -> tuple[list[DoctorCheck], list[LogPartRow]]:
+    path = places.store
+    if failure:
+        return [_store_failed_check(failure, path)], []
+    if not path.exists():
+        return [passed("store", f"none at {path} yet: the first scan creates it")], []
+    try:
+        with closing(database.open_reader(path)) as db:
+            if obstacle := _find_obstacle(db, places):
+                return [obstacle], []
+            return list(_content_checks(db, places)), log_queries.log_parts(db)
+    except StoreError as error:
+        return [_store_failed_check(str(error), path)], []
+    except sqlite3.Error as error:
+        what, remedy = database.explain_error(error)
+        return [failed("store", f"{path}: {what}", remedy)], []
+
+
+def _content_checks(db: sqlite3.Connection, places: Places) -> Iterator[DoctorCheck]:
+    now_ms = time.time_ns() // 1_000_000
+    policies = PolicyFiles(places.policy)
+    policies.refresh(config_queries.project_roots(db))
+    yield store_check(places.store, db)
+    yield search_index_check(db)
+    yield bad_lines_check(db)
+    yield orphans_check(db)
+    yield unknown_types_check(db)
+    yield ignored_types_check(db)
+    yield from settings_checks(db)
+    yield from definition_checks(db)
+    yield from save_file_checks(db)
+    yield measurement_check(db)
+    yield hooks_check(db, places.store)
+    receipts = ReceiptStore(database.state_folder(places.store)).all()
+    yield from recovery_checks(db, fleet_reader.read_sessions(db, now_ms), receipts, now_ms)
+    yield deletions_check(db, places, policies.policies.common, now_ms)
+    yield archive_check(places)
+    yield from saves_checks(read_saves(db, (), now_ms, policies.policies))
+    yield policy_check(policies)
+    yield problems_check(db)
+
+
+def _find_obstacle(db: sqlite3.Connection, places: Places) -> DoctorCheck | None:
+    """Find what makes a store unusable although it opens."""
+    path, version = places.store, database.schema_version(db)
+    if version > database.SCHEMA_VERSION:
+        detail = f"{path} was written by a newer ctxtop (schema {version})"
+        fix = "use that version, or another file with --db: a scan would move this one aside"
+        return failed("store", detail, fix)
+    root = session_queries.claimed_folder(db)
+    if root is not None and root != str(places.folder.root):
+        return failed("store", f"{path} belongs to {root}", "choose another file with --db")
+    if damage := session_queries.find_damaged_page(db):
+        fix = f"move {path} away: ctxtop rebuilds it"
+        return failed("store", f"{path} is damaged: {damage}", fix)
+    return None
+
+
+def _store_failed_check(message: str, path: Path) -> DoctorCheck:
+    # The store's errors end with what to do.
+    detail, _, remedy = message.rpartition("; ")
+    if not detail:
+        return failed("store", message, "choose another file with --db")
+    if "doctor" in remedy:
+        remedy = f"move {path} away: ctxtop rebuilds it"
+    return failed("store", detail, remedy)

@@ -1,0 +1,146 @@
+"""Checks of sessions: those that will be deleted, need recovery, or were changed."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ...collectors.claude_code.archive_job import SessionArchiver
+from ...collectors.places import Places
+from ...core.archive.archive_index import TranscriptArchive, find_damaged_sessions
+from ...core.archive.archive_mode import ArchiveMode
+from ...core.archive.archive_policy import read_archive_settings
+from ...core.compaction.receipts import CompactionReceipt
+from ...core.compaction.recovery.limit_errors import parse_recoverable_error
+from ...core.compaction.recovery.recovery_run import LOCKED_STATES, release_dead_holder
+from ...core.measure.retention import DAY_MS, SOON_DAYS, cleanup_days, deletion_time
+from ...core.model.session import Session
+from ...core.policy.policy import Policy
+from ...core.store import database
+from ...core.store.automation_records import (
+    AUTOMATIC_RUN_TIMEOUT_MS,
+    read_automatic_runs,
+    read_recoveries,
+)
+from ...core.store.queries import (
+    archive_queries,
+    config_queries,
+)
+from ..text.formats import iso_time, plural
+from . import machine_checks
+from .doctor_check import DoctorCheck, and_more, failed, noted, passed
+
+
+def deletions_check(
+    db: sqlite3.Connection, places: Places, policy: Policy, now_ms: int
+) -> DoctorCheck:
+    """Count the sessions that Claude Code deletes soon, and that are not archived."""
+    days, mode = cleanup_days(config_queries.settings_files(db)), read_archive_settings(policy).mode
+    archive = TranscriptArchive(database.state_folder(places.store))
+    archiver = SessionArchiver(archive, places.folder.projects, db, now_ms)
+    soon = [
+        row
+        for row in archive_queries.archivable_sessions(db)
+        if deletion_time(row.mtime_ns, days) - now_ms <= SOON_DAYS * DAY_MS
+        and not archiver.is_up_to_date(row, mode)
+    ]
+    if not soon:
+        return passed("deletions", f"Claude Code deletes sessions after {days} days; none is due")
+    detail = f"{plural(len(soon), 'session')} will be deleted within {SOON_DAYS} days"
+    if mode is ArchiveMode.OFF:
+        fix = "keep them: `ctxtop settings set archive.mode all`; or raise cleanupPeriodDays"
+        return noted("deletions", f"{detail}; archive.mode is off", fix)
+    return noted("deletions", f"{detail}, not archived yet", "run `ctxtop archive`")
+
+
+def archive_check(places: Places) -> DoctorCheck:
+    archive = TranscriptArchive(database.state_folder(places.store))
+    sessions = archive.sessions()
+    damaged = [*map(str, archive.problems), *find_damaged_sessions(archive)]
+    if damaged:
+        detail = f"{damaged[0]}{and_more(len(damaged) - 1)}"
+        return noted("archive", detail, "archive them again while Claude Code has them")
+    if not sessions:
+        return passed("archive", "empty")
+    size = archive.total_bytes() / machine_checks.MEGABYTE
+    return passed("archive", f"{plural(len(sessions), 'session')}, {size:,.1f} MB")
+
+
+RECENT_RUN_MS: Final = 7 * 24 * 3_600_000  # a session that ended earlier is hardly missed
+MAX_NAMED_SESSIONS: Final = 3
+
+
+def recovery_checks(
+    db: sqlite3.Connection,
+    sessions: Iterable[Session],
+    receipts: Sequence[CompactionReceipt],
+    now_ms: int,
+) -> list[DoctorCheck]:
+    return [
+        _refused_sessions_check(sessions, receipts, now_ms),
+        _locks_check(db, now_ms),
+        _automatic_runs_check(db, now_ms),
+    ]
+
+
+def _refused_sessions_check(
+    sessions: Iterable[Session], receipts: Sequence[CompactionReceipt], now_ms: int
+) -> DoctorCheck:
+    name = "refused sessions"
+    repaired_at = {
+        session_id: each.at
+        for each in reversed(receipts)
+        for session_id in (each.session_id, each.new_session_id)
+    }
+
+    def is_open(session: Session) -> bool:
+        last = session.last_activity_at or 0
+        is_recent = now_ms - last < RECENT_RUN_MS
+        return is_recent and repaired_at.get(session.session_id, -1) < last
+
+    ended = [each for each in sessions if parse_recoverable_error(each.refusal) and is_open(each)]
+    if not ended:
+        return passed(name, f"none in {RECENT_RUN_MS // 86_400_000} days that was not repaired")
+    listed = [f"{each.session_id[:8]} ({each.title})" for each in ended[:MAX_NAMED_SESSIONS]]
+    more = and_more(len(ended) - MAX_NAMED_SESSIONS)
+    detail = f"{plural(len(ended), 'session')} ended in one: {', '.join(listed)}{more}"
+    return noted(name, detail, f"`ctxtop recover {ended[0].session_id[:8]}` plans a repair")
+
+
+def _locks_check(db: sqlite3.Connection, now_ms: int) -> DoctorCheck:
+    name, runs = "recovery locks", read_recoveries(db)
+    held = [run for run in runs if run.state in LOCKED_STATES]
+    stale = [run for run in held if release_dead_holder(run, now_ms) != run]
+    if stale:
+        holder, start = stale[0].holder, stale[0].found.session_id[:8]
+        who = f"process {holder.pid}" if holder else "a process"
+        detail = f"{plural(len(stale), 'lock')} left by processes that ended: {who}, {start}"
+        return failed(name, detail, f"`ctxtop recover {start} --apply` takes it over")
+    for run in runs:
+        if run not in held and run.cool_until > now_ms:
+            seconds = -(-(run.cool_until - now_ms) // 1000)
+            start = run.found.session_id[:8]
+            return noted(name, f"none; {start} pauses for another {seconds} s more")
+    if held:
+        return passed(name, f"{plural(len(held), 'lock')} held: a recovery is running")
+    return passed(name, "none")
+
+
+def _automatic_runs_check(db: sqlite3.Connection, now_ms: int) -> DoctorCheck:
+    name, runs = "automatic runs", read_automatic_runs(db, now_ms - RECENT_RUN_MS)
+    if not runs:
+        hint = "off until your config.toml or a trusted project sets mode = auto"
+        return passed(name, f"nothing: {hint}")
+    count = plural(len(runs), "run")
+    lost = [
+        run for run in runs if run.outcome is None and now_ms - run.at >= AUTOMATIC_RUN_TIMEOUT_MS
+    ]
+    if lost:
+        count = plural(len(lost), "run")
+        detail = f"{count} never ended, the last at {iso_time(lost[-1].at)}"
+        return noted(name, detail, "nothing to do: the next start of ctxtop resolves it")
+    last = runs[-1]
+    outcome = f"{last.session_id[:8]}, {last.outcome or 'under way'}"
+    detail = f"{count}, the last at {iso_time(last.at)}: {outcome}"
+    if last.outcome and not last.receipt and not last.left_tokens:
+        return noted(name, detail, "`ctxtop log` lists what it tried")
+    return passed(name, detail, f"`ctxtop undo {last.receipt}`" if last.receipt else None)
