@@ -39,10 +39,14 @@ class PromptCache(msgspec.Struct, frozen=True):
     estimated: bool = True  # from the answer's time and the cache's lifetime, not by the client
     tokens: int | None = None  # that it holds: a prompt sent after it expired writes them again
     lifetime_ms: int | None = None  # of what was last written: five minutes or an hour
+    tokens_estimated: bool = True  # what the last answer read and wrote, not by the client
+    is_for_next_model: bool = True  # each model has its own: another one was chosen since
 
     def is_warm(self, now_ms: int) -> bool | None:
         """Return whether the next request would be read from the cache; None if unknown."""
-        return None if self.expires_at is None else now_ms < self.expires_at
+        if self.expires_at is None:
+            return None
+        return self.is_for_next_model and now_ms < self.expires_at
 
 
 class CostSource(StrEnum):

@@ -95,6 +95,16 @@ def matches_model(key: str, model: str) -> bool:
     return key in _ALIASES and f"-{key}-" in f"{plain}-"
 
 
+def is_same_model(name: str, other: str | None) -> bool:
+    """Return whether two names differ at most in date, provider or the large window's suffix."""
+    if other is None:
+        return False
+    family = model_family(name)
+    if family is not None:
+        return family == model_family(other)
+    return name.removesuffix(LARGE_WINDOW_SUFFIX) == other.removesuffix(LARGE_WINDOW_SUFFIX)
+
+
 def find_by_model(values: Mapping[str, T], model: str | None) -> T | None:
     """Return the value for a model: by its id, else by one that differs in date or provider."""
     if model is None:
@@ -236,6 +246,11 @@ def cache_read_factor(model: str | None) -> float:
     """Return the price of a cached token in input tokens; CACHE_READ_FACTOR if unknown."""
     price = find_price(model, 0, {}) if model else None
     return price.read / price.input if price and price.input else CACHE_READ_FACTOR
+
+
+def prompt_band(tokens: int) -> int:
+    """Return a prompt's length as in `ModelUsageRow`."""
+    return (tokens > 100_000) + (tokens > 200_000)
 
 
 def find_price(model: str, band: int, custom_prices: Mapping[str, str]) -> TokenPrice | None:

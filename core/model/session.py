@@ -13,6 +13,7 @@ from ..measure.activity import (
     SessionCost,
     WaitingFor,
 )
+from ..measure.cold_prompt import RewriteCost
 from ..measure.evidence import ContextEvidence, Evidence, ReportedWindow
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version
@@ -82,6 +83,7 @@ class Session(msgspec.Struct, frozen=True):
     activity: Activity | None = None  # None if nothing is in flight, or it is unknown
     waiting_for: WaitingFor | None = None  # None if it waits for nobody
     cache: PromptCache = UNKNOWN_CACHE
+    rewrite_cost: RewriteCost | None = None  # of what the cache holds; None if it has no price
     cost: SessionCost | None = None  # None if no answer has a price
     usage: UsageRow | None = None  # with its agents'; None if it has no answers
     project_root: str | None = None  # where it began: its policy is read from there

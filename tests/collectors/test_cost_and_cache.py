@@ -306,6 +306,8 @@ def test_how_long_a_cache_lives_and_what_it_holds(
     cache = sessions(store)[SESSION].cache
     expires_at = None if lives_ms is None else last_ms + lives_ms
     assert cache == PromptCache(expires_at, True, tokens, lives_ms)
+    cost = sessions(store)[SESSION].rewrite_cost
+    assert (cost is None) == (tokens is None)
 
 
 def test_a_compaction_leaves_no_cache_and_a_point_of_its_own(

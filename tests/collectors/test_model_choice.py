@@ -53,6 +53,7 @@ def test_what_was_chosen_after_the_last_answer_is_the_next_ones_model(
         (chosen,) = read_sessions(db, START_MS)
     assert (chosen.model, chosen.context.window.tokens) == ("claude-opus-5-5", 1_000_000)
     assert chosen.context.tokens == 33_000
+    assert chosen.cache.is_warm(START_MS + 1) is False  # each model has a cache of its own
 
     last = assistant("msg_2", context=34_000, model=SMALL, at=9)
     write(path, [*lines, user(answered("Set model to `Opus 5.5`")), last])
@@ -60,3 +61,4 @@ def test_what_was_chosen_after_the_last_answer_is_the_next_ones_model(
     with closing(open_reader(store)) as db:
         (answered_by,) = read_sessions(db, START_MS)
     assert (answered_by.model, answered_by.context.window.tokens) == (SMALL, 200_000)
+    assert answered_by.cache.is_warm(START_MS + 9_001) is True

@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ...measure import activity
+from ...measure.cold_prompt import price_cache
 from ...measure.counting_rule import DEFAULT_COUNTING, CountingRule
 from ...measure.evidence import NO_EVIDENCE, AssessedClaim, ClaimSubject, Evidence, assess_claims
 from ...measure.forecast import (
@@ -20,6 +21,7 @@ from ...measure.forecast import (
     make_prior,
 )
 from ...measure.levels import warning_urgency
+from ...measure.models import is_same_model
 from ...model.agent import Agent, AgentStatus, make_agent, mark_zombies
 from ...model.attention import attention_order
 from ...model.session import ACTIVE_MS, Session, SessionStatus, context_evidence, make_session
@@ -119,12 +121,16 @@ class SessionReader:
             prices = self._policies.for_project(session.project_root).strings_by_name("price")
             estimate = activity.estimate_cost(priced[session.session_id], prices)
             doing = activity.find_activity(found) if found and session.live else None
+            cache = activity.find_prompt_cache(found) if found else activity.UNKNOWN_CACHE
+            if row.next_model and not is_same_model(row.next_model, row.answer_model):
+                cache = replace(cache, is_for_next_model=False)
             complete.append(
                 replace(
                     session,
                     activity=doing,
                     waiting_for=activity.find_waiting(found, doing) if found else None,
-                    cache=activity.find_prompt_cache(found) if found else activity.UNKNOWN_CACHE,
+                    cache=cache,
+                    rewrite_cost=price_cache(cache, session.model, prices),
                     cost=activity.choose_cost(
                         found, estimate, forked=session.forked_from is not None
                     ),
