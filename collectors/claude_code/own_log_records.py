@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from ...core.measure.activity import CACHE_LIFETIMES_MS
 from ...core.measure.models import LARGE_WINDOW_SUFFIX
 from ...core.store.log_records import (
     AnswerItemRecord,
@@ -113,6 +114,8 @@ class _StatusWindow(msgspec.Struct):
 class _StatusCache(msgspec.Struct):
     warm: bool | None = None
     expires_at: Count | None = None
+    ttl: BoundedText | None = None
+    recache_tokens_if_cold: Count | None = None
 
 
 class _StatusFields(msgspec.Struct):
@@ -146,6 +149,8 @@ def _to_status_snapshot(offset: int, data: bytes, read_at: int) -> StatusSnapsho
         cost_usd=(status.cost or _StatusCost()).total_cost_usd,
         cache_warm=cache.warm,
         cache_expires_at=cache.expires_at and cache.expires_at * 1000,
+        cache_ttl_ms=CACHE_LIFETIMES_MS.get(cache.ttl or ""),
+        cache_cold_tokens=cache.recache_tokens_if_cold,
     )
 
 

@@ -70,6 +70,7 @@ UNKNOWN_CACHE: Final = PromptCache(None)
 # Lifetime of the prompt cache after its last use (platform.claude.com/docs, prompt caching).
 FIVE_MINUTES_MS: Final = 300_000
 HOUR_MS: Final = 3_600_000
+CACHE_LIFETIMES_MS: Final = {"5m": FIVE_MINUTES_MS, "1h": HOUR_MS}  # by the API's names
 
 _ASKING_TOOLS: Final = {"AskUserQuestion": "an answer", "ExitPlanMode": "approval of a plan"}
 """Tools that wait for a person, and for what."""
@@ -152,8 +153,9 @@ def find_waiting(row: ActivityRow, activity: Activity | None) -> WaitingFor | No
 def find_prompt_cache(row: ActivityRow) -> PromptCache:
     """Return until when the next request is read from the last answer's cache.
 
-    The client's report is used if it is the newest; else it is the answer's time plus the
-    lifetime of what was last written. After a compaction there is nothing to read.
+    The client's report is used if it is the newest: of its status line, or of a resume. Else it
+    is the answer's time plus the lifetime of what was last written. After a compaction there is
+    nothing to read.
     """
     if row.answer_at is None:
         return UNKNOWN_CACHE
@@ -162,9 +164,18 @@ def find_prompt_cache(row: ActivityRow) -> PromptCache:
         row.answer_at + lifetime, tokens=row.cached_tokens or None, lifetime_ms=lifetime
     )
     if row.status_cache_warm is not None and (row.status_at or 0) >= row.answer_at:
+        cache = replace(cache, lifetime_ms=row.status_cache_ttl_ms or lifetime)
+        if row.status_cache_cold_tokens is not None:
+            tokens = row.status_cache_cold_tokens
+            cache = replace(cache, tokens=tokens or None, tokens_estimated=False)
         expires = row.status_cache_expires_at
         if expires is not None or not row.status_cache_warm:
             return replace(cache, expires_at=expires or row.status_at, estimated=False)
+    elif (row.resume_tokens or 0) > 0 and (row.hook_at or 0) >= row.answer_at:
+        cache = replace(cache, tokens=row.resume_tokens, tokens_estimated=False)
+        if row.resume_expired and row.hook_at is not None:
+            expires = min(row.hook_at, row.answer_at + lifetime)
+            cache = replace(cache, expires_at=expires)
     return cache if cache.tokens else UNKNOWN_CACHE
 
 

@@ -49,6 +49,8 @@ class StatusSnapshotRecord(msgspec.Struct, frozen=True):
     cost_usd: float | None
     cache_warm: bool | None
     cache_expires_at: int | None
+    cache_ttl_ms: int | None  # how long it lasts after its last use
+    cache_cold_tokens: int | None  # that the next prompt writes again once it has expired
 
 
 class MeasurementRecord(msgspec.Struct, frozen=True):

@@ -688,6 +688,8 @@ CREATE TABLE status_snapshot (
     cost_usd REAL,
     cache_warm INTEGER,
     cache_expires_at INTEGER,
+    cache_ttl_ms INTEGER, -- How long it lasts after its last use.
+    cache_cold_tokens INTEGER, -- That the next prompt writes again once it has expired.
     PRIMARY KEY (part_id, offset)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX status_snapshot_session ON status_snapshot (session_id, at);

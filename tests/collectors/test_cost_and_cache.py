@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.measure.activity import CostSource, PromptCache, SessionCost
+from ctxtop.core.measure.cold_prompt import RewriteCost
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import Policies, RawValue, resolve_policy
 from ctxtop.core.store.database import open_reader
@@ -267,6 +268,54 @@ def test_the_status_line_says_what_it_cost_and_how_warm_it_is(
     lives_ms = 5 * MINUTE_MS
     assert found.cache == PromptCache(START_MS + 60_000 + lives_ms, True, 4, lives_ms)
     assert found.cost == SessionCost(10.25, estimated=False, source=CostSource.STATUS_LINE)
+
+
+def test_the_status_line_says_what_a_cold_prompt_writes_again(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    write(path, [user(), assistant("m1", model="claude-opus-5", counts=counts(minutes=9), at=1)])
+    cache = {"warm": True, "ttl": "1h", "expires_at": START_MS // 1000 + 3600}
+    cache["recache_tokens_if_cold"] = MILLION
+    said = {"session_id": SESSION, "prompt_cache": cache}
+    log_file(store, LogKind.STATUS_LINE).write_bytes(lines([log_line(START_MS + 2000, **said)]))
+    collector.scan()
+
+    found = sessions(store)[SESSION]
+    assert (found.cache.tokens, found.cache.tokens_estimated) == (MILLION, False)
+    assert found.cache.lifetime_ms == 60 * MINUTE_MS
+    assert found.rewrite_cost == RewriteCost(10.0, 0.5)  # an hour costs twice the input
+
+    # Not of the next answer.
+    append(path, [assistant("m2", model="claude-opus-5", counts=counts(minutes=4), at=60)])
+    collector.scan()
+    assert sessions(store)[SESSION].cache.tokens == 4
+
+
+@pytest.mark.parametrize(
+    ("given", "expired", "tokens"),
+    [
+        ({"context_tokens": 20, "prompt_cache_likely_expired": True}, True, 20),
+        ({"context_tokens": 20, "prompt_cache_likely_expired": False}, False, 20),
+        ({"context_tokens": "many", "prompt_cache_likely_expired": [1]}, False, 9),
+        ({}, False, 9),
+    ],
+)
+def test_a_resumed_client_says_what_its_first_prompt_writes_again(
+    path: Path,
+    collector: Collector,
+    store: Path,
+    given: dict[str, Any],
+    expired: bool,
+    tokens: int,
+) -> None:
+    write(path, [user(), assistant("m1", counts=counts(hour=9), at=1)])
+    said = {"hook_event_name": "SessionStart", "source": "resume", "session_id": SESSION, **given}
+    log_file(store, LogKind.HOOKS).write_bytes(lines([log_line(START_MS + 2000, **said)]))
+    collector.scan()
+
+    cache = sessions(store)[SESSION].cache
+    assert (cache.is_warm(START_MS + 3000), cache.tokens) == (not expired, tokens)
+    assert cache.tokens_estimated == (tokens == 9)
 
 
 def test_a_cache_that_the_client_calls_cold(path: Path, collector: Collector, store: Path) -> None:

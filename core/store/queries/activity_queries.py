@@ -26,12 +26,16 @@ class ActivityRow(msgspec.Struct, frozen=True):
     hook_at: int | None
     hook_tool: str | None
     hook_kind: str | None  # a notification's type
+    resume_tokens: int | None  # in context, where that event is a resume
+    resume_expired: int | None  # the client holds its cache for expired
     answer_at: int | None  # of the last answer after the last boundary
     cached_tokens: int  # that this answer wrote to the cache or read from it
     cache_1h_tokens: int | None  # by the newest answer that wrote to the cache, for an hour
     status_at: int | None  # last time of this snapshot
     status_cache_warm: int | None
     status_cache_expires_at: int | None
+    status_cache_ttl_ms: int | None
+    status_cache_cold_tokens: int | None
     status_cost_usd: float | None
     measured_at: int | None
     measured_cost_usd: float | None
@@ -58,10 +62,14 @@ WITH base AS MATERIALIZED (
 SELECT f.file_id, f.turn, f.turn_at, c.name, c.detail, c.at,
     v.status, v.waiting_for, v.updated_at,
     h.event, h.at, h.tool_name, json_extract(h.detail, '$.given.notification_type'),
+    IIF(h.event = 'SessionStart',
+        CAST(json_extract(h.detail, '$.given.context_tokens') AS INTEGER), NULL),
+    IIF(h.event = 'SessionStart',
+        CAST(json_extract(h.detail, '$.given.prompt_cache_likely_expired') AS INTEGER), NULL),
     r.at, COALESCE(r.cache_creation_tokens + r.cache_read_tokens, 0),
     (SELECT w.cache_1h_tokens FROM response w WHERE w.file_id = f.file_id AND w.sidechain = 0
         AND w.cache_creation_tokens > 0 ORDER BY w.offset DESC LIMIT 1),
-    p.last_at, p.cache_warm, p.cache_expires_at, p.cost_usd,
+    p.last_at, p.cache_warm, p.cache_expires_at, p.cache_ttl_ms, p.cache_cold_tokens, p.cost_usd,
     m.at, m.cost_usd, f.cost_usd, f.cost_offset > COALESCE(answered, -1)
 FROM base f
 LEFT JOIN open_call c ON c.file_id = f.file_id AND c.tool_use_id = (
