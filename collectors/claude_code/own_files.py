@@ -292,7 +292,8 @@ def _remove_others(folder: Path, shown: set[str]) -> None:
 
 def status_line_record(session: Session) -> dict[str, object]:
     """Build the status line's record of a session; named as in `ctxtop sessions --json`."""
-    context, forecast = session.context, session.outlook.end
+    context, forecast, cache = session.context, session.outlook.end, session.cache
+    cost = session.rewrite_cost
     turns = forecast and {"p50": int(forecast.turns.p50), "p80": int(forecast.turns.p80)}
     return {
         "v": STATUS_FILE_VERSION,
@@ -306,6 +307,10 @@ def status_line_record(session: Session) -> dict[str, object]:
         "trigger_tokens": context.trigger_tokens,
         "turns_left": turns,
         "agents_noncompliant": session.agents_noncompliant,
+        "cache_expires_at": cache.expires_at and cache.expires_at // 1000,
+        "cold_tokens": cache.tokens,
+        "cold_usd": cost.usd if cost else None,
+        "cold_min_tokens": session.cold_limits.min_tokens,
     }
 
 

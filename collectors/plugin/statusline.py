@@ -10,6 +10,7 @@ each update and writes one small file per session, which the status line only re
 from __future__ import annotations
 
 import sys
+import time
 
 from . import plugin_log
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 STATUS_FILE_VERSION: Final = 1  # a status line reads no other version
-MAX_STATUS_FILE_BYTES: Final = 16 * 1024  # ours have about 400
+MAX_STATUS_FILE_BYTES: Final = 16 * 1024  # ours have about 500
 
 
 def status_folder(store: str) -> str:
@@ -55,12 +56,14 @@ _TEXT_SOURCES: Final = ("chars4", "tiktoken")  # of UsageSource, whose import wo
 _LARGE_WINDOW_SUFFIX: Final = "[1m]"
 
 
-def render_status_line(snapshot: Mapping[str, Any], saved: Mapping[str, Any]) -> str:
+def render_status_line(
+    snapshot: Mapping[str, Any], saved: Mapping[str, Any], now_s: float | None = None
+) -> str:
     """Render the status line from the client's `snapshot` and what the reader `saved`.
 
     The client's own numbers are the newest, so they win, unless the policy counts the text. The
     saved trigger and forecast apply only to the model and context window they were computed for,
-    and the forecast is reduced by the tokens added since.
+    and the forecast is reduced by the tokens added since. `now_s` (since 1970) is for tests.
     """
     context = _fields(snapshot, "context_window")
     window = _count(context.get("context_window_size"))
@@ -75,12 +78,14 @@ def render_status_line(snapshot: Mapping[str, Any], saved: Mapping[str, Any]) ->
         used, sign = _count(saved.get("context_tokens")), "≈"
     parts = [_context_text(used, window, sign)]
     model = _fields(snapshot, "model").get("id")
-    if (
-        isinstance(model, str)
-        and saved.get("model") == model.removesuffix(_LARGE_WINDOW_SUFFIX)
-        and saved.get("window_tokens") == window
-    ):
+    is_same_model = isinstance(model, str) and saved.get("model") == model.removesuffix(
+        _LARGE_WINDOW_SUFFIX
+    )
+    if is_same_model and saved.get("window_tokens") == window:
         parts.append(_trigger_text(used, saved))
+    prices = saved if is_same_model else {}
+    if cache := _find_cache(_fields(snapshot, "prompt_cache"), used, saved):
+        parts.append(_cache_text(*cache, prices, time.time() if now_s is None else now_s))
     if noncompliant := _count(saved.get("agents_noncompliant")):
         parts.append(f"{noncompliant} noncompliant agent{'' if noncompliant == 1 else 's'}")
     return " · ".join(part for part in parts if part)
@@ -130,6 +135,51 @@ def _turns_text(used: int | None, trigger: int, saved: Mapping[str, Any]) -> str
         rest = max(0, left - added) / left
         p50, p80 = round(p50 * rest), round(p80 * rest)
     return f"≈{p50} turns" if p50 == p80 else f"≈{p50}-{p80} turns"
+
+
+_LONGEST_CACHE_S: Final = 24 * 3600  # none lasts longer than an hour: it is no such time
+_MIN_COLD_TOKENS: Final = 20_000  # of `cold.min_tokens`, until the reader has saved the policy's
+
+
+def _find_cache(
+    cache: Mapping[str, Any], used: int | None, saved: Mapping[str, Any]
+) -> tuple[int, int, str] | None:
+    """Return when the cache expires (seconds since 1970), what it holds, and ≈ for an estimate.
+
+    None if that is unknown, or so little that nothing is said. A client that reports nothing
+    (before 2.1.251) has the cache that the reader saved of the same answer.
+    """
+    is_warm, sign = cache.get("warm"), ""
+    expires, tokens = _count(cache.get("expires_at")), _count(cache.get("recache_tokens_if_cold"))
+    if is_warm is False and expires is None:
+        expires = 0
+    elif is_warm is None and used is not None and saved.get("context_tokens") == used:
+        expires, tokens = _count(saved.get("cache_expires_at")), _count(saved.get("cold_tokens"))
+        sign = "≈"
+    tokens = tokens or used
+    least = _count(saved.get("cold_min_tokens"))
+    if expires is None or not tokens or tokens < (_MIN_COLD_TOKENS if least is None else least):
+        return None
+    return expires, tokens, sign
+
+
+def _cache_text(
+    expires: int, tokens: int, sign: str, prices: Mapping[str, Any], now_s: float
+) -> str:
+    """Say what the next prompt writes to the cache again.
+
+    The client draws the line after an answer, and not again while it waits: until when the cache
+    lasts stays true, and how long it still lasts would not.
+    """
+    usd, priced = prices.get("cold_usd"), _count(prices.get("cold_tokens"))
+    size = format_tokens(tokens)
+    if type(usd) is float and priced:
+        size += f" ≈${usd * tokens / priced:,.2f}"
+    if expires > now_s + _LONGEST_CACHE_S:
+        return ""
+    if expires <= now_s:
+        return f"{sign}cold: next prompt rewrites {size}"
+    return f"cache until {sign}{time.strftime('%H:%M', time.localtime(expires))}, then {size}"
 
 
 def _count(value: object) -> int | None:

@@ -9,10 +9,8 @@ from typing import Final
 import msgspec
 
 from .activity import FIVE_MINUTES_MS, HOUR_MS, PromptCache
+from .cold_limits import DEFAULT_NOTICE_MS
 from .models import MILLION, find_price, prompt_band
-
-DEFAULT_NOTICE_MS: Final = 120_000
-"""How long before its end a cache is going cold: time to read a summary and to compact."""
 
 
 class CacheState(StrEnum):

@@ -13,7 +13,8 @@ from ..measure.activity import (
     SessionCost,
     WaitingFor,
 )
-from ..measure.cold_prompt import RewriteCost
+from ..measure.cold_limits import DEFAULT_LIMITS, ColdLimits
+from ..measure.cold_prompt import ColdPrompt, RewriteCost, find_cold_prompt
 from ..measure.evidence import ContextEvidence, Evidence, ReportedWindow
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version
@@ -84,6 +85,7 @@ class Session(msgspec.Struct, frozen=True):
     waiting_for: WaitingFor | None = None  # None if it waits for nobody
     cache: PromptCache = UNKNOWN_CACHE
     rewrite_cost: RewriteCost | None = None  # of what the cache holds; None if it has no price
+    cold_limits: ColdLimits = DEFAULT_LIMITS  # by its policy
     cost: SessionCost | None = None  # None if no answer has a price
     usage: UsageRow | None = None  # with its agents'; None if it has no answers
     project_root: str | None = None  # where it began: its policy is read from there
@@ -115,6 +117,10 @@ class Session(msgspec.Struct, frozen=True):
         # Clients that keep no registry do not record the status, but a pending question shows it.
         activity = self.activity
         return self.live and activity is not None and activity.kind is ActivityKind.PERSON
+
+    def cold_prompt(self, now_ms: int) -> ColdPrompt:
+        """Return what its next prompt writes to the prompt cache again, now and later."""
+        return find_cold_prompt(self.cache, self.rewrite_cost, now_ms, self.cold_limits.notice_ms)
 
     @property
     def fill_ratio(self) -> float:

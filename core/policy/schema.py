@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from ..compliance.findings import CLNODE_FORMATS, ResultFormat
+from ..measure.cold_limits import DEFAULT_MIN_TOKENS, DEFAULT_NOTICE_S, DEFAULT_NOTIFY_TOKENS
 from ..measure.counting_rule import TextEstimator, UsageComponent, UsageSource
 from ..measure.levels import DEFAULT_THRESHOLDS, Level, Threshold, ThresholdBase, ThresholdOp
 from .threshold_values import change_thresholds, moves_levels, threshold_list
@@ -497,6 +498,27 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("saveflow.fresh_for_s", _SECONDS, 86_400, "how long a result is shown", "s"),
     ("saveflow.sentinel_ttl_s", _SECONDS, 1800, "how long a sentinel is valid", "s"),
     ("saveflow.locations", _LOCATIONS, "all", "where to look for saves"),
+    (
+        "cold.min_tokens",
+        _TOKENS,
+        DEFAULT_MIN_TOKENS,
+        "a prompt that writes less than this to the prompt cache again is not mentioned",
+        "tokens",
+    ),
+    (
+        "cold.notify_tokens",
+        _TOKENS,
+        DEFAULT_NOTIFY_TOKENS,
+        "notify before a cache of this size expires while the session waits for you; 0: never",
+        "tokens",
+    ),
+    (
+        "cold.notify_before_s",
+        integer(0, 3600),
+        DEFAULT_NOTICE_S,
+        "how long before its cache expires a session is going cold",
+        "s",
+    ),
     ("notify.toast", boolean, True, "notifications in the dashboard"),
     ("notify.bell", boolean, False, "the terminal's bell"),
     ("notify.desktop", choice(*DESKTOP_CHANNELS), OFF, "desktop notifications"),

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +103,53 @@ def test_the_words(tokens: int | None, kept: dict[str, Any], said: str) -> None:
 )
 def test_what_the_client_may_never_say(given: dict[str, Any], said: str) -> None:
     assert render_status_line(given, {}) == said
+
+
+def at(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().strftime("%H:%M")
+
+
+CACHE = {"warm": True, "expires_at": 1_800_000_300, "recache_tokens_if_cold": 225_000}
+COLD = {
+    "model": KEPT["model"],
+    "context_tokens": 100_000,
+    "cold_tokens": 100_000,
+    "cold_usd": 1.0,
+    "cold_min_tokens": 20_000,
+}
+SOON_S = 1_800_000_000
+UNTIL = f"cache until {at(SOON_S + 300)}, then 225k"
+
+
+@pytest.mark.parametrize(
+    ("cache", "kept", "said"),
+    [
+        (CACHE, {}, UNTIL),
+        (CACHE, COLD, f"{UNTIL} ≈$2.25"),
+        (CACHE | {"expires_at": SOON_S}, COLD, "cold: next prompt rewrites 225k ≈$2.25"),
+        ({"warm": False, "expires_at": None}, COLD, "cold: next prompt rewrites 100k ≈$1.00"),
+        # Another model's price is not its price.
+        (CACHE, COLD | {"model": "claude-haiku-4-5"}, UNTIL),
+        (CACHE, COLD | {"cold_min_tokens": 225_001}, ""),
+        (CACHE | {"recache_tokens_if_cold": 19_999}, {}, ""),
+        (CACHE | {"expires_at": 10**15}, COLD, ""),
+        # An older client reports no cache: the reader's is of the same answer.
+        (
+            {},
+            COLD | {"cache_expires_at": SOON_S + 60},
+            f"cache until ≈{at(SOON_S + 60)}, then 100k ≈$1.00",
+        ),
+        ({}, COLD | {"cache_expires_at": SOON_S}, "≈cold: next prompt rewrites 100k ≈$1.00"),
+        ({}, COLD | {"cache_expires_at": SOON_S, "context_tokens": 99_000}, ""),
+        ({}, COLD, ""),
+        ({"warm": "yes", "expires_at": [1], "recache_tokens_if_cold": -1}, COLD, ""),
+    ],
+)
+def test_what_a_cold_prompt_rewrites(
+    cache: dict[str, Any], kept: dict[str, Any], said: str
+) -> None:
+    line = render_status_line(status(100_000, prompt_cache=cache), kept, SOON_S)
+    assert line.split(" · ")[1:] == ([said] if said else [])
 
 
 @pytest.mark.parametrize(
@@ -206,7 +254,10 @@ def test_its_numbers_are_those_of_the_sessions_command(
         f"/{format_tokens(found['window_tokens'])} · compacts at"
         f" {format_tokens(found['trigger_tokens'])},"
         f" ≈{turns['p50']}-{turns['p80']} turns"
-    ).replace(f"{turns['p50']}-{turns['p50']}", str(turns["p50"]))
+    ).replace(f"{turns['p50']}-{turns['p50']}", str(turns["p50"])) + (
+        f" · ≈cold: next prompt rewrites {format_tokens(found['cold_rewrite_tokens'])}"
+        f" ≈${found['cold_rewrite_usd']:.2f}"
+    )
 
 
 def test_what_is_kept_is_private_and_follows_the_transcript(

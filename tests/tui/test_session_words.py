@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.measure.activity import HOUR_MS, Activity, ActivityKind, PromptCache, SessionCost
+from ctxtop.core.measure.cold_limits import ColdLimits
+from ctxtop.core.measure.cold_prompt import RewriteCost
 from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.tui.text.session_text import (
@@ -14,6 +16,7 @@ from ctxtop.tui.text.session_text import (
     history_sparkline,
     turns_left_text,
 )
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from .makers import context, session
@@ -124,6 +127,41 @@ def test_the_cache_in_words() -> None:
         cache_texts(session(cache=PromptCache(NOW_MS + 1, estimated=False)), NOW_MS)[-1] == "warm"
     )
     assert cache_texts(session(), NOW_MS) == ()
+
+
+EXPIRED = PromptCache(NOW_MS, tokens=225_000, lifetime_ms=HOUR_MS)
+
+
+def test_a_cold_cache_says_what_the_next_prompt_rewrites_and_what_it_costs() -> None:
+    cold = session(live=True, cache=EXPIRED, rewrite_cost=RewriteCost(2.3, 0.1))
+    assert cache_texts(cold, NOW_MS) == (
+        "≈cold: your next prompt rewrites ≈225 k, ≈$2.30",
+        "≈cold 225 k $2.30",
+        "≈cold 225 k",
+        "≈cold",
+    )
+    soon = cache_texts(cold, NOW_MS - 100_000)
+    assert soon[0] == "≈warm 1 min, then your next prompt rewrites ≈225 k, ≈$2.30"
+    assert soon[1:] == ("≈warm 1 min", "≈warm") == cache_texts(cold, NOW_MS - 119_000)[1:]
+    assert cache_texts(cold, NOW_MS - 121_000) == ("≈warm 2 min", "≈warm")
+
+
+def test_an_ended_session_says_what_a_resume_rewrites() -> None:
+    by_client = replace(EXPIRED, estimated=False, tokens_estimated=False)
+    ended = session(cache=by_client)
+    assert cache_texts(ended, NOW_MS) == ("cold: a resume rewrites 225 k", "cold 225 k", "cold")
+    priced = replace(ended, rewrite_cost=RewriteCost(2.3, 0.1))
+    assert cache_texts(priced, NOW_MS)[1] == "cold 225 k ≈$2.30"
+    guessed = replace(priced, cache=EXPIRED)
+    assert cache_texts(guessed, NOW_MS + 2 * HOUR_MS)[1] == "cold ≈225 k $2.30"
+
+
+def test_a_policy_says_from_which_size_on_and_how_early_it_is_mentioned() -> None:
+    limits = ColdLimits(min_tokens=225_001, notice_ms=600_000)
+    quiet = session(cache=EXPIRED, cold_limits=limits)
+    assert cache_texts(quiet, NOW_MS) == ("≈cold",)
+    early = session(cache=EXPIRED, cold_limits=replace(limits, min_tokens=225_000))
+    assert cache_texts(early, NOW_MS - 600_000)[0].startswith("≈warm 10 min, then")
 
 
 def test_the_history_is_drawn_as_the_bar_is_from_0_to_the_window() -> None:

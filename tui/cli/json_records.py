@@ -151,12 +151,26 @@ def _session_record(session: Session, projects: str, now_ms: int) -> Record:
         "cache_state": _CACHE_STATES[cache.is_warm(now_ms)],
         "cache_expires_at": iso_time(cache.expires_at),
         "cache_estimated": None if cache.expires_at is None else cache.estimated,
+        **_cold_fields(session, now_ms),
         **_cost_fields(session.cost),
         **_evidence_fields(context),
         "spent_tokens": session.spent_tokens,
         **record_of(session, "deleted_at"),
         "days_left": days_left(session.deleted_at, now_ms),
         "archived": session.archived or None,
+    }
+
+
+def _cold_fields(session: Session, now_ms: int) -> Record:
+    """Return what a prompt sent once the cache has expired writes to it again."""
+    cache, prompt = session.cache, session.cold_prompt(now_ms)
+    return {
+        "cache_tokens": cache.tokens,
+        "cache_lifetime_s": cache.lifetime_ms and cache.lifetime_ms // 1000,
+        "cold_state": None if prompt.seconds_left is None else prompt.state.value,
+        "cold_rewrite_tokens": prompt.tokens,
+        "cold_rewrite_usd": None if prompt.usd is None else round(prompt.usd, 6),
+        "cold_rewrite_estimated": prompt.tokens_estimated if prompt.tokens else None,
     }
 
 

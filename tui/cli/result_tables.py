@@ -46,6 +46,7 @@ def sessions_table(sessions: Sequence[Session], now_ms: int) -> list[str]:
         Column("level", _session_level_cell, priority=4),
         Column("agents", _agent_count, right=True, priority=7),
         Column("compactions", lambda each: str(each.compactions or ""), right=True, priority=8),
+        Column("cache", lambda each: session_text.short_cache_text(each, now_ms), priority=9),
         Column("age", lambda each: age(each.last_activity_at, now_ms), right=True, priority=3),
     ]
     return draw_table(columns, sessions) if sessions else []

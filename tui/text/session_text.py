@@ -21,6 +21,7 @@ from ...core.measure.activity import (
     WaitingFor,
     WaitingKind,
 )
+from ...core.measure.cold_prompt import CacheState, ColdPrompt
 from ...core.measure.levels import Level
 from ...core.measure.retention import SOON_DAYS, days_left
 from ...core.model.session import Session, SessionStatus
@@ -172,17 +173,50 @@ def turns_left_text(session: Session) -> str:
 
 
 def cache_texts(session: Session, now_ms: int) -> tuple[str, ...]:
-    """Format whether the next request still hits the cache, and for how long; longest first."""
-    cache = session.cache
-    warm = cache.is_warm(now_ms)
-    if warm is None or cache.expires_at is None:
+    """Format whether the next request still hits the cache, and for how long; longest first.
+
+    Where that is much, also what a prompt after it has expired writes again, and what it costs.
+    """
+    cache, prompt = session.cache, session.cold_prompt(now_ms)
+    if prompt.seconds_left is None or cache.expires_at is None:
         return ()
     # No cache lives longer than an hour after its estimated end.
-    is_certain = now_ms > cache.expires_at + HOUR_MS
+    is_certain = now_ms > cache.expires_at + HOUR_MS or not cache.is_for_next_model
     sign = "≈" * (cache.estimated and not is_certain)
-    if not warm:
-        return (f"{sign}cold",)
-    return (f"{sign}warm {duration(cache.expires_at - now_ms)}", f"{sign}warm")
+    texts = [f"{sign}cold"]
+    if prompt.state is not CacheState.COLD:
+        texts = [f"{sign}warm {duration(prompt.seconds_left * 1000)}", f"{sign}warm"]
+    if not prompt.matters(session.cold_limits.min_tokens):
+        return tuple(texts)
+    size, usd = rewrite_sizes(prompt)
+    who = "your next prompt" if session.live else "a resume"
+    both = f"{size}, {usd}" if usd else size
+    if prompt.state is CacheState.COLD:
+        shorter = [f"{sign}cold {size} {usd}"] * bool(usd) + [f"{sign}cold {size}"]
+        texts = [*map(_mark_once, shorter), *texts]
+        return (f"{sign}cold: {who} rewrites {both}", *texts)
+    if prompt.state is CacheState.GOING_COLD:
+        return (f"{texts[0]}, then {who} rewrites {both}", *texts)
+    return tuple(texts)
+
+
+CACHE_CELLS: Final = 17  # ≈cold 225 k $2.30
+
+
+def short_cache_text(session: Session, now_ms: int) -> str:
+    return longest_fitting(cache_texts(session, now_ms), CACHE_CELLS)
+
+
+def _mark_once(text: str) -> str:
+    """Keep the first ≈ of a short text: it is for all that follows."""
+    before, mark, after = text.partition("≈")
+    return before + mark + after.replace("≈", "")
+
+
+def rewrite_sizes(prompt: ColdPrompt) -> tuple[str, str]:
+    """Format what a cold prompt writes again, and its cost; empty if that is not known."""
+    size = f"{'≈' * prompt.tokens_estimated}{tokens(prompt.tokens)}"
+    return size, "" if prompt.usd is None else f"≈${dollars(prompt.usd)}"
 
 
 def cost_texts(cost: SessionCost | None) -> tuple[str, ...]:
@@ -191,8 +225,13 @@ def cost_texts(cost: SessionCost | None) -> tuple[str, ...]:
         return ()
     sign, more = "≈" * cost.estimated, "+" * cost.partial
     whole = f"${cost.usd:,.0f}"
-    exact = f"${cost.usd:,.2f}" if cost.usd < WHOLE_DOLLARS_FROM else whole
+    exact = f"${dollars(cost.usd)}"
     return (f"{sign} {exact}{more}".lstrip(), f"{sign}{exact}{more}", f"{sign}{whole}{more}")
+
+
+def dollars(usd: float) -> str:
+    """Write US dollars, with cents below WHOLE_DOLLARS_FROM."""
+    return f"{usd:,.2f}" if usd < WHOLE_DOLLARS_FROM else f"{usd:,.0f}"
 
 
 def counting_texts(session: Session) -> list[str]:

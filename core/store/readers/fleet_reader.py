@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ...measure import activity
+from ...measure.cold_limits import ColdLimits
 from ...measure.cold_prompt import price_cache
 from ...measure.counting_rule import DEFAULT_COUNTING, CountingRule
 from ...measure.evidence import NO_EVIDENCE, AssessedClaim, ClaimSubject, Evidence, assess_claims
@@ -25,6 +26,7 @@ from ...measure.models import is_same_model
 from ...model.agent import Agent, AgentStatus, make_agent, mark_zombies
 from ...model.attention import attention_order
 from ...model.session import ACTIVE_MS, Session, SessionStatus, context_evidence, make_session
+from ...policy.policy import Policy
 from ...policy.resolve import DEFAULT_POLICIES, Policies
 from ..queries import activity_queries, agent_queries, context_queries, session_queries
 from ..queries.activity_queries import ModelUsageRow
@@ -118,7 +120,8 @@ class SessionReader:
         complete = []
         for row, session in zip(rows, sessions, strict=True):
             found = activities.get(row.file_id)
-            prices = self._policies.for_project(session.project_root).strings_by_name("price")
+            policy = self._policies.for_project(session.project_root)
+            prices = policy.strings_by_name("price")
             estimate = activity.estimate_cost(priced[session.session_id], prices)
             doing = activity.find_activity(found) if found and session.live else None
             cache = activity.find_prompt_cache(found) if found else activity.UNKNOWN_CACHE
@@ -131,6 +134,7 @@ class SessionReader:
                     waiting_for=activity.find_waiting(found, doing) if found else None,
                     cache=cache,
                     rewrite_cost=price_cache(cache, session.model, prices),
+                    cold_limits=_cold_limits(policy),
                     cost=activity.choose_cost(
                         found, estimate, forked=session.forked_from is not None
                     ),
@@ -152,6 +156,14 @@ class SessionReader:
                 if each.compliance and each.compliance.failed
             )
         return [replace(each, agents_noncompliant=failed[each.session_id]) for each in sessions]
+
+
+def _cold_limits(policy: Policy) -> ColdLimits:
+    return ColdLimits(
+        min_tokens=policy.count("cold.min_tokens"),
+        notify_tokens=policy.count("cold.notify_tokens"),
+        notice_ms=policy.count("cold.notify_before_s") * 1000,
+    )
 
 
 def read_sessions_without_forecast(

@@ -8,9 +8,11 @@ from functools import lru_cache
 from typing import Final
 
 import msgspec
+from rich.cells import cell_len
 from textual.content import Content
 
 from ....core.measure.activity import ActivityKind
+from ....core.measure.cold_prompt import CacheState
 from ....core.measure.levels import PlacedThreshold
 from ....core.model.attention import Attention, attention
 from ....core.model.session import Session, SessionStatus
@@ -20,7 +22,7 @@ from ...text.column_headers import SORTED_SIGNS
 from ...text.compliance_text import agent_count
 from ...text.formats import fit_left, percent
 from ...text.gauge import LEVEL_STYLES, PERCENT_CELLS
-from ...text.session_text import cache_texts, cost_texts, longest_fitting
+from ...text.session_text import CACHE_CELLS, cache_texts, cost_texts, longest_fitting
 from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn, item_line, matched_text
 from .session_list import EndedHeading, ProjectHeading, SessionOrder
 from .table_layout import (
@@ -41,6 +43,7 @@ MAX_NEED_CELLS: Final = 24  # a branch or a project that needs more is cut
 _REFUSAL_COLUMNS: Final = ("gauge", "level", "fill", "trigger", "until", "trail")
 """Columns that a refused prompt's text replaces."""
 
+WARM_CELLS: Final = 12  # ≈warm 59 min
 NEED_STEP: Final = 4  # cells: a column does not move with every letter of a state
 
 
@@ -57,7 +60,15 @@ def measure_needs(sessions: Iterable[Session], now_ms: int) -> dict[str, int]:
         "agents": max((each.agents for each in shown), default=0),
         "compactions": max((each.compactions for each in shown), default=0),
         "prompt": max((len(each.last_prompt or "") for each in shown), default=0),
+        "cache": max(map(_cache_cells, shown), default=0),
     }
+
+
+def _cache_cells(session: Session) -> int:
+    """Count the cells of what is said once its cache has expired."""
+    expires_at = session.cache.expires_at
+    texts = () if expires_at is None else cache_texts(session, expires_at)
+    return max(map(cell_len, texts), default=0)
 
 
 def _step(cells: int) -> int:
@@ -66,12 +77,18 @@ def _step(cells: int) -> int:
 
 def _growth(needs: Needs) -> Growth:
     wide = {name: min(needs.get(name, 99), MAX_NEED_CELLS) for name in ("branch", "project")}
+    cache = needs.get("cache", 0)
     tall, longest = (cells + PERCENT_CELLS for cells in (TALL_BAR_CELLS, MAX_BAR_CELLS))
     return (
         (("doing", needs.get("doing", MAX_STATE_CELLS)), ("gauge", tall)),
-        (("branch", wide["branch"]), ("project", wide["project"]), ("cache", 10)),
+        (
+            ("branch", wide["branch"]),
+            ("project", wide["project"]),
+            ("cache", min(max(cache, WARM_CELLS), CACHE_CELLS)),
+        ),
         (("prompt", min(needs.get("prompt", 99), 60)), ("title", 90), ("model", 13)),
         (("gauge", longest), ("until", 11), ("cost", 9), ("trail", 16)),
+        (("cache", cache),),
     )
 
 
@@ -262,8 +279,17 @@ def _compactions(line: SessionLine) -> Cell:
 
 def _cache(line: SessionLine) -> Drawing:
     session, now_ms = line.session, line.now_ms
-    is_warm = session.live and session.cache.is_warm(now_ms)
-    return _longest(cache_texts(session, now_ms), "$foreground" if is_warm else "$quiet")
+    prompt = session.cold_prompt(now_ms)
+    style = "$foreground" if session.live and session.cache.is_warm(now_ms) else "$quiet"
+    if session.live and prompt.matters(session.cold_limits.min_tokens):
+        style = _CACHE_STYLES.get(prompt.state, style)
+    return _longest(cache_texts(session, now_ms), style)
+
+
+_CACHE_STYLES: Final = {
+    CacheState.GOING_COLD: "bold $waiting",
+    CacheState.COLD: "$level-notice",
+}  # where the next prompt writes much again
 
 
 def _cost(line: SessionLine) -> Drawing:
@@ -374,7 +400,7 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
         cells=5,
         priority=6,
         name="cache",
-        tooltip="whether the next prompt still hits the prompt cache",
+        tooltip="whether the next prompt still hits the prompt cache, or what it writes again",
     ),
     Column(
         "last prompt",

@@ -34,6 +34,7 @@ from ...text.session_text import (
     counting_texts,
     doing_age,
     doing_text,
+    rewrite_sizes,
 )
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
@@ -280,6 +281,11 @@ def _activity_facts(session: Session, now_ms: int) -> Iterator[tuple[str, str]]:
         yield "does", f"{doing_text(session, ACTIVITY_CELLS)}, for {doing_age(session, now_ms)}"
     if texts := cache_texts(session, now_ms):
         yield "cache", texts[0]
+        prompt = session.cold_prompt(now_ms)
+        if prompt.tokens:
+            size, usd = rewrite_sizes(prompt)
+            price = f", {usd} to write again after it expires" if usd else ""
+            yield "cached", f"{size} tokens{price}"
     if texts := cost_texts(session.cost):
         yield "cost", texts[0]
 
@@ -422,7 +428,7 @@ def session_header(session: Session, past: TimelineTurn | None, width: int, now_
     if past is None:
         facts = _header_facts(session, now_ms)
     else:
-        facts = [f"as it was; now {percent(context.ratio)}", "End returns to now"]
+        facts = [(f"as it was; now {percent(context.ratio)}",), ("End returns to now",)]
         is_estimate = context.counting.counts_text
         state = ContextState.ESTIMATED if is_estimate else ContextState.MEASURED
         context = replace(context, tokens=past.tokens, state=state)
@@ -431,22 +437,23 @@ def session_header(session: Session, past: TimelineTurn | None, width: int, now_
     size = formats.tokens_of_window(context)
     if header.cell_length + 2 + cell_len(size) <= width:
         header = Content.assemble(header, "  ", (size, "bold"))
-    for fact in facts:
-        if header.cell_length + len(HEADER_SEPARATOR) + cell_len(fact) <= width:
+    for texts in facts:
+        room = width - header.cell_length - len(HEADER_SEPARATOR)
+        if fact := next((each for each in texts if cell_len(each) <= room), ""):
             header = Content.assemble(header, (HEADER_SEPARATOR, "$bar-mark"), (fact, "$quiet"))
     return header
 
 
-def _header_facts(session: Session, now_ms: int) -> list[str]:
+def _header_facts(session: Session, now_ms: int) -> list[tuple[str, ...]]:
+    """Return what the header shows where it fits, each from long to short."""
     end, trigger = session.outlook.end, session.context.trigger
-    facts = []
+    facts: list[tuple[str, ...]] = []
     if end and session.live:
         where = "compaction" if trigger and trigger.tokens else "the end"
-        facts.append(f"{formats.turns_to_go(end)} to {where}")
+        facts.append((f"{formats.turns_to_go(end)} to {where}",))
     elif trigger and trigger.tokens:
-        facts.append(f"compacts at {tokens(trigger.tokens)}")
-    facts.append(doing_text(session, HEADER_DOING_CELLS))
-    facts += cache_texts(session, now_ms)[:1]
-    facts += cost_texts(session.cost)[:1]
-    facts += counting_texts(session)
-    return [*facts, one_line(formats.model_name(session.model))]
+        facts.append((f"compacts at {tokens(trigger.tokens)}",))
+    facts.append((doing_text(session, HEADER_DOING_CELLS),))
+    facts += [cache_texts(session, now_ms), cost_texts(session.cost)[:1]]
+    facts += [(text,) for text in counting_texts(session)]
+    return [*facts, (one_line(formats.model_name(session.model)),)]
