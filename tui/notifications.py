@@ -9,7 +9,7 @@ import html
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -22,8 +22,8 @@ from ..core.policy.policy import Policy
 from ..core.policy.schema import AUTO, OFF
 from ..core.policy.value_types import QuietHours, parse_quiet_hours
 from ..core.transcript.sanitize import one_line
-from .text.formats import percent, shorten, tokens
-from .text.session_text import RESET_HINT
+from .text.formats import duration, percent, shorten, tokens
+from .text.session_text import RESET_HINT, rewrite_sizes
 
 if TYPE_CHECKING:
     from ..core.store.warning_log import ContextWarning
@@ -46,6 +46,7 @@ class NotificationKind(StrEnum):
     COMPACTION = "compaction"
     AGENT = "agent"
     SILENT = "silent"
+    COLD = "cold"
     TOO_LONG = "too_long"
     AUTOMATIC = "automatic"
     DONE = "done"
@@ -58,6 +59,7 @@ _GROUP_TITLES: Final = {
     NotificationKind.WAITING: "sessions wait for you",
     NotificationKind.COMPACTION: "contexts were compacted",
     NotificationKind.SILENT: "sessions answer without text since a compaction",
+    NotificationKind.COLD: "sessions are about to lose their prompt cache",
     NotificationKind.AGENT: "sessions have noncompliant agents",
     NotificationKind.TOO_LONG: "sessions have a prompt that is too long",
     NotificationKind.AUTOMATIC: "automatic runs ended",
@@ -218,6 +220,45 @@ def _session_notifications(before: Session | None, now: Session) -> Iterator[Not
         count = "an agent" if more == 1 else f"{more} agents"
         text = f"{count} returned a noncompliant result"
         yield about(NotificationKind.AGENT, failed, "noncompliant result", text)
+
+
+def find_cold_notifications(
+    sessions: Iterable[Session], now_ms: int
+) -> tuple[list[Notification], int | None]:
+    """Find the sessions that go cold now, and when (ms since 1970) the next one does.
+
+    The key names the last answer: each cache is notified once, however often it is found.
+    """
+    due, next_at = [], None
+    for session in sessions:
+        notice_at, expires_at = session.cold_notice_at, session.cache.expires_at
+        if notice_at is None or expires_at is None or expires_at <= now_ms:
+            continue
+        if notice_at <= now_ms:
+            due.append(_cold_notification(session, now_ms))
+        elif next_at is None or notice_at < next_at:
+            next_at = notice_at
+    return due, next_at
+
+
+def _cold_notification(session: Session, now_ms: int) -> Notification:
+    name, prompt = one_line(session.title), session.cold_prompt(now_ms)
+    size, usd = rewrite_sizes(prompt)
+    left = duration((prompt.seconds_left or 0) * 1000)
+    text = (
+        f"after that your next prompt rewrites {size} tokens{f', {usd}' if usd else ''}: {WAYS_OUT}"
+    )
+    return Notification(
+        NotificationKind.COLD,
+        f"{NotificationKind.COLD} {session.session_id} {session.cache.used_at}",
+        f"prompt cache expires in {left}",
+        f"{name}\n{text}",
+        EventSeverity.WARNING,
+        name,
+    )
+
+
+WAYS_OUT: Final = "compact now while it is cheap, or start anew later with a hand-off"
 
 
 def group_notifications(notifications: Sequence[Notification]) -> list[Notification]:

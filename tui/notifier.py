@@ -21,6 +21,7 @@ from .notifications import EventSeverity, Notification, NotificationKind, Notifi
 
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
+    from textual.timer import Timer
 
     from ..collectors.claude_code.collector_thread import ScanProgress
     from ..core.model.problem import Problem
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 
 GROUPING_S: Final = 1.5  # notifications that arrive this soon after the first are sent together
+MAX_COLD_WAIT_S: Final = 30.0  # timers stand still while the computer sleeps
 MAX_REMEMBERED_EVENTS: Final = 2000  # that were sent; a busy machine has some hundred a day
 
 _SEVERITIES: Final[dict[EventSeverity, SeverityLevel]] = {
@@ -51,6 +53,7 @@ class Notifier:
         self._began_ms: Final = app.now_ms()
         self._began: Final = time.monotonic()
         self._waiting: list[Notification] = []
+        self._cold_timer: Timer | None = None
         self._problem_places: Final[set[str]] = set()
         self._view: FleetView | None = None
         self._progress: ScanProgress | None = None
@@ -72,6 +75,25 @@ class Notifier:
         if before is not None:
             for each in notifications.find_notifications(before, view, self._began_ms):
                 self.notify(each)
+        self._notify_cold()
+
+    def _notify_cold(self) -> None:
+        """Notify which caches are about to expire, and look again when the next one is.
+
+        Time passes without a new view: the timer's only work is this.
+        """
+        if self._cold_timer is not None:
+            self._cold_timer.stop()
+            self._cold_timer = None
+        if self._view is None or not self._view.scanned:
+            return
+        now_ms = self._app.now_ms()
+        due, next_at = notifications.find_cold_notifications(self._view.sessions, now_ms)
+        for each in due:
+            self.notify(each)
+        if next_at is not None:
+            wait_s = min((next_at - now_ms) / 1000, MAX_COLD_WAIT_S)
+            self._cold_timer = self._app.set_timer(wait_s, self._notify_cold)
 
     def note_progress(self, progress: ScanProgress) -> None:
         if progress.files_total and (self._view is None or not self._view.scanned):

@@ -40,6 +40,7 @@ class PromptCache(msgspec.Struct, frozen=True):
     tokens: int | None = None  # that it holds: a prompt sent after it expired writes them again
     lifetime_ms: int | None = None  # of what was last written: five minutes or an hour
     tokens_estimated: bool = True  # what the last answer read and wrote, not by the client
+    used_at: int | None = None  # by the last answer; milliseconds since 1970
     is_for_next_model: bool = True  # each model has its own: another one was chosen since
 
     def is_warm(self, now_ms: int) -> bool | None:
@@ -161,7 +162,10 @@ def find_prompt_cache(row: ActivityRow) -> PromptCache:
         return UNKNOWN_CACHE
     lifetime = HOUR_MS if row.cache_1h_tokens else FIVE_MINUTES_MS
     cache = PromptCache(
-        row.answer_at + lifetime, tokens=row.cached_tokens or None, lifetime_ms=lifetime
+        row.answer_at + lifetime,
+        tokens=row.cached_tokens or None,
+        lifetime_ms=lifetime,
+        used_at=row.answer_at,
     )
     if row.status_cache_warm is not None and (row.status_at or 0) >= row.answer_at:
         cache = replace(cache, lifetime_ms=row.status_cache_ttl_ms or lifetime)

@@ -123,6 +123,19 @@ class Session(msgspec.Struct, frozen=True):
         return find_cold_prompt(self.cache, self.rewrite_cost, now_ms, self.cold_limits.notice_ms)
 
     @property
+    def cold_notice_at(self) -> int | None:
+        """When to notify that its cache is about to expire (ms since 1970); None for never.
+
+        Only while it waits for a person: what it does itself keeps the cache warm.
+        """
+        cache, limits = self.cache, self.cold_limits
+        waits = self.live and (self.status is SessionStatus.IDLE or self.is_waiting)
+        is_large = 0 < limits.notify_tokens <= (cache.tokens or 0)
+        if not (waits and is_large and cache.is_for_next_model) or cache.expires_at is None:
+            return None
+        return cache.expires_at - limits.notice_ms if limits.notice_ms else None
+
+    @property
     def fill_ratio(self) -> float:
         """Share of the window that is in use, or that a refused prompt would have used."""
         if self.too_long is None:

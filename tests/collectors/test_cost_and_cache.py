@@ -257,7 +257,9 @@ def test_the_status_line_says_what_it_cost_and_how_warm_it_is(
     collector.scan()
     found = sessions(store)[SESSION]
     assert found.cost == SessionCost(10.25, estimated=False, source=CostSource.STATUS_LINE)
-    assert found.cache == PromptCache(expires * 1000, False, MILLION, 60 * MINUTE_MS)
+    used_at = START_MS + 1000
+    hour_ms = 60 * MINUTE_MS
+    assert found.cache == PromptCache(expires * 1000, False, MILLION, hour_ms, used_at=used_at)
     assert found.cache.is_warm(expires * 1000 - 1)
     assert not found.cache.is_warm(expires * 1000)
 
@@ -266,7 +268,8 @@ def test_the_status_line_says_what_it_cost_and_how_warm_it_is(
     collector.scan()
     found = sessions(store)[SESSION]
     lives_ms = 5 * MINUTE_MS
-    assert found.cache == PromptCache(START_MS + 60_000 + lives_ms, True, 4, lives_ms)
+    used_at = START_MS + 60_000
+    assert found.cache == PromptCache(used_at + lives_ms, True, 4, lives_ms, used_at=used_at)
     assert found.cost == SessionCost(10.25, estimated=False, source=CostSource.STATUS_LINE)
 
 
@@ -354,7 +357,8 @@ def test_how_long_a_cache_lives_and_what_it_holds(
     last_ms = START_MS + 1000 * len(answers)
     cache = sessions(store)[SESSION].cache
     expires_at = None if lives_ms is None else last_ms + lives_ms
-    assert cache == PromptCache(expires_at, True, tokens, lives_ms)
+    used_at = None if lives_ms is None else last_ms
+    assert cache == PromptCache(expires_at, True, tokens, lives_ms, used_at=used_at)
     cost = sessions(store)[SESSION].rewrite_cost
     assert (cost is None) == (tokens is None)
 

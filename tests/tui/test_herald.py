@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.places import PolicySources
 from ctxtop.core.actions.automation import AUTOMATIC_SUFFIX
+from ctxtop.core.measure.activity import PromptCache
 from ctxtop.core.model.problem import Problem
+from ctxtop.core.model.session import SessionStatus
 from ctxtop.tui import notifications, notifier
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.messages import NoticeReported
+from ctxtop.tui.messages import FleetView, NoticeReported, ViewRequest
 from ctxtop.tui.notifications import Notification, NotificationKind
 from ctxtop.tui.notifier import BellLock
 from msgspec.structs import replace
 
-from .support import Stage, opened
+from .makers import session
+from .support import NOW_MS, Stage, opened
 from .writing import answer, append, prompt, session_file
 
 if TYPE_CHECKING:
@@ -137,6 +140,30 @@ async def test_ten_sessions_that_reach_a_level_are_one_notice(
         await it.until(lambda: it.toasts, 20)
         assert len(it.toasts) < 5
         assert any("contexts reached a warning level" in toast for toast in it.toasts)
+
+
+async def test_a_cache_that_expires_is_told_once_though_no_file_changes(
+    stage: Stage, heard: Heard
+) -> None:
+    def view(*, used_at: int) -> FleetView:
+        cache = PromptCache(NOW_MS + 120_100, tokens=225_000, used_at=used_at)
+        idle = session(status=SessionStatus.IDLE, live=True, cache=cache)
+        return FleetView((idle,), (), (), ViewRequest(), NOW_MS, None, scanned=True)
+
+    want(stage, bell="on")
+    async with opened(stage) as it:
+        it.app.notifier.compare_view(view(used_at=1))
+        await it.calm()
+        assert it.toasts == []
+        stage.clock.ms += 200
+        await it.until(lambda: it.toasts)
+        assert it.toasts[0].startswith("prompt cache expires in 2 min")
+        await it.until(lambda: heard == ["bell"])
+        it.app.notifier.compare_view(view(used_at=1))
+        it.app.notifier.compare_view(view(used_at=2))
+        await it.until(lambda: len(it.toasts) == 2)
+        await it.calm()
+        assert heard == ["bell", "bell"]
 
 
 async def test_what_ctxtop_did_by_itself_is_told(stage: Stage, heard: Heard) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace as replaced
+from typing import Any
 
-from ctxtop.core.measure.activity import Activity, ActivityKind
+import pytest
+from ctxtop.core.measure.activity import Activity, ActivityKind, PromptCache
+from ctxtop.core.measure.cold_limits import ColdLimits
+from ctxtop.core.measure.cold_prompt import RewriteCost
 from ctxtop.core.measure.levels import FillPoint, Level, LevelWarning, PlacedThreshold
 from ctxtop.core.model.session import PromptTooLong, Session, SessionStatus
 from ctxtop.core.policy.policy import PolicyOrigin
@@ -16,6 +20,7 @@ from ctxtop.tui.notifications import (
     Notification,
     NotificationKind,
     channels_text,
+    find_cold_notifications,
     find_notifications,
     group_notifications,
     level_notification,
@@ -120,6 +125,63 @@ def test_levels_below_the_wanted_one_are_not_told() -> None:
     assert [notification_settings(policy).includes(each) for each in (low, high)] == [False, True]
     nothing = resolve_policy([RawValue("notify.level", "off", PolicyOrigin.USER_FILE, "f")])
     assert not notification_settings(nothing).includes(high)
+
+
+EXPIRES_MS = NOW_MS + 500_000
+BEFORE_MS = EXPIRES_MS - 120_000  # two minutes, the default of `cold.notify_before_s`
+LARGE = replace(
+    IDLE,
+    cache=PromptCache(EXPIRES_MS, tokens=225_000, used_at=NOW_MS),
+    rewrite_cost=RewriteCost(2.3, 0.1),
+)
+
+
+def test_a_large_cache_is_notified_two_minutes_before_it_expires() -> None:
+    assert find_cold_notifications([LARGE], BEFORE_MS - 1) == ([], BEFORE_MS)
+    (notice,), next_at = find_cold_notifications([LARGE], BEFORE_MS)
+    assert next_at is None
+    assert notice.kind is NotificationKind.COLD
+    assert notice.title == "prompt cache expires in 2 min"
+    assert notice.body == (
+        f"{LARGE.title}\nafter that your next prompt rewrites ≈225 k tokens, ≈$2.30:"
+        " compact now while it is cheap, or start anew later with a hand-off"
+    )
+    assert find_cold_notifications([LARGE], EXPIRES_MS) == ([], None)
+
+
+def test_a_cache_has_one_key_however_often_its_end_is_corrected() -> None:
+    (first,), _ = find_cold_notifications([LARGE], BEFORE_MS)
+    corrected = replace(LARGE, cache=replace(LARGE.cache, expires_at=EXPIRES_MS + 900))
+    (again,), _ = find_cold_notifications([corrected], EXPIRES_MS)
+    used_again = replace(LARGE, cache=replace(LARGE.cache, used_at=NOW_MS + 1))
+    (new,), _ = find_cold_notifications([used_again], BEFORE_MS)
+    assert first.key == again.key != new.key
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"live": False, "status": SessionStatus.ENDED},
+        {"status": SessionStatus.BUSY},
+        {"cache": PromptCache(EXPIRES_MS, tokens=99_999)},
+        {"cache": PromptCache(EXPIRES_MS)},
+        {"cache": PromptCache(None, tokens=225_000)},
+        {"cache": PromptCache(EXPIRES_MS, tokens=225_000, is_for_next_model=False)},
+        {"cold_limits": ColdLimits(notify_tokens=0)},
+        {"cold_limits": ColdLimits(notify_tokens=225_001)},
+        {"cold_limits": ColdLimits(notice_ms=0)},
+    ],
+)
+def test_what_works_or_loses_little_is_not_notified(changes: dict[str, Any]) -> None:
+    assert find_cold_notifications([replace(LARGE, **changes)], BEFORE_MS) == ([], None)
+
+
+def test_a_session_that_waits_for_an_answer_is_notified_too() -> None:
+    waiting = replace(LARGE, status=SessionStatus.WAITING)
+    later = replace(LARGE, cache=replace(LARGE.cache, expires_at=EXPIRES_MS + 5_000))
+    latest = replace(LARGE, cache=replace(LARGE.cache, expires_at=EXPIRES_MS + 9_000))
+    due, next_at = find_cold_notifications([latest, waiting, later], BEFORE_MS)
+    assert (len(due), next_at) == (1, BEFORE_MS + 5_000)
 
 
 def test_ten_at_once_are_one_with_their_number() -> None:

@@ -40,6 +40,7 @@ from ctxtop.core.compliance.findings import ComplianceSettings, ResultLimits
 from ctxtop.core.compliance.judge import compliance_settings
 from ctxtop.core.injection.context_selection import InjectionLimits, injection_limits
 from ctxtop.core.injection.injected_text import choose_prompt
+from ctxtop.core.measure.cold_limits import ColdLimits
 from ctxtop.core.measure.models import find_price
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import StoredTokenCounts, measure_context
@@ -48,6 +49,7 @@ from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.policy.schema import KEYS
 from ctxtop.core.saves.selected_files import SaveLimits, save_limits
 from ctxtop.core.store.queries.query_rows import UsageRow
+from ctxtop.core.store.readers.fleet_reader import read_cold_limits
 from ctxtop.core.store.token_samples import read_part_counters
 from ctxtop.core.summaries.key_messages import ImportanceSettings
 from ctxtop.core.summaries.summary_building import (
@@ -233,6 +235,9 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "saveflow.fresh_for_s": (7, save_limits),
     "saveflow.sentinel_ttl_s": (7, save_limits),
     "saveflow.locations": ("user", save_limits),
+    "cold.min_tokens": (7, read_cold_limits),
+    "cold.notify_tokens": (7, read_cold_limits),
+    "cold.notify_before_s": (7, read_cold_limits),
     "notify.toast": (False, notification_settings),
     "notify.bell": (True, notification_settings),
     "notify.desktop": ("osc9", notification_settings),
@@ -312,6 +317,7 @@ def test_a_key_is_read_where_it_acts(key: str) -> None:
 
 SETTINGS: Final[list[Any]] = [
     BackupRetention,
+    ColdLimits,
     ComplianceSettings,
     DashboardSettings,
     FactSelection,

@@ -134,7 +134,7 @@ class SessionReader:
                     waiting_for=activity.find_waiting(found, doing) if found else None,
                     cache=cache,
                     rewrite_cost=price_cache(cache, session.model, prices),
-                    cold_limits=_cold_limits(policy),
+                    cold_limits=read_cold_limits(policy),
                     cost=activity.choose_cost(
                         found, estimate, forked=session.forked_from is not None
                     ),
@@ -158,7 +158,7 @@ class SessionReader:
         return [replace(each, agents_noncompliant=failed[each.session_id]) for each in sessions]
 
 
-def _cold_limits(policy: Policy) -> ColdLimits:
+def read_cold_limits(policy: Policy) -> ColdLimits:
     return ColdLimits(
         min_tokens=policy.count("cold.min_tokens"),
         notify_tokens=policy.count("cold.notify_tokens"),
