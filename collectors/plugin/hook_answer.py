@@ -31,6 +31,7 @@ class HookCall:
 class HookReply:
     context: str = ""  # additional context for the model; for a compaction plain text
     block_reason: str = ""  # why the agent may not stop yet
+    message: str = ""  # for the person alone: the model does not see it
 
 
 def text_field(fields: Mapping[str, Any], name: str) -> str:
@@ -147,11 +148,18 @@ def render_replies(call: HookCall, replies: Iterable[HookReply]) -> str:
             raise ValueError(f"{call.event} cannot be blocked")
         return plugin_log.encode_json({"decision": "block", "reason": block})
     context = _join_texts(reply.context for reply in replies)
-    if context and call.event not in PLAIN_TEXT_EVENTS:
-        output = {"hookEventName": call.event, "additionalContext": context}
-        return plugin_log.encode_json({"hookSpecificOutput": output})
+    if call.event not in PLAIN_TEXT_EVENTS:
+        return _render_json(call.event, context, _join_texts(reply.message for reply in replies))
     # What begins with a brace is taken for JSON.
     return f"- {context}" if context.startswith("{") else context
+
+
+def _render_json(event: str, context: str, message: str) -> str:
+    fields: dict[str, object] = {"systemMessage": message} if message else {}
+    if context:
+        output = {"hookEventName": event, "additionalContext": context}
+        fields["hookSpecificOutput"] = output
+    return plugin_log.encode_json(fields) if fields else ""
 
 
 def _join_texts(texts: Iterable[str]) -> str:

@@ -24,6 +24,7 @@ FEATURE_EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "remember": ("PostCompact", "UserPromptSubmit"),
     "prompts": ("UserPromptSubmit", "PostToolUse"),
     "confirm": ("UserPromptSubmit",),
+    "cold": ("UserPromptSubmit",),
 }
 """Each is a module of `answers`; the order is that of an installed command."""
 

@@ -22,9 +22,10 @@ def test_an_answer_loads_nothing_that_takes_long(feature: str) -> None:
     assert "ctxtop" in loaded
 
 
-def test_a_prompt_after_which_nothing_is_left_to_say_loads_hardly_anything() -> None:
+@pytest.mark.parametrize("feature", ["remember", "cold"])
+def test_a_prompt_after_which_nothing_is_left_to_say_loads_hardly_anything(feature: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-I", "-c", SHOW.format("remember")], capture_output=True, check=True
+        [sys.executable, "-I", "-c", SHOW.format(feature)], capture_output=True, check=True
     )
     loaded = set(ended.stdout.decode().split())
     assert not {"msgspec", "sqlite3", "ctxtop.core.summaries"} & loaded

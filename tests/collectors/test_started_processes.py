@@ -154,7 +154,7 @@ def test_what_the_client_runs_of_ours_imports_nothing_of_its_folder(
     ran: Path, tmp_path: Path
 ) -> None:
     store = tmp_path / "state" / "s.db"
-    features = ["enforce", "inject", "steer", "remember", "prompts", "confirm"]
+    features = ["enforce", "inject", "steer", "remember", "prompts", "confirm", "cold"]
     given = {"session_id": SESSION, "hook_event_name": "UserPromptSubmit", "prompt": "x"}
     for command in (
         hook_command(store, "UserPromptSubmit"),

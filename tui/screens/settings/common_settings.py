@@ -47,6 +47,7 @@ FEATURE_EFFECTS: Final[Mapping[str, str]] = {
     "remember": "adds what a compaction lost to your next prompt, once",
     "prompts": "tells the model at warning levels that there is room, or to save context",
     "confirm": "tells a session at its next prompt that ctxtop compacted it",
+    "cold": "tells you what a prompt to an expired prompt cache writes again, once",
 }
 
 _MODE_EFFECTS: Final = {
