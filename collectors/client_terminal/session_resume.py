@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -71,11 +71,32 @@ class ResumePlan(msgspec.Struct, frozen=True):
 
 def plan_resume(folder: "ClaudeFolder", session: Session) -> ResumePlan:
     """Check that a session can be resumed now; raises NotResumedError."""
-    clients = read_session_registry(folder).clients
-    for live in clients:
-        if live.session_id == session.session_id:
-            why = f"it is open in process {live.pid}: go to its terminal"
-            raise NotResumedError(ResumeFailure.LIVE, why)
+    return _plan_resume(folder, session, _open_clients(folder))
+
+
+def find_resumable(
+    folder: "ClaudeFolder", sessions: Iterable[Session]
+) -> Iterator[tuple[Session, ResumePlan]]:
+    """Find the sessions that can be resumed now, in their order."""
+    clients = _open_clients(folder)
+    for session in sessions:
+        try:
+            yield session, _plan_resume(folder, session, clients)
+        except NotResumedError:
+            continue
+
+
+def _open_clients(folder: "ClaudeFolder") -> dict[str, int]:
+    """Return the process that has a session open, by the session's id."""
+    return {live.session_id: live.pid for live in read_session_registry(folder).clients}
+
+
+def _plan_resume(
+    folder: "ClaudeFolder", session: Session, clients: Mapping[str, int]
+) -> ResumePlan:
+    if (pid := clients.get(session.session_id)) is not None:
+        why = f"it is open in process {pid}: go to its terminal"
+        raise NotResumedError(ResumeFailure.LIVE, why)
     if session.live:
         why = "Claude Code wrote to it just now: wait until that process has ended"
         raise NotResumedError(ResumeFailure.LIVE, why)

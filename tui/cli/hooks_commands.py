@@ -348,7 +348,7 @@ def hook(context: click.Context, *, words: tuple[str, ...]) -> int:
     """Record and answer the event that Claude Code sends on stdin.
 
     Only named features answer: enforce, inject, steer, remember,
-    prompts, confirm.
+    prompts, confirm, cold.
     """
     from ...collectors.plugin.hook import main
 
@@ -365,7 +365,7 @@ def hook(context: click.Context, *, words: tuple[str, ...]) -> int:
 def statusline(context: click.Context, *, wrapped: tuple[str, ...]) -> int:
     """Print Claude Code's status line.
 
-    Shows context, auto-compaction and noncompliant agents.
+    Shows context, auto-compaction, noncompliant agents and the prompt cache.
 
     COMMAND is your own status line; its output is printed above.
     """

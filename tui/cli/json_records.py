@@ -151,17 +151,17 @@ def _session_record(session: Session, projects: str, now_ms: int) -> Record:
         "cache_state": _CACHE_STATES[cache.is_warm(now_ms)],
         "cache_expires_at": iso_time(cache.expires_at),
         "cache_estimated": None if cache.expires_at is None else cache.estimated,
-        **_cold_fields(session, now_ms),
         **_cost_fields(session.cost),
         **_evidence_fields(context),
         "spent_tokens": session.spent_tokens,
         **record_of(session, "deleted_at"),
         "days_left": days_left(session.deleted_at, now_ms),
         "archived": session.archived or None,
+        **cold_fields(session, now_ms),
     }
 
 
-def _cold_fields(session: Session, now_ms: int) -> Record:
+def cold_fields(session: Session, now_ms: int) -> Record:
     """Return what a prompt sent once the cache has expired writes to it again."""
     cache, prompt = session.cache, session.cold_prompt(now_ms)
     return {

@@ -198,6 +198,7 @@ class TerminalActions:
     def _ask_how_to_resume(self, session: Session, found: ResumePlan | Exception | Problem) -> None:
         from ...collectors.client_terminal.session_resume import ResumePlace, ResumePlan
         from ...collectors.client_terminal.tmux_panes import own_pane
+        from ..text.session_text import resume_cost_text
         from .terminal_dialogs import COPY, ResumeScreen
 
         if not isinstance(found, ResumePlan):
@@ -211,8 +212,9 @@ class TerminalActions:
             elif chosen:
                 self._resume_in_tmux(session, plan, ResumePlace(chosen))
 
-        in_tmux = own_pane() is not None
-        self._app.push_screen(ResumeScreen(short_title(session), plan, in_tmux=in_tmux), carry_out)
+        cost = resume_cost_text(session, self._app.now_ms())
+        dialog = ResumeScreen(short_title(session), plan, cost, in_tmux=own_pane() is not None)
+        self._app.push_screen(dialog, carry_out)
 
     def _resume_in_tmux(self, session: Session, plan: ResumePlan, place: ResumePlace) -> None:
         def work() -> str | Exception:

@@ -81,10 +81,13 @@ class ResumeScreen(ChoiceScreen):
         ),
     ]
 
-    def __init__(self, title: str, plan: ResumePlan, *, in_tmux: bool) -> None:
+    def __init__(self, title: str, plan: ResumePlan, cost: str, *, in_tmux: bool) -> None:
+        """`cost` says what the first prompt rewrites; it may be empty."""
         choices = [DialogChoice(COPY, "y Copy")]
         if in_tmux:
             choices += [DialogChoice(ResumePlace.WINDOW, "w New window")]
             choices += [DialogChoice(ResumePlace.SPLIT, "s Split")]
-        command = Content.styled(one_line(plan.command), "bold $accent")
-        super().__init__(one_line(f"Resume “{title}”"), command, choices)
+        shown = Content.styled(one_line(plan.command), "bold $accent")
+        if cost:
+            shown = Content.assemble(shown, "\n\n", (cost, "$level-notice"))
+        super().__init__(one_line(f"Resume “{title}”"), shown, choices)

@@ -122,19 +122,23 @@ def deletion_text(session: Session, now_ms: int) -> str:
 
 
 def state_text(session: Session, cells: int, now_ms: int) -> str:
-    """Write what a session does, and when it will be deleted if it has ended and that is soon."""
+    """Write what a session does; if it has ended, when it will be deleted if that is soon.
+
+    Of an idle one also that its prompt cache is cold, or soon will be.
+    """
     soon = deletion_text(session, now_ms)
     if soon and session.status is SessionStatus.ENDED:
         return longest_fitting((soon, *_STATUS_TEXTS[SessionStatus.ENDED]), cells)
-    return doing_text(session, cells)
+    return _idle_text(session, now_ms, cells)
 
 
-def session_facts(session: Session) -> Iterator[tuple[str, str]]:
-    """Yield what the line under the list says besides the title, with the style of each."""
-    yield waits_text(session), "bold $waiting"
-    yield session.project, "$quiet"
-    yield session.git_branch or "", "$quiet"
-    yield f"“{session.last_prompt}”" if session.last_prompt else "", "$foreground"
+def session_facts(session: Session, now_ms: int) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield what the line under the list says besides the title: texts, longest first; a style."""
+    yield (waits_text(session),), "bold $waiting"
+    yield cold_texts(session, now_ms), "$level-notice" if session.live else "$quiet"
+    yield (session.project,), "$quiet"
+    yield (session.git_branch or "",), "$quiet"
+    yield (f"“{session.last_prompt}”" if session.last_prompt else "",), "$foreground"
 
 
 MIN_REQUEST_CELLS: Final = 10  # less of what the user is asked for says less than that they are
@@ -198,6 +202,38 @@ def cache_texts(session: Session, now_ms: int) -> tuple[str, ...]:
     if prompt.state is CacheState.GOING_COLD:
         return (f"{texts[0]}, then {who} rewrites {both}", *texts)
     return tuple(texts)
+
+
+def cold_texts(session: Session, now_ms: int) -> tuple[str, ...]:
+    """Format what the next prompt rewrites, longest first; empty while that is little or cached."""
+    prompt = session.cold_prompt(now_ms)
+    if prompt.state is CacheState.WARM or not prompt.matters(session.cold_limits.min_tokens):
+        return ()
+    return cache_texts(session, now_ms)[:2]
+
+
+def _idle_text(session: Session, now_ms: int, cells: int) -> str:
+    cold = cold_texts(session, now_ms)
+    if session.status is not SessionStatus.IDLE or session.activity is not None or not cold:
+        return doing_text(session, cells)
+    prompt, idle = session.cold_prompt(now_ms), _STATUS_TEXTS[SessionStatus.IDLE]
+    if prompt.state is CacheState.GOING_COLD:
+        left = duration((prompt.seconds_left or 0) * 1000)
+        return longest_fitting((f"idle · cold in {left}", *idle), cells)
+    price = rewrite_sizes(prompt)[1]
+    texts = (f"idle · cold {price}", f"cold {price}") if price else ("idle · cold",)
+    return longest_fitting((*texts, *idle), cells)
+
+
+def resume_cost_text(session: Session, now_ms: int) -> str:
+    """Say what the first prompt after a resume rewrites; empty if that is little or unknown."""
+    prompt = session.cold_prompt(now_ms)
+    if not prompt.matters(session.cold_limits.min_tokens):
+        return ""
+    (first, *_) = cache_texts(session, now_ms)
+    if prompt.state is CacheState.WARM:
+        return f"{first}: until then a resume reads {rewrite_sizes(prompt)[0]} from the cache"
+    return first
 
 
 CACHE_CELLS: Final = 17  # ≈cold 225 k $2.30

@@ -302,13 +302,16 @@ def _session_state(session: Session) -> SessionState:
 MIN_FACT_CELLS: Final = 8  # less of a project, a branch or a prompt says nothing
 
 
-def session_detail(session: Session, width: int) -> Content:
-    """Write the whole title, what is waited for, the project, the branch and the last prompt."""
+def session_detail(session: Session, width: int, now_ms: int) -> Content:
+    """Write the whole title, what is waited for, the project, the branch and the last prompt.
+
+    Where the next prompt rewrites much to a cold cache, say so before the project.
+    """
     parts = [(shorten_end(session.title, width), "bold $foreground")]
     room = width - cell_len(parts[0][0])
-    for text, style in session_text.session_facts(session):
-        if text and room >= MIN_FACT_CELLS + 3:
-            shown = shorten_end(text, room - 3)
+    for texts, style in session_text.session_facts(session, now_ms):
+        if any(texts) and room >= MIN_FACT_CELLS + 3:
+            shown = session_text.longest_fitting(texts, room - 3)
             parts += [(" · ", "$quiet"), (shown, style)]
             room -= 3 + cell_len(shown)
     return Content.assemble(*parts)
@@ -319,13 +322,14 @@ class SessionDetail(Static):
 
     def __init__(self) -> None:
         super().__init__(id="detail", markup=False)
-        self._drawn: tuple[Session | None, int] = (None, 0)
+        self._drawn: tuple[Session | None, int, tuple[str, ...]] = (None, 0, ())
 
-    def show(self, session: Session | None) -> None:
+    def show(self, session: Session | None, now_ms: int) -> None:
         width = max(0, self.size.width - 2)  # its padding
-        if (session, width) != self._drawn:
-            self._drawn = (session, width)
-            self.update(session_detail(session, width) if session else "")
+        look = session, width, session_text.cold_texts(session, now_ms) if session else ()
+        if look != self._drawn:
+            self._drawn = look
+            self.update(session_detail(session, width, now_ms) if session else "")
 
 
 PANE_NAMES: Final = {

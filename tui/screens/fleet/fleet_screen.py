@@ -228,7 +228,7 @@ class FleetScreen(ZoomableScreen):
         look = (view, self.arrangement, self.search, self._ages_at, self.classes, widths)
         if (*look, self.marked) != self._drawn:
             self._draw_sessions(view)
-            self.query_one(SessionDetail).show(self._sessions.session)
+            self.query_one(SessionDetail).show(self._sessions.session, self._ages_at)
             lower = self.query_one(LowerPanes)
             lower.show_session(self._sessions.session, view, self._ages_at)
             if not self._drawn or view.sessions is not self._titles_of:
@@ -433,7 +433,7 @@ class FleetScreen(ZoomableScreen):
 
     @on(RowList.Highlighted, "#sessions")
     def _show_marked_session(self) -> None:
-        self.query_one(SessionDetail).show(self._sessions.session)
+        self.query_one(SessionDetail).show(self._sessions.session, self._ages_at)
         self.query_one(ContextPane).show(self._sessions.session)
         self._request_view()
 

@@ -29,6 +29,8 @@ from .table_layout import (
     COLUMN_GAP,
     MAX_BAR_CELLS,
     MAX_STATE_CELLS,
+    MAX_TITLE_CELLS,
+    MIN_CACHE_CELLS,
     MIN_TITLE_CELLS,
     TALL_BAR_CELLS,
     Growth,
@@ -54,6 +56,7 @@ def measure_needs(sessions: Iterable[Session], now_ms: int) -> dict[str, int]:
     projects = {each.project for each in shown}
     return {
         "doing": _step(max(map(len, states), default=0) + AGE_CELLS + 1),
+        "title": _step(max((cell_len(each.title) for each in shown), default=0), MAX_TITLE_CELLS),
         "until": max((len(session_text.turns_left_text(each)) for each in shown), default=0),
         "branch": _step(max((len(each.git_branch or "") for each in shown), default=0)),
         "project": _step(max(map(len, projects))) if len(projects) > 1 else 0,
@@ -71,8 +74,8 @@ def _cache_cells(session: Session) -> int:
     return max(map(cell_len, texts), default=0)
 
 
-def _step(cells: int) -> int:
-    return min(-(-cells // NEED_STEP) * NEED_STEP, MAX_STATE_CELLS)
+def _step(cells: int, most: int = MAX_STATE_CELLS) -> int:
+    return min(-(-cells // NEED_STEP) * NEED_STEP, most)
 
 
 def _growth(needs: Needs) -> Growth:
@@ -206,6 +209,8 @@ def _doing(line: SessionLine) -> Drawing:
     style = "$foreground" if session.is_working or activity else "$quiet"
     if session.status is SessionStatus.WAITING or is_asking:
         style = "bold $waiting"
+    elif session.status is SessionStatus.IDLE and session_text.cold_texts(session, line.now_ms):
+        style = "$level-notice"
 
     def draw(cells: int) -> Content:
         took = session_text.doing_age(session, line.now_ms)
@@ -397,7 +402,7 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
     Column(
         "cache",
         _cache,
-        cells=5,
+        cells=MIN_CACHE_CELLS,
         priority=6,
         name="cache",
         tooltip="whether the next prompt still hits the prompt cache, or what it writes again",

@@ -16,6 +16,7 @@ from ...text import gauge
 from ...text.column_headers import header_line, sorted_header
 from ...text.formats import fit_left
 from ...text.gauge import PERCENT_CELLS
+from ...text.session_text import CACHE_CELLS
 from ...text.text_lines import ScreenColumn
 
 COLUMN_GAP: Final = " "
@@ -25,6 +26,8 @@ MIN_STATE_CELLS: Final = 12  # a state's shortest word, and its age
 MAX_STATE_CELLS: Final = 28  # what a session waits for, and its age
 MAX_BAR_CELLS: Final = 40  # a longer bar is not read more exactly
 LAST_PRIORITY: Final = 8  # columns of a higher one need room for a longer bar too
+MIN_CACHE_CELLS: Final = 5  # ≈cold
+WIDE_WIDTH: Final = 150  # of the table in cells; from here on a cold cache says what it costs
 NARROW_WIDTH: Final = 90  # of the table in cells; below it the title is worth more than branches
 TALL_BAR_CELLS: Final = 14  # from which both marks have their percentage above them
 
@@ -85,8 +88,11 @@ def lay_out(
 ) -> TableLayout[Item]:
     """Choose columns for a width, and lengthen some of them by what is left over."""
     state = min(max(needs.get("doing", 0), MIN_STATE_CELLS), MAX_STATE_CELLS - 9)
-    starts = {"title": title_cells(width), "doing": state}
+    title = max(MIN_TITLE_CELLS, needs.get("title", MAX_TITLE_CELLS))
+    starts = {"title": min(title_cells(width), title), "doing": state}
     most = LAST_PRIORITY * 2 if width >= NARROW_WIDTH else 1
+    if width >= WIDE_WIDTH:
+        starts["cache"] = min(needs.get("cache", MIN_CACHE_CELLS), CACHE_CELLS)
     wanted = [
         replace(column, cells=starts.get(column.name, column.cells))
         for column in columns
