@@ -168,8 +168,8 @@ def _cache_text(
 ) -> str:
     """Say what the next prompt writes to the cache again.
 
-    The client draws the line after an answer, and not again while it waits: until when the cache
-    lasts stays true, and how long it still lasts would not.
+    The client draws the line after an answer and when the cache expires, and not in between
+    (2.1.329): until when the cache lasts stays true, and how long it still lasts would not.
     """
     usd, priced = prices.get("cold_usd"), _count(prices.get("cold_tokens"))
     size = format_tokens(tokens)

@@ -64,13 +64,23 @@ WAITS = session(
 
 
 def test_the_line_under_the_list_has_the_whole_title_and_more_if_there_is_room() -> None:
-    assert session_detail(WAITS, 120).plain == (
+    assert session_detail(WAITS, 120, NOW_MS).plain == (
         "Move checkout to the new tax API · waits: Bash: psql · shop · tax-v2 · “run them again”"
     )
-    assert session_detail(WAITS, 70).plain.endswith(" · shop · tax-v2")
-    assert session_detail(WAITS, 20).plain == "Move checkout to th…"
+    assert session_detail(WAITS, 70, NOW_MS).plain.endswith(" · shop · tax-v2")
+    assert session_detail(WAITS, 20, NOW_MS).plain == "Move checkout to th…"
     for width in range(1, 130):
-        assert session_detail(WAITS, width).cell_length <= width
+        assert session_detail(WAITS, width, NOW_MS).cell_length <= width
+
+
+def test_the_line_under_the_list_says_what_the_next_prompt_rewrites() -> None:
+    idle = replace(WAITS, status=SessionStatus.IDLE, waiting_for=None)
+    cold = replace(idle, cache=PromptCache(NOW_MS, tokens=225_000))
+    title = "Move checkout to the new tax API"
+    long = f"{title} · ≈cold: your next prompt rewrites ≈225 k"
+    assert session_detail(cold, 120, NOW_MS).plain.startswith(f"{long} · shop")
+    assert session_detail(cold, 60, NOW_MS).plain == f"{title} · ≈cold 225 k · shop"
+    assert "cold" not in session_detail(cold, 120, NOW_MS - 121_000).plain
 
 
 @pytest.mark.parametrize(

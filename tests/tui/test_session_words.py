@@ -10,10 +10,13 @@ from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.tui.text.session_text import (
     cache_texts,
+    cold_texts,
     cost_texts,
     doing_age,
     doing_text,
     history_sparkline,
+    resume_cost_text,
+    state_text,
     turns_left_text,
 )
 from msgspec.structs import replace
@@ -154,6 +157,38 @@ def test_an_ended_session_says_what_a_resume_rewrites() -> None:
     assert cache_texts(priced, NOW_MS)[1] == "cold 225 k ≈$2.30"
     guessed = replace(priced, cache=EXPIRED)
     assert cache_texts(guessed, NOW_MS + 2 * HOUR_MS)[1] == "cold ≈225 k $2.30"
+
+
+def test_an_idle_session_s_state_names_the_price_of_its_cold_cache() -> None:
+    idle = session(
+        live=True,
+        status=SessionStatus.IDLE,
+        cache=EXPIRED,
+        rewrite_cost=RewriteCost(2.3, 0.1),
+    )
+    found = [state_text(idle, NOW_MS, cells) for cells in (28, 18, 12, 10)]
+    assert found == ["idle · cold ≈$2.30", "idle · cold ≈$2.30", "cold ≈$2.30", "idle"]
+    assert state_text(idle, NOW_MS - 90_000, 28) == "idle · cold in 1 min"
+    assert state_text(idle, NOW_MS - 121_000, 28) == "idle"
+    assert state_text(replace(idle, rewrite_cost=None), NOW_MS, 28) == "idle · cold"
+    asking = Activity(ActivityKind.PERSON, "an answer")
+    waiting = replace(idle, status=SessionStatus.WAITING, activity=asking)
+    assert state_text(waiting, NOW_MS, 28) == doing_text(waiting, 28)
+
+
+def test_what_works_uses_its_cache_by_itself() -> None:
+    busy = session(live=True, status=SessionStatus.BUSY, cache=EXPIRED)
+    assert cache_texts(busy, NOW_MS) == ("≈cold",)
+    assert cold_texts(busy, NOW_MS) == ()
+
+
+def test_a_resume_says_what_it_rewrites_or_how_long_it_does_not() -> None:
+    ended = session(cache=EXPIRED)
+    assert resume_cost_text(ended, NOW_MS) == "≈cold: a resume rewrites ≈225 k"
+    assert resume_cost_text(ended, NOW_MS - 600_000) == (
+        "≈warm 10 min: until then a resume reads ≈225 k from the cache"
+    )
+    assert resume_cost_text(session(), NOW_MS) == ""
 
 
 def test_a_policy_says_from_which_size_on_and_how_early_it_is_mentioned() -> None:

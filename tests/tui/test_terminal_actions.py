@@ -218,6 +218,13 @@ async def test_the_command_is_shown_and_copied(
         assert it.is_home
 
 
+async def test_the_dialog_says_what_a_resume_rewrites(stage: Stage, plan: ResumePlan) -> None:
+    async with opened(stage) as it:
+        cost = "cold: a resume rewrites 225 k, ≈$2.30"
+        it.app.push_screen(ResumeScreen("Fix it", plan, cost, in_tmux=False))
+        await it.until(lambda: cost in it.words)
+
+
 async def test_a_window_or_a_split_is_opened_by_choice(
     demo: Stage, plan: ResumePlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,7 +52,8 @@ def test_a_rewrite_has_the_price_of_the_lifetime_that_was_last_written(
     lifetime_ms: int | None, usd: float
 ) -> None:
     cost = price_rewrite(225_000, MODEL, lifetime_ms, {})
-    assert cost == RewriteCost(pytest.approx(usd), pytest.approx(0.045))
+    assert cost is not None
+    assert (cost.usd, cost.warm_usd) == pytest.approx((usd, 0.045))
 
 
 def test_the_policys_prices_count_and_so_does_the_prompts_length() -> None:

@@ -190,7 +190,7 @@ def cache_texts(session: Session, now_ms: int) -> tuple[str, ...]:
     texts = [f"{sign}cold"]
     if prompt.state is not CacheState.COLD:
         texts = [f"{sign}warm {duration(prompt.seconds_left * 1000)}", f"{sign}warm"]
-    if not prompt.matters(session.cold_limits.min_tokens):
+    if not is_rewrite_shown(session, prompt):
         return tuple(texts)
     size, usd = rewrite_sizes(prompt)
     who = "your next prompt" if session.live else "a resume"
@@ -207,7 +207,7 @@ def cache_texts(session: Session, now_ms: int) -> tuple[str, ...]:
 def cold_texts(session: Session, now_ms: int) -> tuple[str, ...]:
     """Format what the next prompt rewrites, longest first; empty while that is little or cached."""
     prompt = session.cold_prompt(now_ms)
-    if prompt.state is CacheState.WARM or not prompt.matters(session.cold_limits.min_tokens):
+    if prompt.state is CacheState.WARM or not is_rewrite_shown(session, prompt):
         return ()
     return cache_texts(session, now_ms)[:2]
 
@@ -228,7 +228,7 @@ def _idle_text(session: Session, now_ms: int, cells: int) -> str:
 def resume_cost_text(session: Session, now_ms: int) -> str:
     """Say what the first prompt after a resume rewrites; empty if that is little or unknown."""
     prompt = session.cold_prompt(now_ms)
-    if not prompt.matters(session.cold_limits.min_tokens):
+    if not is_rewrite_shown(session, prompt):
         return ""
     (first, *_) = cache_texts(session, now_ms)
     if prompt.state is CacheState.WARM:
@@ -241,6 +241,11 @@ CACHE_CELLS: Final = 17  # ≈cold 225 k $2.30
 
 def short_cache_text(session: Session, now_ms: int) -> str:
     return longest_fitting(cache_texts(session, now_ms), CACHE_CELLS)
+
+
+def is_rewrite_shown(session: Session, prompt: ColdPrompt) -> bool:
+    """Return whether a prompt would write much again; what works uses its cache by itself."""
+    return not session.is_working and prompt.matters(session.cold_limits.min_tokens)
 
 
 def _mark_once(text: str) -> str:

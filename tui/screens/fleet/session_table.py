@@ -286,7 +286,7 @@ def _cache(line: SessionLine) -> Drawing:
     session, now_ms = line.session, line.now_ms
     prompt = session.cold_prompt(now_ms)
     style = "$foreground" if session.live and session.cache.is_warm(now_ms) else "$quiet"
-    if session.live and prompt.matters(session.cold_limits.min_tokens):
+    if session.live and session_text.is_rewrite_shown(session, prompt):
         style = _CACHE_STYLES.get(prompt.state, style)
     return _longest(cache_texts(session, now_ms), style)
 
