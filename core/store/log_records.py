@@ -72,7 +72,7 @@ class AnswerItemRecord(msgspec.Struct, frozen=True):
 
     offset: int
     at: int
-    feature: str  # inject, steer or remember
+    feature: str  # inject, steer, remember, prompts or cold
     session_id: str
     agent_id: str | None  # to whom; None for the session itself
     kind: str  # the stage, or what it is: a file, a decision, a constraint, a todo, an agent

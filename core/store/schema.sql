@@ -717,7 +717,7 @@ CREATE TABLE answer_item (
     part_id INTEGER NOT NULL REFERENCES log_part ON DELETE CASCADE,
     offset INTEGER NOT NULL,
     at INTEGER NOT NULL,
-    feature TEXT NOT NULL, -- inject, steer or remember.
+    feature TEXT NOT NULL, -- inject, steer, remember, prompts or cold.
     session_id TEXT NOT NULL,
     agent_id TEXT, -- To whom; NULL for the session itself.
     -- The stage, or what it is: a file, a decision, a constraint, a todo, an agent.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -76,6 +78,18 @@ def test_a_prompt_within_the_lifetime_is_silent_and_one_past_it_is_told_once(lab
     assert told(lab, session) == [text]
 
 
+@pytest.mark.parametrize("form", ["hooks", "plugin"])
+def test_what_the_command_installs_tells_it_too(lab: Lab, form: str) -> None:
+    places = ["--config-dir", str(lab.config), "--db", str(lab.store)]
+    words = ["hooks", "install", "--as", form, "--with", "cold", "--no-statusline", "--yes"]
+    run = [sys.executable, "-I", "-m", "ctxtop", *places, *words]
+    subprocess.run(run, check=True, capture_output=True, env=lab.env)
+    session = lab.turn("Begin. [[say:ok&&&usage:150000]]").session_id
+    pause(lab, session, 30)
+    lab.turn("After lunch. [[say:ok&&&usage:152000]]", resume=session)
+    assert len(told(lab, session)) == 1
+
+
 def test_a_prompt_that_is_told_reaches_the_model_as_every_other(lab: Lab) -> None:
     requests = []
     for features in ("cold", ""):
@@ -146,6 +160,8 @@ def test_the_status_line_says_until_when_the_next_prompt_is_cached(lab: Lab) -> 
     assert (found.cache.tokens, found.cache.tokens_estimated) == (150_000, False)
     assert found.cache.lifetime_ms == {"5m": FIVE_MINUTES_MS, "1h": HOUR_MS}[cache["ttl"]]
     assert found.cache.expires_at == cache["expires_at"] * 1000
+    # It waits for its person, and will be told of two minutes before.
+    assert found.cold_notice_at == cache["expires_at"] * 1000 - 120_000
 
 
 def _status_command(lab: Lab) -> str:

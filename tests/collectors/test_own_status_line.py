@@ -17,6 +17,7 @@ import pytest
 from ctxtop.collectors.plugin import plugin_log, statusline, wrapped_status_line
 from ctxtop.collectors.plugin.statusline import format_tokens, render_status_line
 from ctxtop.collectors.plugin.wrapped_status_line import run_wrapped_command
+from ctxtop.core.measure.cold_limits import DEFAULT_MIN_TOKENS
 from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.tui.cli.commands import run as run_command
 
@@ -150,6 +151,15 @@ def test_what_a_cold_prompt_rewrites(
 ) -> None:
     line = render_status_line(status(100_000, prompt_cache=cache), kept, SOON_S)
     assert line.split(" · ")[1:] == ([said] if said else [])
+
+
+def test_without_the_reader_the_built_in_policy_says_what_is_little() -> None:
+    least = {**CACHE, "recache_tokens_if_cold": DEFAULT_MIN_TOKENS}
+    less = {**CACHE, "recache_tokens_if_cold": DEFAULT_MIN_TOKENS - 1}
+    lines = [
+        render_status_line(status(100_000, prompt_cache=each), {}, SOON_S) for each in (least, less)
+    ]
+    assert ["cache until" in line for line in lines] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.measure.activity import PromptCache, SessionCost
+from ctxtop.core.measure.cold_prompt import RewriteCost
 from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
 from ctxtop.core.measure.levels import DEFAULT_PLACED_THRESHOLDS
 from ctxtop.core.measure.window import ClaimSource, Trigger
@@ -31,6 +32,7 @@ from ctxtop.tui.screens.fleet.table_layout import COLUMN_GAP, MAX_BAR_CELLS, MIN
 from ctxtop.tui.text.column_headers import column_at
 from ctxtop.tui.text.formats import percent
 from ctxtop.tui.text.gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
+from ctxtop.tui.text.session_text import CACHE_CELLS
 from ctxtop.tui.text.summary_text import summary_beginning, summary_lines
 from msgspec.structs import replace
 
@@ -181,6 +183,16 @@ def test_every_column_has_a_tooltip() -> None:
 )
 def test_what_matters_most_is_there_at_each_width(width: int, names: set[str]) -> None:
     assert names <= {column.name for column in lay_out_columns(width).columns}
+
+
+def test_a_wide_table_has_room_for_what_a_cold_cache_costs_and_a_short_title_leaves_it() -> None:
+    cold = session(cache=PromptCache(NOW_MS, tokens=225_000), rewrite_cost=RewriteCost(2.3, 0.1))
+    needs = measure_needs([cold])
+    wide = lay_out_columns(195, needs)
+    assert {each.name: each.cells for each in wide.columns}["cache"] >= CACHE_CELLS
+    assert "≈cold 225 k $2.30" in session_line(SessionLine(cold, NOW_MS), wide).plain
+    unneeded = {each.name for each in lay_out_columns(195, measure_needs([session()])).columns}
+    assert "cache" not in unneeded
 
 
 def test_the_head_names_the_marks_of_the_bars_above_them() -> None:
