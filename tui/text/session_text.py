@@ -219,7 +219,7 @@ def _idle_text(session: Session, now_ms: int, cells: int) -> str:
     prompt, idle = session.cold_prompt(now_ms), _STATUS_TEXTS[SessionStatus.IDLE]
     if prompt.state is CacheState.GOING_COLD:
         left = duration((prompt.seconds_left or 0) * 1000)
-        return longest_fitting((f"idle · cold in {left}", *idle), cells)
+        return longest_fitting((f"idle · cold in {left}", f"cold in {left}", *idle), cells)
     price = rewrite_sizes(prompt)[1]
     texts = (f"idle · cold {price}", f"cold {price}") if price else ("idle · cold",)
     return longest_fitting((*texts, *idle), cells)
