@@ -167,3 +167,23 @@ def test_the_status_line_says_until_when_the_next_prompt_is_cached(lab: Lab) -> 
 def _status_command(lab: Lab) -> str:
     settings = json.loads((lab.config / "settings.json").read_text(encoding="utf-8"))
     return str(settings["statusLine"]["command"])
+
+
+def test_a_model_that_was_chosen_since_finds_a_cold_cache(lab: Lab) -> None:
+    install(lab, UserPromptSubmit="cold")
+    screen = lab.interactive()
+    screen.type("Begin. [[say:ok&&&usage:150000]]")
+    screen.until(lambda: "● ok" in screen.text(), "the answer")
+    screen.until_status("idle")
+    session = screen.session_id
+    assert lab.ctxtop().sessions[session].cache.is_for_next_model
+    screen.type("/model claude-sonnet-4-6")
+    screen.until(lambda: "Yes, switch to" in screen.text(), "the question")
+    screen.press("Enter")
+    screen.until(lambda: "Set model to" in screen.text(), "the choice")
+    found = lab.ctxtop().sessions[session]
+    assert not found.cache.is_for_next_model
+    screen.type("Go on. [[say:fine&&&usage:152000]]")
+    screen.until(lambda: bool(told(lab, session)), "what our hook says")
+    (text,) = told(lab, session)
+    assert text.startswith("ctxtop: another model was chosen")
