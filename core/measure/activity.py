@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..store.transcript_records import TurnState
-from .models import MILLION, find_price
+from .models import FIVE_MINUTES_MS, HOUR_MS, MILLION, find_price
 
 if TYPE_CHECKING:
     from ..store.queries.activity_queries import ActivityRow, ModelUsageRow
@@ -68,9 +68,6 @@ class SessionCost(msgspec.Struct, frozen=True):
 
 UNKNOWN_CACHE: Final = PromptCache(None)
 
-# Lifetime of the prompt cache after its last use (platform.claude.com/docs, prompt caching).
-FIVE_MINUTES_MS: Final = 300_000
-HOUR_MS: Final = 3_600_000
 CACHE_LIFETIMES_MS: Final = {"5m": FIVE_MINUTES_MS, "1h": HOUR_MS}  # by the API's names
 
 _ASKING_TOOLS: Final = {"AskUserQuestion": "an answer", "ExitPlanMode": "approval of a plan"}

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from .activity import FIVE_MINUTES_MS, HOUR_MS
-from .models import MILLION, find_price
+from .models import FIVE_MINUTES_MS, HOUR_MS, MILLION, find_price
 
 if TYPE_CHECKING:
     from ..store.queries.cache_queries import CacheAnswerRow

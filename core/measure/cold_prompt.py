@@ -4,13 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .activity import FIVE_MINUTES_MS, HOUR_MS, PromptCache
-from .cold_limits import DEFAULT_NOTICE_MS
-from .models import MILLION, find_price, prompt_band
+from .models import FIVE_MINUTES_MS, HOUR_MS, MILLION, find_price, prompt_band
+
+if TYPE_CHECKING:
+    from .activity import PromptCache  # with the store's records, which a policy does not need
+
+
+DEFAULT_NOTICE_S: Final = 120  # time to write a hand-off or to compact
+DEFAULT_NOTICE_MS: Final = DEFAULT_NOTICE_S * 1000
+
+DEFAULT_MIN_TOKENS: Final = 20_000
+"""Instructions and tools alone: a session that is started anew writes as much."""
+
+DEFAULT_NOTIFY_TOKENS: Final = 100_000
+"""From half a dollar on with the client's default model: worth being interrupted for."""
+
+
+class ColdLimits(msgspec.Struct, frozen=True):
+    """What a policy says of cold prompts."""
+
+    min_tokens: int = DEFAULT_MIN_TOKENS  # less is not shown
+    notify_tokens: int = DEFAULT_NOTIFY_TOKENS  # less does not notify; 0 for never
+    notice_ms: int = DEFAULT_NOTICE_MS  # how long before its end a cache is going cold
+
+
+DEFAULT_LIMITS: Final = ColdLimits()
 
 
 class CacheState(StrEnum):

@@ -175,6 +175,11 @@ CACHE_WRITE_1H_FACTOR: Final = 2.0
 CACHE_READ_FACTOR: Final = 0.1
 
 
+# Lifetime of the prompt cache after its last use (platform.claude.com/docs, prompt caching).
+FIVE_MINUTES_MS: Final = 300_000
+HOUR_MS: Final = 3_600_000
+
+
 class TokenPrice(msgspec.Struct, frozen=True):
     """Dollars for a million tokens."""
 

@@ -13,8 +13,13 @@ from ..measure.activity import (
     SessionCost,
     WaitingFor,
 )
-from ..measure.cold_limits import DEFAULT_LIMITS, ColdLimits
-from ..measure.cold_prompt import ColdPrompt, RewriteCost, find_cold_prompt
+from ..measure.cold_prompt import (
+    DEFAULT_LIMITS,
+    ColdLimits,
+    ColdPrompt,
+    RewriteCost,
+    find_cold_prompt,
+)
 from ..measure.evidence import ContextEvidence, Evidence, ReportedWindow
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version

@@ -17,7 +17,7 @@ import pytest
 from ctxtop.collectors.plugin import plugin_log, statusline, wrapped_status_line
 from ctxtop.collectors.plugin.statusline import format_tokens, render_status_line
 from ctxtop.collectors.plugin.wrapped_status_line import run_wrapped_command
-from ctxtop.core.measure.cold_limits import DEFAULT_MIN_TOKENS
+from ctxtop.core.measure.cold_prompt import DEFAULT_MIN_TOKENS
 from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.tui.cli.commands import run as run_command
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from ctxtop.core.measure.activity import Activity, ActivityKind, PromptCache
-from ctxtop.core.measure.cold_limits import ColdLimits
-from ctxtop.core.measure.cold_prompt import RewriteCost
+from ctxtop.core.measure.cold_prompt import ColdLimits, RewriteCost
 from ctxtop.core.measure.levels import FillPoint, Level, LevelWarning, PlacedThreshold
 from ctxtop.core.model.session import PromptTooLong, Session, SessionStatus
 from ctxtop.core.policy.policy import PolicyOrigin

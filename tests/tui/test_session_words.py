@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.activity import HOUR_MS, Activity, ActivityKind, PromptCache, SessionCost
-from ctxtop.core.measure.cold_limits import ColdLimits
-from ctxtop.core.measure.cold_prompt import RewriteCost
+from ctxtop.core.measure.activity import Activity, ActivityKind, PromptCache, SessionCost
+from ctxtop.core.measure.cold_prompt import ColdLimits, RewriteCost
 from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
+from ctxtop.core.measure.models import HOUR_MS
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.tui.text.session_text import (
     cache_texts,

@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-from ctxtop.core.measure.activity import FIVE_MINUTES_MS, HOUR_MS
 from ctxtop.core.measure.cache_ledger import (
     AGREEING_CAUSES,
     CacheCause,
@@ -26,6 +25,7 @@ from ctxtop.core.measure.cache_ledger import (
     totals_by,
     totals_by_cause,
 )
+from ctxtop.core.measure.models import FIVE_MINUTES_MS, HOUR_MS
 from ctxtop.core.store.queries.cache_queries import CacheAnswerRow
 
 MODEL: Final = "claude-opus-5"  # 5 dollars a million; 6.25 and 10 to write, 0.5 to read

@@ -40,7 +40,7 @@ from ctxtop.core.compliance.findings import ComplianceSettings, ResultLimits
 from ctxtop.core.compliance.judge import compliance_settings
 from ctxtop.core.injection.context_selection import InjectionLimits, injection_limits
 from ctxtop.core.injection.injected_text import choose_prompt
-from ctxtop.core.measure.cold_limits import ColdLimits
+from ctxtop.core.measure.cold_prompt import ColdLimits
 from ctxtop.core.measure.models import find_price
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import StoredTokenCounts, measure_context

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from ...core.measure.activity import HOUR_MS, PromptCache
+from ...core.measure.activity import PromptCache
 from ...core.measure.cache_ledger import (
     CacheCause,
     CacheLedger,
@@ -18,6 +18,7 @@ from ...core.measure.cache_ledger import (
     ChangeKind,
     ratio,
 )
+from ...core.measure.models import HOUR_MS
 from ...core.measure.timeline import Timeline, TimelineEvent, TimelineEventKind
 from ..tables import Column, TextColumn
 from .formats import (

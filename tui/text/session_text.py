@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from ...core.measure.activity import (
-    HOUR_MS,
     Activity,
     ActivityKind,
     SessionCost,
@@ -23,6 +22,7 @@ from ...core.measure.activity import (
 )
 from ...core.measure.cold_prompt import CacheState, ColdPrompt
 from ...core.measure.levels import Level
+from ...core.measure.models import HOUR_MS
 from ...core.measure.retention import SOON_DAYS, days_left
 from ...core.model.session import Session, SessionStatus
 from ...core.transcript.sanitize import one_line

@@ -35,7 +35,7 @@ class LastAnswer:
         self.next_model = ""  # what the client answered to /model since; empty if nothing
 
 
-FIVE_MINUTES_MS: Final = 300_000  # as in core.measure.activity, whose import would take too long
+FIVE_MINUTES_MS: Final = 300_000  # as in core.measure.models, whose import would take too long
 HOUR_MS: Final = 3_600_000
 _TAIL_BYTES: Final = 256 * 1024
 _USAGE_KEY: Final = b'"usage":{'

@@ -9,8 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ...measure import activity
-from ...measure.cold_limits import ColdLimits
-from ...measure.cold_prompt import price_cache
+from ...measure.cold_prompt import ColdLimits, price_cache
 from ...measure.counting_rule import DEFAULT_COUNTING, CountingRule
 from ...measure.evidence import NO_EVIDENCE, AssessedClaim, ClaimSubject, Evidence, assess_claims
 from ...measure.forecast import (
