@@ -8,6 +8,7 @@ from ctxtop.core.measure.cold_prompt import ColdLimits, RewriteCost
 from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
 from ctxtop.core.measure.models import HOUR_MS
 from ctxtop.core.model.session import SessionStatus
+from ctxtop.tui.text.cache_text import warm_line
 from ctxtop.tui.text.session_text import (
     cache_texts,
     cold_texts,
@@ -189,6 +190,14 @@ def test_a_resume_says_what_it_rewrites_or_how_long_it_does_not() -> None:
         "≈warm 10 min: until then a resume reads ≈225 k from the cache"
     )
     assert resume_cost_text(session(), NOW_MS) == ""
+
+
+def test_the_cache_of_another_model_is_cold_before_it_expires() -> None:
+    other = replace(EXPIRED, is_for_next_model=False)
+    assert cache_texts(session(cache=other), NOW_MS - HOUR_MS)[-1] == "cold"
+    assert warm_line(other, NOW_MS - HOUR_MS) == (
+        "cold: another model was chosen · the next prompt rewrites 225 k"
+    )
 
 
 def test_a_policy_says_from_which_size_on_and_how_early_it_is_mentioned() -> None:

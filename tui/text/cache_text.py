@@ -213,6 +213,8 @@ def warm_line(cache: PromptCache, now_ms: int) -> str:
     if cache.is_warm(now_ms):
         return f"{sign}warm until {time_of_day(cache.expires_at)} ({lifetime} cache){held}"
     left = f" · the next prompt rewrites {tokens(cache.tokens)}" if cache.tokens else ""
+    if not cache.is_for_next_model:
+        return f"cold: another model was chosen{left}"
     return f"{sign}cold since {month_day_time(cache.expires_at)}{left}"
 
 
