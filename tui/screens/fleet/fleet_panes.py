@@ -311,7 +311,7 @@ def session_detail(session: Session, width: int, now_ms: int) -> Content:
     room = width - cell_len(parts[0][0])
     for texts, style in session_text.session_facts(session, now_ms):
         if any(texts) and room >= MIN_FACT_CELLS + 3:
-            shown = session_text.longest_fitting(texts, room - 3)
+            shown = shorten_end(session_text.longest_fitting(texts, room - 3), room - 3)
             parts += [(" · ", "$quiet"), (shown, style)]
             room -= 3 + cell_len(shown)
     return Content.assemble(*parts)
