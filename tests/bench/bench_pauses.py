@@ -35,8 +35,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from ctxtop.core.measure.activity import FIVE_MINUTES_MS, HOUR_MS
-from ctxtop.core.measure.models import MILLION, TokenPrice, find_price
+from ctxtop.core.measure.models import FIVE_MINUTES_MS, HOUR_MS, MILLION, TokenPrice, find_price
 
 from .recordings import as_config, recordings, shared_folder, too_few
 

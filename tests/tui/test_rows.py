@@ -187,11 +187,13 @@ def test_what_matters_most_is_there_at_each_width(width: int, names: set[str]) -
 
 def test_a_wide_table_has_room_for_what_a_cold_cache_costs_and_a_short_title_leaves_it() -> None:
     cold = session(cache=PromptCache(NOW_MS, tokens=225_000), rewrite_cost=RewriteCost(2.3, 0.1))
-    needs = measure_needs([cold])
+    needs = measure_needs([cold], NOW_MS)
     wide = lay_out_columns(195, needs)
     assert {each.name: each.cells for each in wide.columns}["cache"] >= CACHE_CELLS
     assert "≈cold 225 k $2.30" in session_line(SessionLine(cold, NOW_MS), wide).plain
-    unneeded = {each.name for each in lay_out_columns(195, measure_needs([session()])).columns}
+    unneeded = {
+        each.name for each in lay_out_columns(195, measure_needs([session()], NOW_MS)).columns
+    }
     assert "cache" not in unneeded
 
 

@@ -167,14 +167,14 @@ def test_an_idle_session_s_state_names_the_price_of_its_cold_cache() -> None:
         cache=EXPIRED,
         rewrite_cost=RewriteCost(2.3, 0.1),
     )
-    found = [state_text(idle, NOW_MS, cells) for cells in (28, 18, 12, 10)]
+    found = [state_text(idle, cells, NOW_MS) for cells in (28, 18, 12, 10)]
     assert found == ["idle · cold ≈$2.30", "idle · cold ≈$2.30", "cold ≈$2.30", "idle"]
-    assert state_text(idle, NOW_MS - 90_000, 28) == "idle · cold in 1 min"
-    assert state_text(idle, NOW_MS - 121_000, 28) == "idle"
-    assert state_text(replace(idle, rewrite_cost=None), NOW_MS, 28) == "idle · cold"
+    assert state_text(idle, 28, NOW_MS - 90_000) == "idle · cold in 1 min"
+    assert state_text(idle, 28, NOW_MS - 121_000) == "idle"
+    assert state_text(replace(idle, rewrite_cost=None), 28, NOW_MS) == "idle · cold"
     asking = Activity(ActivityKind.PERSON, "an answer")
     waiting = replace(idle, status=SessionStatus.WAITING, activity=asking)
-    assert state_text(waiting, NOW_MS, 28) == doing_text(waiting, 28)
+    assert state_text(waiting, 28, NOW_MS) == doing_text(waiting, 28)
 
 
 def test_what_works_uses_its_cache_by_itself() -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.activity import FIVE_MINUTES_MS
-from ctxtop.core.measure.models import MILLION, make_price
+from ctxtop.core.measure.models import FIVE_MINUTES_MS, MILLION, make_price
 
 from ..bench.bench_pauses import (
     ASKING_TOKENS,
