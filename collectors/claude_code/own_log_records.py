@@ -1,7 +1,7 @@
 """Decodes records of ctxtop's own logs: hooks, status lines, measurements, answers."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -11,7 +11,9 @@ from ...core.measure.activity import CACHE_LIFETIMES_MS
 from ...core.measure.models import LARGE_WINDOW_SUFFIX
 from ...core.store.log_records import (
     AnswerItemRecord,
+    ClientReportRecord,
     HookEventRecord,
+    LimitReadingRecord,
     LogRecords,
     MeasurementRecord,
     StatusSnapshotRecord,
@@ -21,11 +23,21 @@ from ...core.transcript.line_decoder import Count, Dollars, RawUsage
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.plugin_log import RECORD_VERSION
 from .registry import UnixMs, title_or_none
+from .status_line_input import read_client_report, read_limits
 from .tail import RawLine
 
 DecodedT = TypeVar("DecodedT")
 
 BoundedText = Annotated[str, msgspec.Meta(max_length=4096)]
+
+_Record = (
+    HookEventRecord
+    | StatusSnapshotRecord
+    | LimitReadingRecord
+    | ClientReportRecord
+    | MeasurementRecord
+    | AnswerItemRecord
+)
 
 
 class LogLine(msgspec.Struct):
@@ -129,15 +141,25 @@ class _StatusFields(msgspec.Struct):
 _status_decoder: Final = msgspec.json.Decoder(_StatusFields)
 
 
-def _to_status_snapshot(offset: int, data: bytes, read_at: int) -> StatusSnapshotRecord:
-    """Read a snapshot, in our envelope or as the client sent it."""
+def _read_status(offset: int, data: bytes, read_at: int) -> Iterator[_Record]:
+    """Read a status line's input, in our envelope or as the client sent it."""
     line = _decode_line(data)
-    status = _decode(data if line.given is UNSET else line.given, _status_decoder)
+    given = data if line.given is UNSET else line.given
+    at = read_at if line.at is None else line.at
+    snapshot = _to_status_snapshot(offset, given, at)
+    yield snapshot
+    yield from read_limits(offset, given, at, snapshot.session_id)
+    if report := read_client_report(given, at, snapshot.session_id):
+        yield report
+
+
+def _to_status_snapshot(offset: int, given: bytes | Raw, at: int) -> StatusSnapshotRecord:
+    status = _decode(given, _status_decoder)
     window, cache = status.context_window or _StatusWindow(), status.prompt_cache or _StatusCache()
     usage = window.current_usage or RawUsage()
     return StatusSnapshotRecord(
         offset=offset,
-        at=read_at if line.at is None else line.at,
+        at=at,
         session_id=_session_id(status.session_id),
         model=sanitize_title((status.model or _StatusModel()).id or ""),
         window_tokens=window.context_window_size or None,
@@ -264,30 +286,40 @@ def _to_answer_item(offset: int, data: bytes, read_at: int) -> AnswerItemRecord:
     )
 
 
-_Record = HookEventRecord | StatusSnapshotRecord | MeasurementRecord | AnswerItemRecord
-
-_READERS: Final[dict[LogKind, tuple[str, Callable[[int, bytes, int], _Record]]]] = {
-    LogKind.HOOKS: ("events", _to_hook_event),
-    LogKind.STATUS_LINE: ("snapshots", _to_status_snapshot),
-    LogKind.PLUGIN: ("measurements", _to_measurement),
-    LogKind.ANSWERS: ("answer_items", _to_answer_item),
+_READERS: Final[dict[LogKind, Callable[[int, bytes, int], Iterable[_Record]]]] = {
+    LogKind.HOOKS: lambda *line: (_to_hook_event(*line),),
+    LogKind.STATUS_LINE: _read_status,
+    LogKind.PLUGIN: lambda *line: (_to_measurement(*line),),
+    LogKind.ANSWERS: lambda *line: (_to_answer_item(*line),),
 }
-"""The field of `LogRecords` for each log, and the function that reads a line."""
+
+_FIELDS: Final[dict[type[_Record], str]] = {
+    HookEventRecord: "events",
+    StatusSnapshotRecord: "snapshots",
+    LimitReadingRecord: "limit_readings",
+    ClientReportRecord: "client_reports",
+    MeasurementRecord: "measurements",
+    AnswerItemRecord: "answer_items",
+}
+"""The field of `LogRecords` for each kind of record."""
 
 
 def read_log(kind: LogKind, lines: Iterable[RawLine], read_at: int) -> LogRecords:
     """Read a log's lines; `read_at` is the time of records without one, in ms since 1970."""
-    field, read = _READERS[kind]
+    read = _READERS[kind]
     found: list[_Record] = []
     bad: list[BadLine] = []
     for offset, line in lines:
         try:
-            found.append(read(offset, line, read_at))
+            found.extend(read(offset, line, read_at))
         except BadRecordError as error:
             bad.append(BadLine(offset, len(line), sanitize_title(str(error))))
     windows = tuple(window for record in found if (window := _window_of(record)))
-    columns: dict[str, Any] = {field: tuple(found)}
-    return LogRecords(windows=windows, bad=tuple(bad), **columns)
+    columns: dict[str, list[_Record]] = {}
+    for record in found:
+        columns.setdefault(_FIELDS[type(record)], []).append(record)
+    fields: dict[str, Any] = {name: tuple(records) for name, records in columns.items()}
+    return LogRecords(windows=windows, bad=tuple(bad), **fields)
 
 
 def _window_of(record: _Record) -> WindowRecord | None:

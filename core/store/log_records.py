@@ -53,6 +53,43 @@ class StatusSnapshotRecord(msgspec.Struct, frozen=True):
     cache_cold_tokens: int | None  # that the next prompt writes again once it has expired
 
 
+class LimitReadingRecord(msgspec.Struct, frozen=True):
+    """How much of a window of the plan's limits was used, as the client's status line said."""
+
+    offset: int
+    window: str  # as the client names it
+    at: int
+    session_id: str
+    used_percentage: float
+    resets_at: int | None
+
+
+class ClientReportRecord(msgspec.Struct, frozen=True):
+    """What else the client's status line says of a session; the newest replaces the one before."""
+
+    session_id: str
+    at: int
+    effort: str | None
+    thinking: bool | None
+    fast_mode: bool | None
+    output_style: str | None
+    duration_ms: int | None  # since this client opened the session, as the next three
+    api_duration_ms: int | None
+    lines_added: int | None
+    lines_removed: int | None
+    pull_request: int | None
+    pull_request_url: str | None
+    pull_request_state: str | None
+    cache_requests: int | None
+    cache_misses: int | None
+    cache_rebuilds: int | None  # rewrites that were expected
+    cache_hit_ratio: float | None
+    cache_write_tokens: int | None
+    cache_rewritten_tokens: int | None  # because of misses
+    cache_last_miss_at: int | None
+    cache_miss_causes: str  # JSON: the number of misses by cause
+
+
 class MeasurementRecord(msgspec.Struct, frozen=True):
     """What the module inside the client sent."""
 
@@ -87,6 +124,8 @@ class LogRecords(msgspec.Struct, frozen=True):
 
     events: tuple[HookEventRecord, ...] = ()
     snapshots: tuple[StatusSnapshotRecord, ...] = ()
+    limit_readings: tuple[LimitReadingRecord, ...] = ()
+    client_reports: tuple[ClientReportRecord, ...] = ()
     measurements: tuple[MeasurementRecord, ...] = ()
     answer_items: tuple[AnswerItemRecord, ...] = ()
     windows: tuple[WindowRecord, ...] = ()
@@ -94,6 +133,7 @@ class LogRecords(msgspec.Struct, frozen=True):
 
 
 MAX_SNAPSHOTS: Final = 500  # by session: no chart has more columns; the newest of a model is kept
+MAX_LIMIT_READINGS: Final = 5000  # by window: a week's, one each two minutes
 MAX_MEASUREMENTS: Final = 2000  # by session: two a turn, a thousand turns
 
 
@@ -129,6 +169,8 @@ class LogWriter:
                 if not db.execute(_EXTEND_SAME_SNAPSHOT, asdict(snapshot)).rowcount:
                     owner = {"part_id": part_id, "last_at": snapshot.at}
                     insert_records(db, "status_snapshot", [snapshot], **owner)
+            self._save_limit_readings(part_id, facts.limit_readings)
+            db.executemany(_SAVE_CLIENT_REPORT, map(asdict, facts.client_reports))
             db.executemany(
                 _DELETE_OLD_SNAPSHOTS,
                 [(each, MAX_SNAPSHOTS) for each in {row.session_id for row in facts.snapshots}],
@@ -150,6 +192,15 @@ class LogWriter:
             for name in owned_tables(self._writer.connection, "log_part", "part_id"):
                 self._writer.connection.execute(f"DELETE FROM {name} WHERE part_id = ?", [part_id])
             self._save_position(part_id, part, TailState())
+
+    def _save_limit_readings(self, part_id: int, readings: tuple[LimitReadingRecord, ...]) -> None:
+        db = self._writer.connection
+        for reading in readings:
+            if not db.execute(_EXTEND_SAME_READING, asdict(reading)).rowcount:
+                owner = {"part_id": part_id, "last_at": reading.at}
+                insert_records(db, "limit_reading", [reading], **owner)
+        windows = {reading.window for reading in readings}
+        db.executemany(_DELETE_OLD_READINGS, [(each, MAX_LIMIT_READINGS) for each in windows])
 
     def _find_part(self, part: LogPart, before: TailState) -> int:
         run, key = self._writer.connection.execute, [part.log, part.mark]
@@ -179,6 +230,31 @@ _EXTEND_SAME_SNAPSHOT: Final = (
         if name not in {"offset", "at"}
     )
 )
+
+_EXTEND_SAME_READING: Final = """
+UPDATE limit_reading SET last_at = MAX(last_at, :at) WHERE (part_id, offset, window) = (
+    SELECT part_id, offset, window FROM limit_reading
+    WHERE session_id = :session_id AND window = :window
+    ORDER BY at DESC, part_id DESC, offset DESC LIMIT 1)
+AND used_percentage = :used_percentage AND resets_at IS :resets_at
+"""
+
+_SAVE_CLIENT_REPORT: Final = """
+INSERT INTO client_report ({names}) VALUES ({values})
+ON CONFLICT DO UPDATE SET {changes} WHERE excluded.at >= client_report.at
+""".format(
+    names=", ".join(ClientReportRecord.__struct_fields__),
+    values=", ".join(f":{name}" for name in ClientReportRecord.__struct_fields__),
+    changes=", ".join(
+        f"{name} = excluded.{name}" for name in ClientReportRecord.__struct_fields__[1:]
+    ),
+)
+
+_DELETE_OLD_READINGS: Final = """
+DELETE FROM limit_reading WHERE window = ?1 AND (part_id, offset) IN (
+    SELECT part_id, offset FROM limit_reading WHERE window = ?1
+    ORDER BY at DESC, part_id DESC, offset DESC LIMIT -1 OFFSET ?2)
+"""
 
 _DELETE_OLD_SNAPSHOTS: Final = """
 DELETE FROM status_snapshot WHERE session_id = ?1 AND (part_id, offset) IN (

@@ -694,6 +694,47 @@ CREATE TABLE status_snapshot (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX status_snapshot_session ON status_snapshot (session_id, at);
 
+-- What the client's status line said of the plan's limits: one row where a session's reading of a
+-- window changed, from `at` until `last_at`. The client repeats what its last answer said.
+CREATE TABLE limit_reading (
+    part_id INTEGER NOT NULL REFERENCES log_part ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    window TEXT NOT NULL, -- As the client names it: five_hour, seven_day, or one not known here.
+    at INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    used_percentage REAL NOT NULL,
+    resets_at INTEGER,
+    PRIMARY KEY (part_id, offset, window)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX limit_reading_session ON limit_reading (session_id, window, at);
+CREATE INDEX limit_reading_time ON limit_reading (last_at);
+
+-- What else a client's newest status line said of its session.
+CREATE TABLE client_report (
+    session_id TEXT PRIMARY KEY,
+    at INTEGER NOT NULL,
+    effort TEXT,
+    thinking INTEGER,
+    fast_mode INTEGER,
+    output_style TEXT,
+    duration_ms INTEGER, -- Since this client opened the session, in this and the next three.
+    api_duration_ms INTEGER, -- Spent waiting for the API.
+    lines_added INTEGER,
+    lines_removed INTEGER,
+    pull_request INTEGER, -- Its number.
+    pull_request_url TEXT,
+    pull_request_state TEXT,
+    cache_requests INTEGER, -- The client's own count of its cache, in this and the next columns.
+    cache_misses INTEGER,
+    cache_rebuilds INTEGER, -- Rewrites that were expected, such as after a compaction.
+    cache_hit_ratio REAL,
+    cache_write_tokens INTEGER,
+    cache_rewritten_tokens INTEGER, -- Written again because of misses.
+    cache_last_miss_at INTEGER,
+    cache_miss_causes TEXT NOT NULL -- JSON, how many misses by the client's name of the cause.
+) STRICT;
+
 -- What the module inside the client pushed.
 CREATE TABLE measurement (
     part_id INTEGER NOT NULL REFERENCES log_part ON DELETE CASCADE,

@@ -218,7 +218,7 @@ def _handler(api: ScriptedApi) -> type[BaseHTTPRequestHandler]:
             step, exchange = api.respond(path, headers, body)
             try:
                 if exchange["status"] == 200 and body.get("stream"):
-                    self._stream(exchange["reply"], step.pause_s)
+                    self._stream(exchange["reply"], step)
                 else:
                     reply = json.dumps(exchange["reply"]).encode()
                     self._send(exchange["status"], "application/json", reply)
@@ -226,17 +226,19 @@ def _handler(api: ScriptedApi) -> type[BaseHTTPRequestHandler]:
                 api.drop(exchange)
                 self.close_connection = True
 
-        def _stream(self, message: Json, pause_s: float) -> None:
+        def _stream(self, message: Json, step: Step) -> None:
             self.send_response(200)
             self.send_header("content-type", "text/event-stream")
             self.send_header("request-id", "req_lab")
+            for name, value in step.headers.items():
+                self.send_header(name, value)
             # The length is not known before the end, as with the real API.
             self.send_header("connection", "close")
             self.end_headers()
             for event in _events(message):
                 self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
                 self.wfile.flush()
-                time.sleep(pause_s)
+                time.sleep(step.pause_s)
             self.close_connection = True
 
         def do_GET(self) -> None:

@@ -55,6 +55,8 @@ class Step:
     """The model that has no room now; another one answers."""
     once: bool = False
     """The error comes the first time only; the second time the step is answered."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Sent with the answer beside the usual ones."""
 
 
 def usage_of(step: Step) -> Json:
@@ -215,6 +217,16 @@ def _pause(step: Step, rest: str) -> None:
     step.pause_s = float(rest)
 
 
+def _limits(step: Step, rest: str) -> None:
+    """`limits:5h=0.62@1795221387,7d=0.41@1795800000`: shares used of windows, and their resets."""
+    step.headers["anthropic-ratelimit-unified-status"] = "allowed"
+    for window in rest.split(","):
+        name, _, reading = window.partition("=")
+        used, _, resets_at = reading.partition("@")
+        step.headers[f"anthropic-ratelimit-unified-{name}-utilization"] = used
+        step.headers[f"anthropic-ratelimit-unified-{name}-reset"] = resets_at
+
+
 def _loop(step: Step, rest: str) -> None:
     step.loop = [int(one) for one in rest.split(",")]
 
@@ -234,6 +246,7 @@ _PARTS: Final[dict[str, Callable[[Step, str], None]]] = {
     "wait": _wait,
     "usage": _usage,
     "pause": _pause,
+    "limits": _limits,
     "loop": _loop,
     "bound": _bound,
 }
