@@ -295,11 +295,13 @@ class _ViewReader:
 
     def __init__(self, db: sqlite3.Connection, now_ms: int) -> None:
         from ..core.store.readers.fleet_reader import FleetReader
+        from ..core.store.readers.limits_reader import LimitsMonitor
         from ..core.store.readers.saves_reader import SavesMonitor
 
         self._db: Final = db
         self.fleet: Final = FleetReader(db, now_ms)
         self.saves: Final = SavesMonitor(db)
+        self.limits: Final = LimitsMonitor(db)
         self._summaries_key: tuple[object, ...] = ()
         self._summaries: tuple[SummaryRow, ...] = ()
         self._session: Session | None = None
@@ -335,6 +337,7 @@ class _ViewReader:
             lag_s=lag_s,
             scanned=scanned,
             saves=self.saves.read(sessions, now_ms, policies),
+            limits=self.limits.read(now_ms),
             unread=self.fleet.unread_count,
         )
 

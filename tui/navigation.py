@@ -107,6 +107,12 @@ def _doctor_page(_app: NavigationApp) -> Page:
     return DoctorScreen()
 
 
+def _limits_page(_app: NavigationApp) -> Page:
+    from .screens.limits_screen import LimitsScreen
+
+    return LimitsScreen()
+
+
 ROUTES: Final = (
     Route("agents_page", "A", "Agents", "agents, their types, reviewers' findings", _agents_page),
     Route("summaries", "S", "Summaries", "search results, summaries and plans", _summaries_page),
@@ -116,6 +122,7 @@ ROUTES: Final = (
     Route("receipts", "R", "History", "all changes, and undo", _receipts_page),
     Route("saves", "M,m", "Saves", "the state of claude-memory's saves", _saves_page),
     Route("policy", "P", "Settings", "view and change settings", _policy_page),
+    Route("limits", "U", "Limits", "how much of the plan's limits is used, by whom", _limits_page),
     Route("log", "L", "Log", "what was read, skipped and reported", _log_page),
     Route("doctor", "D", "Doctor", "check that everything works", _doctor_page),
 )

@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Final
 
 from ..core.host import find_program
 from ..core.measure.levels import Level, ThresholdBase
+from ..core.measure.plan_limits import SAME_RESET_MS, PlanLimit
 from ..core.model.session import SILENT_ANSWERS, Session
 from ..core.policy.policy import Policy
 from ..core.policy.schema import AUTO, OFF
 from ..core.policy.value_types import QuietHours, parse_quiet_hours
 from ..core.transcript.sanitize import one_line
 from .text.formats import duration, percent, shorten, tokens
+from .text.limits_text import exhaustion_text, long_window_name, reading_text, resets_text
 from .text.session_text import RESET_HINT, rewrite_sizes
 
 if TYPE_CHECKING:
@@ -48,6 +50,7 @@ class NotificationKind(StrEnum):
     SILENT = "silent"
     COLD = "cold"
     TOO_LONG = "too_long"
+    LIMIT = "limit"
     AUTOMATIC = "automatic"
     DONE = "done"
     NOTED = "noted"
@@ -62,6 +65,7 @@ _GROUP_TITLES: Final = {
     NotificationKind.COLD: "sessions are about to lose their prompt cache",
     NotificationKind.AGENT: "sessions have noncompliant agents",
     NotificationKind.TOO_LONG: "sessions have a prompt that is too long",
+    NotificationKind.LIMIT: "windows of the plan's limits are nearly used up",
     NotificationKind.AUTOMATIC: "automatic runs ended",
     NotificationKind.DONE: "jobs finished",
     NotificationKind.NOTED: "events happened",
@@ -149,6 +153,31 @@ def level_notification(title: str, found: ContextWarning) -> Notification:
         name,
         warning.level,
     )
+
+
+def find_limit_notifications(
+    limits: Sequence[PlanLimit], ratios: Sequence[float], now_ms: int
+) -> Iterator[Notification]:
+    """Find the highest ratio that each window reached; its key is of that window until its reset.
+
+    A window that was reset since its last report notifies of nothing.
+    """
+    for limit in limits:
+        reached = [each for each in ratios if limit.used_ratio >= each]
+        if not reached or limit.is_stale(now_ms):
+            continue
+        name = long_window_name(limit.window)
+        end = exhaustion_text(limit, now_ms)
+        resets = f"resets at {resets_text(limit, now_ms)}" if limit.resets_at else ""
+        severity = EventSeverity.PROBLEM if limit.used_ratio >= 1 else EventSeverity.WARNING
+        yield Notification(
+            NotificationKind.LIMIT,
+            f"limit {limit.window} {(limit.resets_at or 0) // SAME_RESET_MS} {reached[-1]}",
+            f"{name}: {percent(reached[-1])} reached",
+            "\n".join(filter(None, (reading_text(limit, now_ms), resets, end))),
+            severity,
+            name,
+        )
 
 
 def test_notification(now_ms: int) -> Notification:

@@ -11,14 +11,13 @@ from ...core.measure.activity import CACHE_LIFETIMES_MS
 from ...core.measure.models import LARGE_WINDOW_SUFFIX
 from ...core.store.log_records import (
     AnswerItemRecord,
-    ClientReportRecord,
     HookEventRecord,
     LimitReadingRecord,
     LogRecords,
     MeasurementRecord,
     StatusSnapshotRecord,
 )
-from ...core.store.transcript_records import BadLine, LogKind, WindowRecord
+from ...core.store.transcript_records import BadLine, ClientReportRecord, LogKind, WindowRecord
 from ...core.transcript.line_decoder import Count, Dollars, RawUsage
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.plugin_log import RECORD_VERSION

@@ -9,7 +9,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Raw
 
-from ...core.store.log_records import ClientReportRecord, LimitReadingRecord
+from ...core.store.log_records import LimitReadingRecord
+from ...core.store.transcript_records import ClientReportRecord
 from ...core.transcript.line_decoder import Count
 from ...core.transcript.sanitize import sanitize_title
 

@@ -84,10 +84,12 @@ def render_status_line(
     if is_same_model and saved.get("window_tokens") == window:
         parts.append(_trigger_text(used, saved))
     prices = saved if is_same_model else {}
+    now = time.time() if now_s is None else now_s
     if cache := _find_cache(_fields(snapshot, "prompt_cache"), used, saved):
-        parts.append(_cache_text(*cache, prices, time.time() if now_s is None else now_s))
+        parts.append(_cache_text(*cache, prices, now))
     if noncompliant := _count(saved.get("agents_noncompliant")):
         parts.append(f"{noncompliant} noncompliant agent{'' if noncompliant == 1 else 's'}")
+    parts.append(_limits_text(snapshot, now))
     return " · ".join(part for part in parts if part)
 
 
@@ -180,6 +182,39 @@ def _cache_text(
     if expires <= now_s:
         return f"{sign}cold: next prompt rewrites {size}"
     return f"cache until {sign}{time.strftime('%H:%M', time.localtime(expires))}, then {size}"
+
+
+_LIMIT_NAMES: Final = {"five_hour": "5h", "seven_day": "week", "spend_limit": "spend limit"}
+HALF_DAY_S: Final = 12 * 3600  # a time further away is written with its weekday
+SECOND_LIMIT_PERCENT: Final = 70  # from which another window than the first is shown, too
+
+
+def _limits_text(snapshot: Mapping[str, Any], now_s: float) -> str:
+    """Write the plan's limits, which only subscribers' clients report: `5h 62%, resets 17:40`."""
+    limits = _fields(snapshot, "rate_limits")
+    texts: list[str] = []
+    for name, label in _LIMIT_NAMES.items():
+        limit = _fields(limits, name)
+        used, resets_at = limit.get("used_percentage"), _count(limit.get("resets_at"))
+        if not isinstance(used, (int, float)) or isinstance(used, bool) or used < 0:
+            continue
+        is_over = resets_at is not None and resets_at <= now_s
+        if is_over or (texts and used < SECOND_LIMIT_PERCENT):
+            continue
+        rounded = int(used + 0.5)
+        shown = f"{label} {min(rounded, 99) if used < 100 else rounded}%"
+        texts.append(
+            shown if resets_at is None else f"{shown}, resets {_clock_time(resets_at, now_s)}"
+        )
+    return " · ".join(texts)
+
+
+def _clock_time(seconds: int, now_s: float) -> str:
+    form = "%H:%M" if seconds - now_s < HALF_DAY_S else "%a %H:%M"
+    try:
+        return time.strftime(form, time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "never"
 
 
 def _count(value: object) -> int | None:

@@ -25,6 +25,7 @@ from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version
 from ..measure.retention import deletion_time
 from ..store.queries.query_rows import SessionRow, UsageRow
+from ..store.transcript_records import ClientReportRecord
 from .context import EXACT_OUTPUT_VERSION, Context, StoredTokenCounts, decode_text_counts
 
 ACTIVE_MS: Final = 120_000
@@ -97,6 +98,7 @@ class Session(msgspec.Struct, frozen=True):
     git_branch: str | None = None  # at the last prompt
     last_prompt: str | None = None
     recent_contexts: tuple[int, ...] = ()  # tokens, oldest first; includes what compactions left
+    client: ClientReportRecord | None = None  # what its status line said; None if it has none
     is_silent: bool = False  # SILENT_ANSWERS in a row after its last compaction, and it is idle
     deleted_at: int | None = None  # Claude Code deletes its file then; None if it is gone already
     archived: str = ""  # how much the archive has of a file that is gone: all, summaries

@@ -59,7 +59,15 @@ UNTRUSTED_KEYS: Final = frozenset(
 """Keys that an untrusted project's file may set. Of its preset only these keys count, and its
 `disabled_modules` are added to the person's."""
 
-PERSONAL_PREFIXES: Final = ("ui.", "notify.", "cold.", "keys.", "backup.", "archive.")
+PERSONAL_PREFIXES: Final = (
+    "ui.",
+    "notify.",
+    "cold.",
+    "limits.",
+    "keys.",
+    "backup.",
+    "archive.",
+)
 """No project's file sets these."""
 
 TRUST_EFFECTS: Final[Mapping[str, str]] = {

@@ -26,6 +26,7 @@ from .value_types import (
     number,
     prices_by_model,
     quiet_hours,
+    ratio_list,
     ratio_range,
     text,
     windows_by_model,
@@ -526,6 +527,12 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("notify.waiting", boolean, True, "notify when a session waits for you"),
     ("notify.compactions", boolean, True, "notify about compactions"),
     ("notify.agents", boolean, False, "notify about noncompliant agents"),
+    (
+        "limits.warn",
+        ratio_list,
+        (0.8, 0.95),
+        "shares of a plan's window that notify, each once; empty: none",
+    ),
     (
         "notify.quiet",
         quiet_hours(OFF),

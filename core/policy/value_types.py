@@ -110,6 +110,15 @@ def ratio_range(raw: object) -> tuple[float, ...]:
     return ratios
 
 
+def ratio_list(raw: object) -> tuple[float, ...]:
+    """Parse ratios above 0; returns each once, rising. An empty list is none."""
+    items = list_items(raw)
+    ratios = {ratio for each in items if (ratio := to_number(each)) is not None and 0 < ratio <= 1}
+    if len(ratios) != len(items):
+        raise InvalidValueError("ratios above 0 and up to 1, each once, e.g. 0.8, 0.95")
+    return tuple(sorted(ratios))
+
+
 def _table_of(parse_value: Parser, expected: str) -> Callable[[object], dict[str, Any]]:
     """Parse a table, or name=value with commas; `expected` describes it in an error."""
 

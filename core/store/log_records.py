@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from .database import owned_tables
 from .inserts import insert_bad_lines, insert_records
-from .transcript_records import BadLine, LogKind, TailState, WindowRecord
+from .transcript_records import BadLine, ClientReportRecord, LogKind, TailState, WindowRecord
 from .writer import StaleTailError, Writer
 
 
@@ -62,32 +62,6 @@ class LimitReadingRecord(msgspec.Struct, frozen=True):
     session_id: str
     used_percentage: float
     resets_at: int | None
-
-
-class ClientReportRecord(msgspec.Struct, frozen=True):
-    """What else the client's status line says of a session; the newest replaces the one before."""
-
-    session_id: str
-    at: int
-    effort: str | None
-    thinking: bool | None
-    fast_mode: bool | None
-    output_style: str | None
-    duration_ms: int | None  # since this client opened the session, as the next three
-    api_duration_ms: int | None
-    lines_added: int | None
-    lines_removed: int | None
-    pull_request: int | None
-    pull_request_url: str | None
-    pull_request_state: str | None
-    cache_requests: int | None
-    cache_misses: int | None
-    cache_rebuilds: int | None  # rewrites that were expected
-    cache_hit_ratio: float | None
-    cache_write_tokens: int | None
-    cache_rewritten_tokens: int | None  # because of misses
-    cache_last_miss_at: int | None
-    cache_miss_causes: str  # JSON: the number of misses by cause
 
 
 class MeasurementRecord(msgspec.Struct, frozen=True):

@@ -440,6 +440,32 @@ class LiveSession(msgspec.Struct, frozen=True):
     process_start: str | None = None  # clock ticks on Linux, a date on macOS
 
 
+class ClientReportRecord(msgspec.Struct, frozen=True):
+    """What else the client's status line says of a session; the newest replaces the one before."""
+
+    session_id: str
+    at: int
+    effort: str | None
+    thinking: bool | None
+    fast_mode: bool | None
+    output_style: str | None
+    duration_ms: int | None  # since this client opened the session, as the next three
+    api_duration_ms: int | None
+    lines_added: int | None
+    lines_removed: int | None
+    pull_request: int | None
+    pull_request_url: str | None
+    pull_request_state: str | None
+    cache_requests: int | None
+    cache_misses: int | None
+    cache_rebuilds: int | None  # rewrites that were expected
+    cache_hit_ratio: float | None
+    cache_write_tokens: int | None
+    cache_rewritten_tokens: int | None  # because of misses
+    cache_last_miss_at: int | None
+    cache_miss_causes: str  # JSON: the number of misses by cause
+
+
 class WindowRecord(msgspec.Struct, frozen=True):
     """A session's window as the client itself reported it."""
 

@@ -25,6 +25,7 @@ from . import (  # noqa: F401 -- these add their commands to the registry
     hook_runs_command,
     hooks_commands,
     json_records,
+    limits_command,
     policy_commands,
     recover_command,
     result_tables,

@@ -212,6 +212,7 @@ def _all_records(snapshot: StoreSnapshot) -> dict[str, Any]:
 
 
 def _metrics(snapshot: StoreSnapshot, chosen: ExportOptions) -> tuple[list[Metric], int]:
+    from ...core.store.readers.limits_reader import read_plan_limits
     from ..export.metrics import make_metrics
 
     sessions = [
@@ -220,7 +221,11 @@ def _metrics(snapshot: StoreSnapshot, chosen: ExportOptions) -> tuple[list[Metri
     ]
     since = min((each.started_at or snapshot.now_ms for each in sessions), default=snapshot.now_ms)
     spent = activity_queries.usage_by_session(activity_queries.model_usage(snapshot.db))
-    return make_metrics(sessions, spent, __version__, snapshot.now_ms, chosen.label), since
+    limits = read_plan_limits(snapshot.db, snapshot.now_ms)
+    measured = make_metrics(
+        sessions, spent, __version__, snapshot.now_ms, chosen.label, limits=limits
+    )
+    return measured, since
 
 
 HEADERS_VARIABLE: Final = "OTEL_EXPORTER_OTLP_HEADERS"

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ...core.model.session import Session
     from ...core.policy.policy import Policy, PolicyNotice
     from ...core.store.queries.activity_queries import ModelUsageRow
+    from ...core.store.transcript_records import ClientReportRecord
     from ...core.store.warning_log import ContextWarning
     from ...core.summaries.artifacts import Artifacts, LostArtifacts
     from .command_store import StoreSnapshot
@@ -158,6 +159,7 @@ def _session_record(session: Session, projects: str, now_ms: int) -> Record:
         "days_left": days_left(session.deleted_at, now_ms),
         "archived": session.archived or None,
         **cold_fields(session, now_ms),
+        "client": session.client and _client_record(session.client),
     }
 
 
@@ -171,6 +173,19 @@ def cold_fields(session: Session, now_ms: int) -> Record:
         "cold_rewrite_tokens": prompt.tokens,
         "cold_rewrite_usd": None if prompt.usd is None else round(prompt.usd, 6),
         "cold_rewrite_estimated": prompt.tokens_estimated if prompt.tokens else None,
+    }
+
+
+def _client_record(report: ClientReportRecord) -> Record:
+    return {
+        **record_of(
+            report,
+            "at effort thinking fast_mode output_style duration_ms api_duration_ms lines_added"
+            " lines_removed pull_request pull_request_url pull_request_state cache_requests"
+            " cache_misses cache_rebuilds cache_hit_ratio cache_write_tokens"
+            " cache_rewritten_tokens cache_last_miss_at",
+        ),
+        "cache_miss_causes": msgspec.json.decode(report.cache_miss_causes),
     }
 
 

@@ -15,6 +15,7 @@ import msgspec
 from ...core.host import LOOPBACK, is_loopback, loopback_hosts
 from ...core.measure.activity import ActivityKind
 from ...core.measure.levels import Level
+from ...core.measure.plan_limits import PlanLimit
 from ...core.model.session import Session, SessionStatus
 from ...core.store.queries.query_rows import UsageRow
 
@@ -67,6 +68,18 @@ _METRICS: Final = {
     "compactions": (_COUNT, "Compactions of all sessions."),
     "agents": (_COUNT, "Agents of all sessions."),
     "agents.noncompliant": (_COUNT, "Agents with noncompliant results."),
+    "limit.used": (
+        _RATIO,
+        "Share of a window of the plan's limits that is used, by its last report.",
+    ),
+    "limit.age": (_SECONDS, "How long ago an answer of the API last confirmed that share."),
+    "limit.stale": (_RATIO, "1 once the window was reset: its share then says nothing about now."),
+    "limit.resets.timestamp": (_SECONDS, "When the window is reset, in seconds since 1970."),
+    "limit.burn": (_RATIO, "Share of the window used in an hour, by the newest reports."),
+    "limit.exhausted.timestamp": (
+        _SECONDS,
+        "Median projection of when it is full, in seconds since 1970; missing before its reset.",
+    ),
     "session.live": (_RATIO, "1 while it is open in Claude Code."),
     "session.waiting": (_RATIO, "1 while it waits for a person: for a permission or an answer."),
     "session.context": (_TOKENS, "Tokens that the model saw in the last request."),
@@ -112,12 +125,17 @@ def make_metrics(
     now_ms: int,
     labels: Iterable[str] = (),  # title, project and cwd may name a session beside its id
     max_sessions: int = MAX_SESSIONS,
+    limits: Iterable[PlanLimit] = (),
 ) -> list[Metric]:
     chosen, recent = frozenset(labels), _recent_sessions(sessions, now_ms)
     samples = _fleet_samples(sessions, spent.values(), version)
     samples["sessions.left.out"] = [((), len(recent[max_sessions:]))]
     for name in _METRICS.keys() - samples.keys():
         samples[name] = []
+    for limit in limits:
+        for name, value in _limit_values(limit, now_ms).items():
+            if value is not None:
+                samples[name].append(((("window", limit.window),), value))
     for session in recent[:max_sessions]:
         own = _session_labels(session, chosen)
         for name, value in _session_values(session).items():
@@ -174,6 +192,18 @@ def _fleet_samples(
     }
 
 
+def _limit_values(limit: PlanLimit, now_ms: int) -> dict[str, float | None]:
+    full_at = limit.exhaustion.at if limit.exhaustion else None
+    return {
+        "limit.used": limit.used_ratio,
+        "limit.age": limit.age_ms(now_ms) / 1000,
+        "limit.stale": limit.is_stale(now_ms),
+        "limit.resets.timestamp": None if limit.resets_at is None else limit.resets_at / 1000,
+        "limit.burn": limit.burn.ratio_per_hour if limit.burn else None,
+        "limit.exhausted.timestamp": None if full_at is None else full_at / 1000,
+    }
+
+
 def _session_values(session: Session) -> dict[str, float | None]:
     context, activity, cost = session.context, session.activity, session.cost
     end, expires_at, last_at = (
@@ -209,7 +239,13 @@ _UNIT_SUFFIXES: Final = {
     MetricUnit.SECONDS: "_seconds",
     MetricUnit.DOLLARS: "_dollars",
 }
-_WITHOUT_UNIT: Final = {"build.info", "session.live", "session.waiting", "session.cost.estimated"}
+_WITHOUT_UNIT: Final = {
+    "build.info",
+    "session.live",
+    "session.waiting",
+    "session.cost.estimated",
+    "limit.stale",
+}
 """Metrics that are 0 or 1: not ratios to a reader."""
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 SEPARATOR: Final = " › "
 MIN_CRUMB_CELLS: Final = 6  # a shorter crumb names nothing
 _WAITING: Final = "waiting"  # style metadata: the count of sessions that wait for a person
+_LIMITS: Final = "limits"  # style metadata: the plan's limits, whose page a click opens
 _FILTER: Final = "filter"  # style metadata: the filter that finds what a count counts
 _PLACE: Final = "place"  # style metadata: the place of a crumb or tab, from 0
 
@@ -218,6 +219,8 @@ class FleetStatus(msgspec.Struct, frozen=True):
     scan: str = ""  # the progress of a scan; empty if none runs
     notes: str = ""  # filter and marks
     warnings: int = 0
+    # The plan's limits from long to short, each as texts with their styles; empty if unknown.
+    limits: Sequence[Sequence[tuple[str, str]]] = ()
 
 
 class StatusLine(Widget):
@@ -230,6 +233,8 @@ class StatusLine(Widget):
     def on_mouse_move(self, event: events.MouseMove) -> None:
         is_count = _FILTER in event.style.meta
         self.tooltip = "click to show these sessions" if is_count else None
+        if event.style.meta.get(_LIMITS):
+            self.tooltip = "click to show the plan's limits"
 
     def render(self) -> Content:
         width = self.size.width
@@ -243,6 +248,8 @@ class StatusLine(Widget):
         words = event.style.meta.get(_FILTER)
         if event.style.meta.get(_WAITING):
             await self.run_action("app.next_waiting")
+        elif event.style.meta.get(_LIMITS):
+            await self.run_action("app.go('limits')")
         elif isinstance(words, str):
             self.post_message(self.CountClicked(words))
 
@@ -253,23 +260,32 @@ def left_text(status: FleetStatus, room: int) -> Content:
         (f" {status.source} ", "bold $accent"),
         (status.state.value, _FEED_STATE_STYLES[status.state]),
     )
-    for count in _status_counts(status):
-        if text.cell_length + count.cell_length + 3 <= room and count:
+    for choices in _status_counts(status):
+        left = room - text.cell_length - 3
+        count = next((each for each in choices if each and each.cell_length <= left), None)
+        if count:
             text = text + Content.styled(" · ", "$quiet") + count
     return text
 
 
-def _status_counts(status: FleetStatus) -> Iterator[Content]:
-    yield Content.styled(status.scan, "$accent")
+def _status_counts(status: FleetStatus) -> Iterator[Sequence[Content]]:
+    """Yield the counts in their order, each from long to short."""
+    yield (Content.styled(status.scan, "$accent"),)
     if status.sessions is not None:
-        yield _link(plural(status.sessions, "session"), "$foreground", "")
-    yield Content.styled(status.notes, "$accent")
+        yield (_link(plural(status.sessions, "session"), "$foreground", ""),)
+    yield (Content.styled(status.notes, "$accent"),)
+    yield [*map(_limits_text, status.limits)]
     if status.live:
-        yield _link(f"{status.live} live", "$foreground", "live:")
+        yield (_link(f"{status.live} live", "$foreground", "live:"),)
     if status.working:
-        yield _link(f"{status.working} working", "$foreground", "is:working")
+        yield (_link(f"{status.working} working", "$foreground", "is:working"),)
     if status.lag_s is not None and not status.scan:
-        yield Content.styled(f"lag {max(0.0, status.lag_s):.1f} s", "$quiet")
+        yield (Content.styled(f"lag {max(0.0, status.lag_s):.1f} s", "$quiet"),)
+
+
+def _limits_text(limits: Sequence[tuple[str, str]]) -> Content:
+    parts = (Content.styled(text, style) for text, style in limits)
+    return Content.styled(" · ", "$quiet").join(parts).stylize(Style.from_meta({_LIMITS: True}))
 
 
 def _link(text: str, style: str, words: str) -> Content:

@@ -31,6 +31,7 @@ from ..queries import activity_queries, agent_queries, context_queries, session_
 from ..queries.activity_queries import ModelUsageRow
 from ..queries.config_queries import definitions_fingerprint
 from ..queries.evidence_queries import read_evidence_rows, read_forecast_calibration
+from ..queries.limit_queries import client_reports
 from ..queries.query_rows import FillRow, SessionIds, SessionRow
 from ..warning_log import ContextWarning, last_warning_id, read_warnings
 
@@ -111,6 +112,7 @@ class SessionReader:
         file_ids = [row.file_id for row in rows]
         activities = {row.file_id: row for row in activity_queries.activity(self._db, file_ids)}
         ids = [session.session_id for session in sessions]
+        reports = client_reports(self._db, ids)
         usage = activity_queries.model_usage(self._db, ids)
         sums = activity_queries.usage_by_session(usage)
         priced: dict[str, list[ModelUsageRow]] = defaultdict(list)
@@ -138,6 +140,7 @@ class SessionReader:
                         found, estimate, forked=session.forked_from is not None
                     ),
                     usage=sums.get(session.session_id),
+                    client=reports.get(session.session_id),
                 )
             )
         return complete

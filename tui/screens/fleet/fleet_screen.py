@@ -22,6 +22,7 @@ from ....core.transcript.sanitize import one_line
 from ...background_queries import query_store
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView, ViewRequest
+from ...text.limits_text import header_limits
 from ...text.session_text import read_context_composition
 from ...widgets.controls import FilterBar
 from ...widgets.header_footer import (
@@ -288,7 +289,9 @@ class FleetScreen(ZoomableScreen):
             # Without room for both, how to see the other panes is worth more than counts.
             notes, view = notes or ["1 2 3 4 switch panes"], None
         status = FleetStatus(self._source, self._state, scan=self._scan, notes=" · ".join(notes))
-        self.query_one(StatusLine).status = _with_counts(status, view) if view else status
+        self.query_one(StatusLine).status = (
+            _with_counts(status, view, self._ages_at) if view else status
+        )
 
     @property
     def _state(self) -> FeedState:
@@ -531,7 +534,7 @@ class FleetScreen(ZoomableScreen):
             self._request_view()
 
 
-def _with_counts(status: FleetStatus, view: FleetView) -> FleetStatus:
+def _with_counts(status: FleetStatus, view: FleetView, now_ms: int) -> FleetStatus:
     """Count the sessions, those at work, those that wait for the user, and those nearly full."""
     sessions, scan = view.sessions, status.scan
     live = [each for each in sessions if each.live]
@@ -546,4 +549,5 @@ def _with_counts(status: FleetStatus, view: FleetView) -> FleetStatus:
         lag_s=view.lag_s,
         scan=scan,
         warnings=sum((each.context.ratio or 0.0) >= WARNING_RATIO for each in live),
+        limits=header_limits(view.limits, max(now_ms, view.now_ms)),
     )

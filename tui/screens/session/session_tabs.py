@@ -27,6 +27,7 @@ from ...text import formats
 from ...text.compaction_text import forgotten_prompt
 from ...text.formats import NOTHING, duration, fit_left, fit_right, percent, shorten, tokens
 from ...text.gauge import LEVEL_STYLES, gauge
+from ...text.limits_text import client_facts
 from ...text.session_text import (
     LEVEL_PURPOSES,
     cache_texts,
@@ -288,6 +289,8 @@ def _activity_facts(session: Session, now_ms: int) -> Iterator[tuple[str, str]]:
             yield "cached", f"{size} tokens{price}"
     if texts := cost_texts(session.cost):
         yield "cost", texts[0]
+    if session.client is not None:
+        yield from client_facts(session.client)
 
 
 def _retention_facts(session: Session, now_ms: int) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,156 @@
+"""Who used the plan's limits, and how much one percent of a window has been."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from .models import MILLION, find_price
+from .plan_limits import WindowUse
+
+if TYPE_CHECKING:
+    from ..store.queries.limit_queries import AnswerRow
+
+
+class UseKind(StrEnum):
+    INPUT = "input"  # that no cache has a part in
+    CACHE_WRITE = "cache_write"
+    CACHE_READ = "cache_read"
+    OUTPUT = "output"
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What an answer would cost by list prices: a plan's limits count alike, as far as seen."""
+
+    answer: AnswerRow
+    dollars: Mapping[UseKind, float]
+
+    @property
+    def total(self) -> float:
+        return sum(self.dollars.values())
+
+
+def price_answers(answers: Iterable[AnswerRow], custom_prices: Mapping[str, str]) -> list[Spent]:
+    """Price answers by kind of token; those of a model without a price are left out."""
+    found: list[Spent] = []
+    for each in answers:
+        price = find_price(each.model, each.band, custom_prices)
+        if price is None:
+            continue
+        written = (each.cache_creation_tokens - each.cache_1h_tokens) * price.write_5m
+        dollars = {
+            UseKind.INPUT: each.input_tokens * price.input,
+            UseKind.CACHE_WRITE: written + each.cache_1h_tokens * price.write_1h,
+            UseKind.CACHE_READ: each.cache_read_tokens * price.read,
+            UseKind.OUTPUT: each.output_tokens * price.output,
+        }
+        found.append(Spent(each, {kind: usd / MILLION for kind, usd in dollars.items()}))
+    return found
+
+
+class UseShare(msgspec.Struct, frozen=True):
+    name: str  # a session's id, an agent's, or a kind of token
+    share: float  # of all that is known to have used the window
+    dollars: float
+
+
+class WindowShares(msgspec.Struct, frozen=True):
+    """Who used a window, the most first, by the prices of what was sent and answered."""
+
+    sessions: tuple[UseShare, ...] = ()
+    agents: tuple[UseShare, ...] = ()  # the rest is the sessions' own
+    kinds: tuple[UseShare, ...] = ()
+
+
+def share_use(spent: Sequence[Spent]) -> WindowShares:
+    sessions: defaultdict[str, float] = defaultdict(float)
+    agents: defaultdict[str, float] = defaultdict(float)
+    kinds: defaultdict[str, float] = defaultdict(float)
+    for each in spent:
+        sessions[each.answer.session_id] += each.total
+        if each.answer.agent_id:
+            agents[each.answer.agent_id] += each.total
+        for kind, dollars in each.dollars.items():
+            kinds[kind.value] += dollars
+    total = sum(sessions.values())
+    if not total:
+        return WindowShares()
+    return WindowShares(*(_shares(each, total) for each in (sessions, agents, kinds)))
+
+
+def _shares(dollars: Mapping[str, float], total: float) -> tuple[UseShare, ...]:
+    rising = sorted(dollars.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(UseShare(name, usd / total, usd) for name, usd in rising if usd)
+
+
+MIN_STEP: Final = 0.02  # of a window in one measured step: readings may be rounded to a percent
+MIN_STEPS: Final = 5  # for a model: fewer show no spread
+MIN_MODEL_SHARE: Final = 0.9  # of a step's dollars: then the step is the model's
+
+
+class PercentSize(msgspec.Struct, frozen=True):
+    """What one percent of a window has been for a model."""
+
+    window: str
+    model: str
+    weighted_tokens: float  # median, in input tokens: others count by their price
+    low_tokens: float  # p10
+    high_tokens: float  # p90
+    dollars: float  # the median at list prices
+    steps: int  # that it was learned from
+
+
+def learn_percent_sizes(
+    window: str,
+    use: WindowUse,
+    spent: Sequence[Spent],
+    input_price: Callable[[str], float | None],
+) -> tuple[PercentSize, ...]:
+    """Compare how much the window moved with what all sessions spent meanwhile.
+
+    Use on another machine moves the window too: a percent then seems smaller than it is, which
+    the spread shows. A model is left out where too few steps are its own.
+    """
+    by_model: defaultdict[str, list[float]] = defaultdict(list)
+    for moved, meanwhile in _steps(use, spent):
+        total = sum(each.total for each in meanwhile)
+        dollars: defaultdict[str, float] = defaultdict(float)
+        for each in meanwhile:
+            dollars[each.answer.model] += each.total
+        model = max(dollars, key=dollars.__getitem__, default=None)
+        if model is not None and dollars[model] >= MIN_MODEL_SHARE * total:
+            by_model[model].append(total / (moved * 100))
+    found: list[PercentSize] = []
+    for model, sizes in sorted(by_model.items()):
+        price = input_price(model)
+        if len(sizes) < MIN_STEPS or not price:
+            continue
+        sizes.sort()
+        middle, low, high = (
+            sizes[int(share * (len(sizes) - 1) + 0.5)] for share in (0.5, 0.1, 0.9)
+        )
+        weight = MILLION / price
+        found.append(
+            PercentSize(
+                window, model, middle * weight, low * weight, high * weight, middle, len(sizes)
+            )
+        )
+    return tuple(found)
+
+
+def _steps(use: WindowUse, spent: Sequence[Spent]) -> Iterable[tuple[float, Sequence[Spent]]]:
+    """Yield steps in which enough was used, with the answers between their readings."""
+    times = [each.answer.at for each in spent]
+    start = 0
+    for place in range(1, len(use.times)):
+        moved = use.sums[place] - use.sums[start]
+        if moved < MIN_STEP:
+            continue
+        begin, end = (bisect_right(times, use.times[each]) for each in (start, place))
+        yield moved, spent[begin:end]
+        start = place

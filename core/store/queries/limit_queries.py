@@ -1,0 +1,118 @@
+"""The plan's limits as clients reported them, the answers that used them, and what else they said.
+
+Times are ms since 1970.
+"""
+
+import json
+from collections.abc import Iterable
+from sqlite3 import Connection
+from typing import Final
+
+import msgspec
+
+from ..transcript_records import ClientReportRecord
+from .query_rows import columns, fetch_records
+
+
+class LimitRow(msgspec.Struct, frozen=True):
+    """A reading of a window by one session's client, which said it from `at` until `last_at`."""
+
+    window: str
+    session_id: str
+    at: int
+    last_at: int
+    used_percentage: float
+    resets_at: int | None
+    before_at: int | None  # when the session's client last said another value
+    answered_at: int | None  # the session's last answer until `last_at`; of its newest row only
+
+
+class AnswerRow(msgspec.Struct, frozen=True):
+    """An answer of the API, counted once, of a session or of one of its agents."""
+
+    at: int
+    session_id: str
+    agent_id: str | None
+    model: str
+    input_tokens: int
+    cache_creation_tokens: int
+    cache_1h_tokens: int
+    cache_read_tokens: int
+    output_tokens: int
+    band: int  # the prompt's length, as in ModelUsageRow
+
+
+def limits_fingerprint(db: Connection) -> int | None:
+    """Return what changes with every report of a limit; None if there is none."""
+    (last_at,) = db.execute("SELECT MAX(last_at) FROM limit_reading").fetchone()
+    return None if last_at is None else int(last_at)
+
+
+def limit_rows(db: Connection) -> list[LimitRow]:
+    """List all readings, oldest first."""
+    return fetch_records(LimitRow, db, _LIMITS)
+
+
+# Agents answer through their session's client, whose limits they renew. The newest answer of a
+# file that is not newer than the report is nearly always its last one.
+_LIMITS: Final = """
+SELECT window, session_id, at, last_at, used_percentage, resets_at, before_at,
+    IIF(place > 1, NULL, (SELECT MAX((
+        SELECT r.at FROM response r WHERE r.file_id = f.file_id AND r.at <= l.last_at
+        ORDER BY r.offset DESC LIMIT 1)) FROM file f WHERE f.session_id = l.session_id))
+FROM (
+    SELECT *, LAG(last_at) OVER (PARTITION BY session_id, window ORDER BY at) AS before_at,
+        ROW_NUMBER() OVER (PARTITION BY session_id, window ORDER BY at DESC) AS place
+    FROM limit_reading) l
+ORDER BY at, window
+"""
+
+
+def answers_since(db: Connection, since_ms: int) -> list[AnswerRow]:
+    """List the answers since then, oldest first; of several copies the complete one counts.
+
+    It counts for the session that was opened first and is not a fork.
+    """
+    return fetch_records(AnswerRow, db, _ANSWERS, {"since": since_ms})
+
+
+_ANSWERS: Final = """
+WITH answer AS (
+    SELECT r.message_id, r.at, f.session_id, f.agent_id, f.path, s.forked_from, s.opened_at,
+        r.model, r.input_tokens, r.cache_creation_tokens, r.cache_1h_tokens, r.cache_read_tokens,
+        r.output_tokens, r.context_tokens
+    FROM response r JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+    WHERE r.at >= :since
+    UNION ALL
+    SELECT t.message_id, t.at, f.session_id, t.agent_id, f.path, s.forked_from, s.opened_at,
+        t.model, t.input_tokens, t.cache_creation_tokens, 0, t.cache_read_tokens,
+        t.output_tokens, t.context_tokens
+    FROM step t JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+    WHERE t.at >= :since
+        AND NOT EXISTS (SELECT 1 FROM response r WHERE r.message_id = t.message_id)
+)
+SELECT at, owner, agent_id, model, input_tokens, cache_creation_tokens, cache_1h_tokens,
+    cache_read_tokens, output_tokens, (context_tokens > 100000) + (context_tokens > 200000)
+FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY message_id ORDER BY output_tokens DESC,
+            forked_from IS NOT NULL, opened_at, path) AS place,
+        FIRST_VALUE(session_id) OVER (PARTITION BY message_id
+            ORDER BY forked_from IS NOT NULL, opened_at, path) AS owner
+    FROM answer)
+WHERE place = 1 ORDER BY at
+"""
+
+
+def client_reports(db: Connection, session_ids: Iterable[str]) -> dict[str, ClientReportRecord]:
+    """Return what the clients of these sessions last said of them, by session."""
+    sql = f"""SELECT {columns(ClientReportRecord, "c.")} FROM json_each(?) j
+        CROSS JOIN client_report c ON c.session_id = j.value"""
+    found = fetch_records(ClientReportRecord, db, sql, [json.dumps(list(session_ids))])
+    return {each.session_id: each for each in found}
+
+
+def agent_types(db: Connection, agent_ids: Iterable[str]) -> dict[str, str]:
+    """Return the types of these agents, as far as they are known."""
+    sql = """SELECT m.agent_id, m.agent_type FROM json_each(?) j
+        CROSS JOIN agent_meta m ON m.agent_id = j.value WHERE m.agent_type <> ''"""
+    return {row[0]: row[1] for row in db.execute(sql, [json.dumps(list(agent_ids))])}

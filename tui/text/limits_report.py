@@ -1,0 +1,106 @@
+"""The plan's limits and who used them, by label: for the limits page and for `ctxtop limits`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ...core.measure.plan_limits import BindingLimit, PlanLimit, find_binding
+from ...core.transcript.sanitize import one_line
+from .formats import model_name, shorten, tokens
+from .limits_text import (
+    binding_text,
+    burn_text,
+    exhaustion_text,
+    limit_percent,
+    limit_style,
+    reading_text,
+    resets_text,
+)
+
+if TYPE_CHECKING:
+    from ...core.measure.limit_use import PercentSize, UseShare
+    from ...core.model.session import Session
+    from ...core.store.readers.limits_reader import LimitsReport
+
+
+NO_LIMITS: Final = (
+    "No client has reported the limits of a plan. Claude Code gives them to its status line where"
+    " a subscriber is logged in (`ctxtop hooks install` sets up ctxtop's), never with an API key."
+)
+MAX_SHARES: Final = 5  # of sessions or agents in a line; all are in `ctxtop limits --json`
+TITLE_CELLS: Final = 24  # of a session's title in such a line
+
+_KIND_NAMES: Final = {
+    "input": "uncached input",
+    "cache_write": "cache writes",
+    "cache_read": "cache reads",
+    "output": "output",
+}
+
+
+def limit_facts(
+    report: LimitsReport, limit: PlanLimit, titles: Mapping[str, str], now_ms: int
+) -> Iterator[tuple[str, str, str]]:
+    """Yield labels, texts and styles; of a window that was reset only what was last known."""
+    yield "used", reading_text(limit, now_ms), limit_style(limit, now_ms)
+    if limit.is_stale(now_ms):
+        return
+    yield from _plain("resets", resets_text(limit, now_ms))
+    yield from _plain("burn rate", burn_text(limit))
+    yield from _plain("projection", exhaustion_text(limit, now_ms))
+    for size in report.percent_sizes_of(limit.window):
+        yield from _plain("one percent", percent_size_text(size))
+    shares = report.shares.get(limit.window)
+    if shares is None:
+        return
+
+    def title(session_id: str) -> str:
+        return shorten(one_line(titles.get(session_id, session_id[:8])), TITLE_CELLS)
+
+    def agent(agent_id: str) -> str:
+        return f"{one_line(report.agent_types.get(agent_id, 'agent'))} {agent_id[:8]}"
+
+    yield from _plain("sessions", _shares_text(shares.sessions, title))
+    yield from _plain("of it agents", _shares_text(shares.agents, agent))
+    yield from _plain("tokens", _shares_text(shares.kinds, lambda kind: _KIND_NAMES[kind]))
+
+
+def _plain(label: str, text: str) -> Iterator[tuple[str, str, str]]:
+    if text:
+        yield label, text, "$foreground"
+
+
+def _shares_text(shares: Sequence[UseShare], name: Callable[[str], str]) -> str:
+    """Write the largest shares: estimated, as the plan's own weights are not known."""
+    shown = [f"{name(each.name)} {limit_percent(each.share)}" for each in shares[:MAX_SHARES]]
+    more = len(shares) - MAX_SHARES
+    return "≈ " + " · ".join([*shown, *([f"{more} more"] if more > 0 else [])]) if shown else ""
+
+
+def percent_size_text(size: PercentSize) -> str:
+    low, middle, high = map(
+        tokens, map(round, (size.low_tokens, size.weighted_tokens, size.high_tokens))
+    )
+    return (
+        f"≈ {middle} weighted tokens of {model_name(size.model)} ({low} to {high}), or"
+        f" ${size.dollars:,.2f} at list prices; from {size.steps} steps"
+    )
+
+
+def session_binding(
+    limits: Sequence[PlanLimit], session: Session, now_ms: int
+) -> BindingLimit | None:
+    """Return what a session reaches first; None if it is not open, or nothing is projected."""
+    if not session.live:
+        return None
+    end = session.outlook.end
+    return find_binding(limits, end.minutes.p50 if end and end.minutes else None, now_ms)
+
+
+def reached_first(
+    limits: Sequence[PlanLimit], sessions: Sequence[Session], now_ms: int
+) -> Iterator[tuple[str, str]]:
+    for session in sessions:
+        if text := binding_text(session_binding(limits, session, now_ms), now_ms):
+            yield one_line(session.title), text
