@@ -29,6 +29,7 @@ NO_LIMITS: Final = (
     " a subscriber is logged in (`ctxtop hooks install` sets up ctxtop's), never with an API key."
 )
 MAX_SHARES: Final = 5  # of sessions or agents in a line; all are in `ctxtop limits --json`
+MIN_SHARE: Final = 0.005  # rounded to a percent; less is only said to be so
 TITLE_CELLS: Final = 24  # of a session's title in such a line
 
 _KIND_NAMES: Final = {
@@ -73,9 +74,13 @@ def _plain(label: str, text: str) -> Iterator[tuple[str, str, str]]:
 
 def _shares_text(shares: Sequence[UseShare], name: Callable[[str], str]) -> str:
     """Write the largest shares: estimated, as the plan's own weights are not known."""
-    shown = [f"{name(each.name)} {limit_percent(each.share)}" for each in shares[:MAX_SHARES]]
+    shown = [f"{name(each.name)} {_share_percent(each.share)}" for each in shares[:MAX_SHARES]]
     more = len(shares) - MAX_SHARES
     return "≈ " + " · ".join([*shown, *([f"{more} more"] if more > 0 else [])]) if shown else ""
+
+
+def _share_percent(share: float) -> str:
+    return limit_percent(share) if share >= MIN_SHARE else "<1%"
 
 
 def percent_size_text(size: PercentSize) -> str:

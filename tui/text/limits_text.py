@@ -72,13 +72,14 @@ def header_limits(limits: Sequence[PlanLimit], now_ms: int) -> list[list[tuple[s
     if not any(not each.is_stale(now_ms) for each in shown):
         return []
     main = [each for each in shown if each.window in _SHORT_NAMES] or shown[:1]
-    full = [(_header_text(each, now_ms), limit_style(each, now_ms)) for each in shown]
-    timed = [
-        (_header_text(each, now_ms) if not place else _plain_text(each, now_ms), style)
-        for place, (each, style) in enumerate((each, limit_style(each, now_ms)) for each in main)
-    ]
-    plain = [(_plain_text(each, now_ms), limit_style(each, now_ms)) for each in main]
-    return [full, timed, plain, plain[:1]]
+
+    def styled(limit: PlanLimit, text: str) -> tuple[str, str]:
+        return text, limit_style(limit, now_ms)
+
+    plain = [styled(each, _plain_text(each, now_ms)) for each in shown]
+    first = styled(shown[0], _header_text(shown[0], now_ms))
+    known = plain[: len(main)]
+    return [[first, *plain[1:]], [first, *known[1:]], known, plain[:1]]
 
 
 def _plain_text(limit: PlanLimit, now_ms: int) -> str:

@@ -49,7 +49,7 @@ def _to_reading(row: LimitRow) -> LimitReading:
         row.session_id,
         row.at,
         row.last_at,
-        row.used_percentage / 100,
+        round(row.used_percentage / 100, 6),
         row.resets_at,
         row.answered_at,
         row.before_at,
