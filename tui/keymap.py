@@ -199,7 +199,6 @@ PLACE_NAMES: Final = {
     "FleetScreen": "sessions",
     "HelpScreen": "help",
     "LevelControl": "warning levels in the settings",
-    "LimitsScreen": "limits",
     "LogScreen": "log",
     "Page": "all pages",
     "Pager": "texts",

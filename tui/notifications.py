@@ -156,12 +156,13 @@ def level_notification(title: str, found: ContextWarning) -> Notification:
 
 
 def find_limit_notifications(
-    limits: Sequence[PlanLimit], ratios: Sequence[float], now_ms: int
+    limits: Sequence[PlanLimit], policy: Policy, now_ms: int
 ) -> Iterator[Notification]:
     """Find the highest ratio that each window reached; its key is of that window until its reset.
 
     A window that was reset since its last report notifies of nothing.
     """
+    ratios = policy.ratios("limits.warn")
     for limit in limits:
         reached = [each for each in ratios if limit.used_ratio >= each]
         if not reached or limit.is_stale(now_ms):

@@ -72,8 +72,8 @@ class Notifier:
             read = f"read, {megabytes:,.1f} MB in {seconds:.1f} s"
             self._log(EventSeverity.NOTE, "scan", f"{self._progress.files_total:,} files", read)
             self._progress = None
-        ratios = self._app.feed.policies.common.ratios("limits.warn")
-        for each in notifications.find_limit_notifications(view.limits, ratios, view.now_ms):
+        policy = self._app.feed.policies.common
+        for each in notifications.find_limit_notifications(view.limits, policy, view.now_ms):
             self.notify(each)
         if before is not None:
             for each in notifications.find_notifications(before, view, self._began_ms):

@@ -520,6 +520,12 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "how long before its cache expires a session is going cold",
         "s",
     ),
+    (
+        "limits.warn",
+        ratio_list,
+        (0.8, 0.95),
+        "shares of a plan's window that notify, each once; empty: none",
+    ),
     ("notify.toast", boolean, True, "notifications in the dashboard"),
     ("notify.bell", boolean, False, "the terminal's bell"),
     ("notify.desktop", choice(*DESKTOP_CHANNELS), OFF, "desktop notifications"),
@@ -527,12 +533,6 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("notify.waiting", boolean, True, "notify when a session waits for you"),
     ("notify.compactions", boolean, True, "notify about compactions"),
     ("notify.agents", boolean, False, "notify about noncompliant agents"),
-    (
-        "limits.warn",
-        ratio_list,
-        (0.8, 0.95),
-        "shares of a plan's window that notify, each once; empty: none",
-    ),
     (
         "notify.quiet",
         quiet_hours(OFF),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("terminal")
 
-TOKEN = "sk-ant-oat01-lab-0000000000000000000000000000"  # noqa: S105 -- made up
+TOKEN = "sk-ant-oat01-lab-0000000000000000000000000000"
 HOUR_S = 3600
 
 

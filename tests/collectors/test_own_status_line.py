@@ -91,6 +91,43 @@ def test_the_words(tokens: int | None, kept: dict[str, Any], said: str) -> None:
     assert render_status_line(status(tokens), kept) == said
 
 
+HOUR_S = 3600
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"five_hour": (62.4, HOUR_S)}, "5h 62%, resets {0}"),
+        ({"five_hour": (99.9, HOUR_S), "seven_day": (41.2, HOUR_S)}, "5h 99%, resets {0}"),
+        (
+            {"five_hour": (100, HOUR_S), "seven_day": (70, HOUR_S)},
+            "5h 100%, resets {0} · week 70%, resets {0}",
+        ),
+        ({"seven_day": (3, HOUR_S)}, "week 3%, resets {0}"),
+        ({"five_hour": (62, -1)}, ""),
+        ({"five_hour": (62, None)}, "5h 62%"),
+        ({"five_hour": ("62", HOUR_S)}, ""),
+        ({"new_window": (62, HOUR_S)}, ""),
+    ],
+)
+def test_the_plans_limits(limits: dict[str, Any], said: str) -> None:
+    now = time.time()
+    reported = {
+        name: {"used_percentage": used, "resets_at": None if after is None else int(now + after)}
+        for name, (used, after) in limits.items()
+    }
+    shown = render_status_line(status(1000, rate_limits=reported), {})
+    resets = time.strftime("%H:%M", time.localtime(int(now + HOUR_S)))
+    assert shown == " · ".join(filter(None, ("context 0% 1k/200k", said.format(resets))))
+
+
+def test_a_reset_in_days_is_written_with_its_weekday() -> None:
+    resets_at = int(time.time()) + 40 * HOUR_S
+    limits = {"seven_day": {"used_percentage": 50, "resets_at": resets_at}}
+    expected = time.strftime("week 50%, resets %a %H:%M", time.localtime(resets_at))
+    assert render_status_line(status(None, None, rate_limits=limits), {}) == expected
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -14,9 +14,10 @@ from ctxtop.collectors.plugin.plugin_log import append_record
 from ctxtop.core.measure.window import ClaimSource
 from ctxtop.core.store import log_records
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import evidence_queries, log_queries
+from ctxtop.core.store.queries import evidence_queries, limit_queries, log_queries
 from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.store.transcript_records import LogKind
+from ctxtop.tui.text.limits_text import client_facts
 
 from tests.log_rows import log_rows
 
@@ -242,3 +243,103 @@ def test_recorded_snapshots(collector: Collector, store: Path) -> None:
     found = kept(store, json.loads(recorded[0])["session_id"])
     assert [row.used_percentage for row in found] == [None, 5.0, 0.0, 2.0]
     assert {row.window_tokens for row in found} == {1_000_000}
+
+
+LIMITS = {
+    "rate_limits": {
+        "five_hour": {"used_percentage": 23.5, "resets_at": 1_738_425_600},
+        "seven_day_opus": {"used_percentage": 41, "resets_at": None},
+        "of_another_shape": [1, 2],
+    }
+}
+
+
+def test_every_window_of_the_plans_limits_is_kept(collector: Collector, store: Path) -> None:
+    for _ in range(2):
+        show(store, json.dumps(FULL | LIMITS).encode())
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        found = log_rows(db, "limit_reading", SESSION)
+    assert [(each.window, each.used_percentage, each.resets_at) for each in found] == [
+        ("five_hour", 23.5, 1_738_425_600_000),
+        ("seven_day_opus", 41.0, None),
+    ]
+
+
+def test_a_reading_that_changed_is_a_row_of_its_own(collector: Collector, store: Path) -> None:
+    for used in (10, 10, 12, 10):
+        limits = {"five_hour": {"used_percentage": used, "resets_at": 1_738_425_600}}
+        show(store, json.dumps(FULL | {"rate_limits": limits}).encode())
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        rows = limit_queries.limit_rows(db)
+    assert [each.used_percentage for each in rows] == [10, 12, 10]
+    assert [each.before_at for each in rows] == [None, rows[0].last_at, rows[1].last_at]
+
+
+def test_only_the_newest_readings_are_kept(
+    collector: Collector, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_records, "MAX_LIMIT_READINGS", 2)
+    for used in (10, 11, 12, 13):
+        limits = {"five_hour": {"used_percentage": used}}
+        show(store, json.dumps(FULL | {"rate_limits": limits}).encode())
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        assert [each.used_percentage for each in limit_queries.limit_rows(db)] == [12, 13]
+
+
+CLIENT = {
+    "effort": {"level": "high"},
+    "thinking": {"enabled": True},
+    "fast_mode": False,
+    "output_style": {"name": "Explanatory"},
+    "cost": {
+        "total_cost_usd": 0.5,
+        "total_duration_ms": 45_000,
+        "total_api_duration_ms": 2300,
+        "total_lines_added": 156,
+        "total_lines_removed": 23,
+    },
+    "pr": {"number": 12, "url": "https://example.org/pull/12", "review_state": "pending"},
+    "prompt_cache": {
+        "warm": True,
+        "requests": 9,
+        "misses": 2,
+        "expected_rebuilds": 1,
+        "hit_ratio": 0.87,
+        "cache_write_tokens": 10_970,
+        "miss_recache_tokens": 4_000,
+        "last_miss_at": 1_795_221_375,
+        "miss_causes": {"tools_changed": 2},
+    },
+}
+
+
+def test_what_else_the_client_says_is_kept_and_shown(collector: Collector, store: Path) -> None:
+    write(collector.folder.projects / PROJECT / f"{SESSION}.jsonl", [user("Hi")])
+    show(store, json.dumps(FULL | CLIENT | {"effort": {"level": "low"}}).encode())
+    show(store, json.dumps(FULL | CLIENT).encode())
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        (session,) = read_sessions(db, START_MS)
+    assert session.client is not None
+    assert dict(client_facts(session.client)) == {
+        "model settings": "effort high, thinking, output style Explanatory",
+        "client open": "45 s, of it 2 s of API requests",
+        "lines changed": "+156 −23",
+        "pull request": "#12, pending  https://example.org/pull/12",
+        "cache use": "87% read, 2 misses in 9 requests, tools changed 2, 4 k rewritten",
+    }
+
+
+@pytest.mark.parametrize(
+    "odd", [{"rate_limits": 7}, {"effort": "high"}, {"pr": {"number": "x"}}, {"thinking": []}]
+)
+def test_a_field_of_another_shape_does_not_cost_the_context(
+    collector: Collector, store: Path, odd: dict[str, Any]
+) -> None:
+    show(store, json.dumps(FULL | odd).encode())
+    collector.scan()
+    (found,) = kept(store)
+    assert found.input_tokens == 10

@@ -141,6 +141,7 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("ours", "cold.min_tokens", 20_000),
     ("ours", "cold.notify_tokens", 100_000),
     ("ours", "cold.notify_before_s", 120),
+    ("issue", "limits.warn", (0.8, 0.95)),
     ("ours", "notify.toast", True),
     ("ours", "notify.bell", False),
     ("ours", "notify.desktop", "off"),

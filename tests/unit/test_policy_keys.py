@@ -42,6 +42,7 @@ from ctxtop.core.injection.context_selection import InjectionLimits, injection_l
 from ctxtop.core.injection.injected_text import choose_prompt
 from ctxtop.core.measure.cold_prompt import ColdLimits
 from ctxtop.core.measure.models import find_price
+from ctxtop.core.measure.plan_limits import PlanLimit
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import StoredTokenCounts, measure_context
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
@@ -58,7 +59,11 @@ from ctxtop.core.summaries.summary_building import (
     read_summary_settings,
 )
 from ctxtop.core.transcript.conversation import MessagePart, PartKind
-from ctxtop.tui.notifications import NotificationSettings, notification_settings
+from ctxtop.tui.notifications import (
+    NotificationSettings,
+    find_limit_notifications,
+    notification_settings,
+)
 from ctxtop.tui.ui_state import DashboardSettings, read_dashboard_settings
 from msgspec.structs import replace
 
@@ -124,6 +129,11 @@ def estimated(policy: Policy) -> object:
 
 def compaction(policy: Policy) -> object:
     return decide_compaction(policy, RAN_BEFORE)
+
+
+def limit_notifications(policy: Policy) -> object:
+    limit = PlanLimit("five_hour", "s1", 0.6, NOW, NOW, NOW + 1)
+    return [each.title for each in find_limit_notifications([limit], policy, NOW)]
 
 
 OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
@@ -238,6 +248,7 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "cold.min_tokens": (7, read_cold_limits),
     "cold.notify_tokens": (7, read_cold_limits),
     "cold.notify_before_s": (7, read_cold_limits),
+    "limits.warn": ((0.5,), limit_notifications),
     "notify.toast": (False, notification_settings),
     "notify.bell": (True, notification_settings),
     "notify.desktop": ("osc9", notification_settings),

@@ -163,6 +163,7 @@ AREAS: Final = {
     "steering": "compaction instructions",
     "prompts": "messages to the model",
     "saveflow": "saves of claude-memory",
+    "limits": "the plan's limits",
     "notify": "notices",
     "backup": "how long backups are kept",
     "ui": "the dashboard",
