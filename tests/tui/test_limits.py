@@ -22,6 +22,7 @@ from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.tui.export.metrics import make_metrics, prometheus_text
 from ctxtop.tui.notifications import find_limit_notifications
 from ctxtop.tui.screens.limits_screen import LimitsScreen
+from ctxtop.tui.screens.session.session_tabs import session_facts
 from ctxtop.tui.text.limits_report import NO_LIMITS
 from ctxtop.tui.text.limits_text import (
     clock_time,
@@ -32,6 +33,7 @@ from ctxtop.tui.text.limits_text import (
     reading_text,
 )
 from ctxtop.tui.widgets.header_footer import FleetStatus, StatusLine, left_text
+from msgspec.structs import replace
 
 from ..logs import log_file
 from ..transcripts import SESSION
@@ -159,6 +161,18 @@ async def test_the_header_leads_to_the_page(demo: Stage) -> None:
         assert "15.0 % an hour over 1 h" in it.words
         assert "≈ full at" in it.words
         assert "Reached first" in it.words
+
+
+async def test_a_session_says_what_it_reaches_first(demo: Stage) -> None:
+    report_work(demo)
+    async with opened(demo) as it:
+        await it.until(lambda: "5h 82%" in it.lines[0])
+        live = next(each for each in it.app.fleet.shown if each.live)
+        limits = it.app.view.limits if it.app.view else ()
+        facts = session_facts(live, NOW_MS, limits)
+        assert facts["reached first"].startswith(("context, ≈", "5-hour window, ≈"))
+        assert "reached first" not in session_facts(live, NOW_MS)
+        assert "reached first" not in session_facts(replace(live, live=False), NOW_MS, limits)
 
 
 async def test_without_limits_there_are_none_in_the_header(demo: Stage) -> None:

@@ -321,9 +321,9 @@ class SessionScreen(Page):
 
     def _shown(self) -> SessionTabData:
         details, past = self._details or SessionDetails(), self._past is not None
-        return SessionTabData(
-            self._session, details, self._shown_turn, past, self.app.now_ms(), self._ledger
-        )
+        limits = self.app.view.limits if self.app.view else ()
+        now_ms, turn = self.app.now_ms(), self._shown_turn
+        return SessionTabData(self._session, details, turn, past, now_ms, self._ledger, limits)
 
     def _detail(self, width: int) -> Content:
         """Describe the marked row."""

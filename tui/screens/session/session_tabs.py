@@ -19,6 +19,7 @@ from ....core.measure.cache_ledger import CacheLedger, CacheMiss, CacheTotals
 from ....core.measure.composition import CategoryShare, Composition, ContextItem
 from ....core.measure.forecast import Forecast
 from ....core.measure.retention import days_left
+from ....core.measure.plan_limits import PlanLimit
 from ....core.model.context import ContextState
 from ....core.model.session import Session
 from ....core.store.warning_log import ContextWarning
@@ -27,7 +28,8 @@ from ...text import formats
 from ...text.compaction_text import forgotten_prompt
 from ...text.formats import NOTHING, duration, fit_left, fit_right, percent, shorten, tokens
 from ...text.gauge import LEVEL_STYLES, gauge
-from ...text.limits_text import client_facts
+from ...text.limits_report import session_binding
+from ...text.limits_text import binding_text, client_facts
 from ...text.session_text import (
     LEVEL_PURPOSES,
     cache_texts,
@@ -238,9 +240,9 @@ LABEL_CELLS: Final = 16
 ACTIVITY_CELLS: Final = 80
 
 
-def _about_listing(session: Session, width: int, now_ms: int) -> Listing:
+def _about_listing(data: SessionTabData, width: int) -> Listing:
     rows = []
-    for label, value in session_facts(session, now_ms).items():
+    for label, value in session_facts(data.session, data.now_ms, data.limits).items():
         style = "$level-emergency" if label == LAST_REFUSAL else "$foreground"
         shown = shorten(value, max(1, width - LABEL_CELLS))
         line = Content.assemble((fit_left(label, LABEL_CELLS), "$quiet"), (shown, style))
@@ -251,7 +253,9 @@ def _about_listing(session: Session, width: int, now_ms: int) -> Listing:
 LAST_REFUSAL: Final = "last refusal"
 
 
-def session_facts(session: Session, now_ms: int) -> dict[str, str]:
+def session_facts(
+    session: Session, now_ms: int, limits: Sequence[PlanLimit] = ()
+) -> dict[str, str]:
     """Return the values that the About tab lists, by label."""
     failed = session.agents_noncompliant
     facts = {LAST_REFUSAL: one_line(session.refusal)} if session.refusal else {}
@@ -265,6 +269,7 @@ def session_facts(session: Session, now_ms: int) -> dict[str, str]:
         + (f" in tmux {session.tmux}" if session.tmux else ""),
         **dict(_activity_facts(session, now_ms)),
         **dict(_outlook_facts(session)),
+        **dict(_binding_facts(session, limits, now_ms)),
         "started": formats.date_time_and_age(session.started_at, now_ms),
         "last activity": formats.date_time_and_age(session.last_activity_at, now_ms),
         "agents": f"{session.agents}, {failed} noncompliant" if failed else str(session.agents),
@@ -315,6 +320,14 @@ def _outlook_facts(session: Session) -> Iterator[tuple[str, str]]:
         yield "next level", f"{_turns_left(threshold.forecast)} to {at}"
 
 
+def _binding_facts(
+    session: Session, limits: Sequence[PlanLimit], now_ms: int
+) -> Iterator[tuple[str, str]]:
+    """Yield what is reached first, where there are limits beside the context."""
+    if limits and (text := binding_text(session_binding(limits, session, now_ms), now_ms)):
+        yield "reached first", text
+
+
 def _turns_left(forecast: Forecast) -> str:
     turns, minutes = forecast.turns, forecast.minutes
     work = f", ≈ {duration(round(minutes.p50 * 60_000))} of work" if minutes else ""
@@ -336,6 +349,7 @@ class SessionTabData:
     is_past: bool
     now_ms: int
     ledger: CacheLedger | None = None  # none while it is read
+    limits: tuple[PlanLimit, ...] = ()  # of the plan
 
     @property
     def composition(self) -> Composition | None:
@@ -384,7 +398,7 @@ def tab_listing(tab: SessionTab, data: SessionTabData, width: int) -> Listing:
         return context_breakdown.sources_listing(
             session.context, details.reasons, width, session.spent_tokens
         )
-    return _about_listing(session, width, now_ms)
+    return _about_listing(data, width)
 
 
 def row_detail(data: SessionTabData, item: object, width: int) -> Content:
