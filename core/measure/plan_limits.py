@@ -185,12 +185,13 @@ class WindowUse(msgspec.Struct, frozen=True):
     def of_readings(cls, readings: Iterable[LimitReading]) -> WindowUse:
         """Join the readings of all sessions.
 
-        Within a window the use only grows: a lower value is one that a client repeats, and so is
-        one whose window was reset before.
+        Within a window the use only grows: a lower value is one that another client repeats, and
+        so is one whose window was reset before. If one client's own value falls, the plan changed.
         """
         times: list[int] = []
         sums: list[float] = []
         used, resets_at = 0.0, -1
+        said: dict[str, float] = {}  # in this window, by session
         for reading in sorted(readings, key=lambda each: each.at):
             reset = reading.resets_at or 0
             if reset < resets_at - SAME_RESET_MS:
@@ -199,6 +200,10 @@ class WindowUse(msgspec.Struct, frozen=True):
                 # What a window began with before the first reading is not known.
                 used = reading.used_ratio if not times else 0.0
                 resets_at = reset
+                said.clear()
+            if reading.used_ratio < said.get(reading.session_id, 0.0):
+                used = reading.used_ratio
+            said[reading.session_id] = reading.used_ratio
             grown = reading.used_ratio - used
             if grown > 0 or not times:
                 times.append(reading.at)

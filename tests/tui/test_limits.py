@@ -95,9 +95,9 @@ def test_a_window_that_is_not_known_keeps_its_name() -> None:
 
 
 def test_a_stale_reading_is_called_stale() -> None:
-    assert reading_text(FIVE, NOW_MS + 120_000) == "62% used, as of 2 min ago"
+    assert reading_text(FIVE, NOW_MS + 120_000) == "62 %, as of 2 min ago"
     shown = reading_text(FIVE, RESET)
-    assert shown == f"stale, window reset at {clock_time(RESET, RESET)}; last known 62%"
+    assert shown == f"stale, window reset at {clock_time(RESET, RESET)}; last known 62 %"
 
 
 def test_a_window_notifies_once_for_each_ratio() -> None:

@@ -97,7 +97,7 @@ def test_the_use_of_all_sessions_is_one_sum_that_only_grows() -> None:
         [
             reading(50, 0.10),
             reading(40, 0.20, "s2"),
-            reading(39, 0.10),  # repeats what its last answer said
+            reading(39, 0.15, "s3"),  # repeats what its last answer said
             reading(30, 0.25),
             reading(20, 0.05, resets_at=RESET + 5 * HOUR_MS),  # the window was reset
             reading(10, 0.30, "s2"),  # of the window before
@@ -105,6 +105,11 @@ def test_the_use_of_all_sessions_is_one_sum_that_only_grows() -> None:
         ]
     )
     assert [round(each, 2) for each in use.sums] == [0.0, 0.1, 0.15, 0.2, 0.3]
+
+
+def test_a_clients_own_value_falls_where_the_plan_changed() -> None:
+    use = WindowUse.of_readings([reading(30, 0.6), reading(20, 0.1), reading(10, 0.2)])
+    assert use.sums == pytest.approx((0.0, 0.1))
 
 
 def test_the_burn_rate_is_that_of_the_last_hour() -> None:

@@ -62,8 +62,8 @@ def limit_facts(
     def agent(agent_id: str) -> str:
         return f"{one_line(report.agent_types.get(agent_id, 'agent'))} {agent_id[:8]}"
 
-    yield from _plain("sessions", _shares_text(shares.sessions, title))
-    yield from _plain("of it agents", _shares_text(shares.agents, agent))
+    yield from _plain("used by", _shares_text(shares.sessions, title))
+    yield from _plain("its agents", _shares_text(shares.agents, agent))
     yield from _plain("tokens", _shares_text(shares.kinds, lambda kind: _KIND_NAMES[kind]))
 
 
@@ -80,7 +80,7 @@ def _shares_text(shares: Sequence[UseShare], name: Callable[[str], str]) -> str:
 
 
 def _share_percent(share: float) -> str:
-    return limit_percent(share) if share >= MIN_SHARE else "<1%"
+    return limit_percent(share, " %") if share >= MIN_SHARE else "<1 %"
 
 
 def percent_size_text(size: PercentSize) -> str:

@@ -36,10 +36,10 @@ def long_window_name(window: str) -> str:
     )
 
 
-def limit_percent(ratio: float) -> str:
-    """Write a ratio without a blank; halves go up, and only what is full is 100%."""
+def limit_percent(ratio: float, unit: str = "%") -> str:
+    """Write a ratio for a line that is short; halves go up, and only what is full is 100%."""
     rounded = int(ratio * 100 + 0.5)
-    return f"{min(rounded, 99) if ratio < 1 else rounded}%"
+    return f"{min(rounded, 99) if ratio < 1 else rounded}{unit}"
 
 
 def clock_time(at_ms: int | None, now_ms: int) -> str:
@@ -103,11 +103,10 @@ def _header_text(limit: PlanLimit, now_ms: int) -> str:
 
 def reading_text(limit: PlanLimit, now_ms: int) -> str:
     """Write how much is used and how old that is; of a window that was reset, only when."""
-    age = duration(limit.age_ms(now_ms))
+    used = limit_percent(limit.used_ratio, " %")
     if limit.is_stale(now_ms):
-        reset = clock_time(limit.resets_at, now_ms)
-        return f"stale, window reset at {reset}; last known {limit_percent(limit.used_ratio)}"
-    return f"{limit_percent(limit.used_ratio)} used, as of {age} ago"
+        return f"stale, window reset at {clock_time(limit.resets_at, now_ms)}; last known {used}"
+    return f"{used}, as of {duration(limit.age_ms(now_ms))} ago"
 
 
 def resets_text(limit: PlanLimit, now_ms: int) -> str:
