@@ -9,12 +9,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from .models import MILLION, find_price
 from .plan_limits import WindowUse
 
 if TYPE_CHECKING:
     from ..store.queries.limit_queries import AnswerRow
+    from .cache_ledger import CacheMiss
 
 
 class UseKind(StrEnum):
@@ -65,6 +67,7 @@ class WindowShares(msgspec.Struct, frozen=True):
     sessions: tuple[UseShare, ...] = ()
     agents: tuple[UseShare, ...] = ()  # the rest is the sessions' own
     kinds: tuple[UseShare, ...] = ()
+    causes: tuple[UseShare, ...] = ()  # of what was written to the cache again
 
 
 def share_use(spent: Sequence[Spent]) -> WindowShares:
@@ -81,6 +84,16 @@ def share_use(spent: Sequence[Spent]) -> WindowShares:
     if not total:
         return WindowShares()
     return WindowShares(*(_shares(each, total) for each in (sessions, agents, kinds)))
+
+
+def add_causes(shares: WindowShares, misses: Iterable[CacheMiss], since_ms: int) -> WindowShares:
+    """Add what part of a window was spent on cache misses, by their causes."""
+    dollars: defaultdict[str, float] = defaultdict(float)
+    for miss in misses:
+        if (miss.request.at or 0) >= since_ms:
+            dollars[miss.cause.value] += miss.cost_usd or 0.0
+    total = sum(each.dollars for each in shares.sessions)
+    return replace(shares, causes=_shares(dollars, total)) if total else shares
 
 
 def _shares(dollars: Mapping[str, float], total: float) -> tuple[UseShare, ...]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
+from ctxtop.core.measure.cache_ledger import CacheCause, CacheMiss, CauseSource, Rewrite
 from ctxtop.core.measure.limit_use import (
     MIN_STEPS,
     UseKind,
+    WindowShares,
+    add_causes,
     learn_percent_sizes,
     price_answers,
     share_use,
@@ -26,6 +29,9 @@ from ctxtop.core.measure.plan_limits import (
     measure_limits,
 )
 from ctxtop.core.store.queries.limit_queries import AnswerRow
+from msgspec.structs import replace
+
+from .test_cache_ledger import FIRST, WARM
 
 NOW = 1_800_000_000_000
 MINUTE_MS = 60_000
@@ -184,6 +190,23 @@ def test_shares_are_of_all_that_was_spent() -> None:
     assert [each.share for each in shares.agents] == [pytest.approx(1 / 3)]
     assert sum(each.share for each in shares.kinds) == pytest.approx(1)
     assert share_use([]).sessions == ()
+
+
+def miss(minutes_ago: float, cause: CacheCause, dollars: float | None) -> CacheMiss:
+    request = replace(WARM, at=NOW - round(minutes_ago * MINUTE_MS))
+    rewrite = Rewrite(FIRST, request, 1000, 300_000, keeps_conversation=True)
+    return CacheMiss(rewrite, cause, CauseSource.INFERRED, cause, (), dollars, None)
+
+
+def test_cache_misses_are_shares_of_the_window_by_cause() -> None:
+    shares = share_use(price_answers([answer(3)], {}))
+    (session,) = shares.sessions
+    half = session.dollars / 2
+    misses = [miss(2, CacheCause.LIFETIME, half), miss(1, CacheCause.TOOLS, None)]
+    before = miss(90, CacheCause.MODEL, half)
+    found = add_causes(shares, [*misses, before], NOW - HOUR_MS).causes
+    assert [(each.name, each.share) for each in found] == [("lifetime_passed", 0.5)]
+    assert add_causes(WindowShares(), misses, 0) == WindowShares()
 
 
 def test_a_percent_is_learned_for_each_model_where_enough_moved() -> None:

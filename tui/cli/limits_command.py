@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ...core.store.readers.limits_reader import LimitsReport, read_limits_report
 from ..text.formats import iso_time
 from ..text.limits_report import NO_LIMITS, limit_facts, reached_first, session_binding
 from ..text.limits_text import long_window_name
@@ -20,6 +19,7 @@ from .printing import paint, print_result, terminal_width
 if TYPE_CHECKING:
     from ...core.measure.plan_limits import PlanLimit
     from ...core.model.session import Session
+    from ...core.store.readers.limits_reader import LimitsReport
 
 
 @store_command()
@@ -29,9 +29,14 @@ def limits(context: click.Context) -> int:
     Also how fast, when a window will be full, who used it, and what each open session reaches
     first. Only what Claude Code reported is shown: it reports no limits with an API key.
     """
+    from ...collectors.claude_code.limits_report_reader import read_limits_with_causes
+
     with open_snapshot(options_of(context)) as snapshot:
         prices = snapshot.policies.common.strings_by_name("price")
-        report = read_limits_report(snapshot.db, snapshot.now_ms, prices)
+        places = snapshot.places
+        report = read_limits_with_causes(
+            snapshot.db, places.folder.projects, places.store, prices, snapshot.now_ms
+        )
         sessions = snapshot.sessions() if report.limits else []
         return print_result(
             context,
@@ -75,6 +80,7 @@ def _limit_record(report: LimitsReport, limit: PlanLimit, now_ms: int) -> Record
                 for each in shares.agents
             ],
             "tokens": records_of(shares.kinds, "kind=name share dollars"),
+            "cache_misses": records_of(shares.causes, "cause=name share dollars"),
         },
     }
 

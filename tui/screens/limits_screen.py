@@ -42,11 +42,13 @@ class LimitsScreen(ReadingScreen):
         self._query.refresh_soon()
 
     def _make_query(self) -> Callable[[sqlite3.Connection], LimitsReport]:
-        from ...core.store.readers.limits_reader import read_limits_report
+        from ...collectors.claude_code.limits_report_reader import read_limits_with_causes
 
-        now_ms, policy = self.app.now_ms(), self.app.feed.policies.common
-        prices = policy.strings_by_name("price")
-        return lambda db: read_limits_report(db, now_ms, prices)
+        now_ms, places = self.app.now_ms(), self.app.places
+        prices = self.app.feed.policies.common.strings_by_name("price")
+        return lambda db: read_limits_with_causes(
+            db, places.folder.projects, places.store, prices, now_ms
+        )
 
     def _show_report(self, report: LimitsReport | Problem) -> None:
         from ...core.model.problem import Problem

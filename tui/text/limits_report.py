@@ -65,6 +65,15 @@ def limit_facts(
     yield from _plain("used by", _shares_text(shares.sessions, title))
     yield from _plain("its agents", _shares_text(shares.agents, agent))
     yield from _plain("tokens", _shares_text(shares.kinds, lambda kind: _KIND_NAMES[kind]))
+    yield from _plain("cache misses", _shares_text(shares.causes, _cause_name))
+
+
+def _cause_name(cause: str) -> str:
+    # They import much that the session's page, which imports this module, needs only later.
+    from ...core.measure.cache_ledger import CacheCause
+    from .cache_text import CAUSE_NAMES
+
+    return CAUSE_NAMES[CacheCause(cause)]
 
 
 def _plain(label: str, text: str) -> Iterator[tuple[str, str, str]]:
