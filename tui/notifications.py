@@ -17,17 +17,16 @@ from typing import TYPE_CHECKING, Final
 
 from ..core.host import find_program
 from ..core.measure.levels import Level, ThresholdBase
-from ..core.measure.plan_limits import SAME_RESET_MS, PlanLimit
 from ..core.model.session import SILENT_ANSWERS, Session
 from ..core.policy.policy import Policy
 from ..core.policy.schema import AUTO, OFF
 from ..core.policy.value_types import QuietHours, parse_quiet_hours
 from ..core.transcript.sanitize import one_line
 from .text.formats import duration, percent, shorten, tokens
-from .text.limits_text import exhaustion_text, long_window_name, reading_text, resets_text
 from .text.session_text import RESET_HINT, rewrite_sizes
 
 if TYPE_CHECKING:
+    from ..core.measure.plan_limits import PlanLimit
     from ..core.store.warning_log import ContextWarning
     from .messages import FleetView
 
@@ -162,6 +161,12 @@ def find_limit_notifications(
 
     A window that was reset since its last report notifies of nothing.
     """
+    if not limits:
+        return
+    # Not before the first paint, and not where there are no limits.
+    from ..core.measure.plan_limits import SAME_RESET_MS
+    from .text.limits_text import exhaustion_text, long_window_name, reading_text, resets_text
+
     ratios = policy.ratios("limits.warn")
     for limit in limits:
         reached = [each for each in ratios if limit.used_ratio >= each]

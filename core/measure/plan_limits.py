@@ -123,7 +123,7 @@ def measure_limits(readings: Iterable[LimitReading], now_ms: int) -> tuple[PlanL
 
 
 def _measure_window(readings: Sequence[LimitReading], now_ms: int) -> PlanLimit:
-    newest = freshest_reading(readings)
+    newest = freshest_reading(readings, now_ms)
     limit = PlanLimit(
         newest.window,
         newest.session_id,
@@ -146,9 +146,18 @@ def _burn_span(window: str) -> int:
     return LONG_BURN_SPAN_MS if long else BURN_SPAN_MS
 
 
-def freshest_reading(readings: Iterable[LimitReading]) -> LimitReading:
-    """Choose among the sessions' readings: a client that idles repeats an old one."""
-    return max(readings, key=lambda each: (each.resets_at or 0, each.fresh_at, each.used_ratio))
+def freshest_reading(readings: Iterable[LimitReading], now_ms: int) -> LimitReading:
+    """Choose among the sessions' readings: a client that idles repeats an old one.
+
+    One whose window was reset counts only where there is no other.
+    """
+
+    def freshness(reading: LimitReading) -> tuple[bool, int, int, float]:
+        resets_at = reading.resets_at
+        is_open = resets_at is None or resets_at > now_ms
+        return is_open, reading.fresh_at, resets_at or 0, reading.used_ratio
+
+    return max(readings, key=freshness)
 
 
 CONTEXT: Final = "context"  # what binds beside the plan's windows
@@ -256,7 +265,8 @@ class WindowUse(msgspec.Struct, frozen=True):
             if now - before.times[0] < MIN_SPAN_MS or before.sums[-1] < MIN_USED:
                 continue
             guess = _Sampler(before, now).guess(wanted)
-            took = self.times[bisect_left(self.sums, before.sums[-1] + wanted)] - now
+            end = bisect_left(self.sums, before.sums[-1] + wanted)
+            took = self.times[min(end, len(self.times) - 1)] - now
             if guess and took > 0:
                 errors.append(guess.error(took))
         return errors

@@ -79,6 +79,8 @@ def test_the_freshest_session_counts() -> None:
     assert measured(idle, works).session_id == "works"
     past = reading(0, 0.99, "past", resets_at=NOW - 1)
     assert measured(past, works).session_id == "works"
+    other_plan = reading(600, 0.3, "other", resets_at=RESET + 9 * HOUR_MS)
+    assert measured(other_plan, works).session_id == "works"
 
 
 def test_a_window_that_was_reset_says_nothing_about_now() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,6 @@ from ....core.transcript.sanitize import one_line
 from ...background_queries import query_store
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView, ViewRequest
-from ...text.limits_text import header_limits
 from ...text.session_text import read_context_composition
 from ...widgets.controls import FilterBar
 from ...widgets.header_footer import (
@@ -549,5 +549,13 @@ def _with_counts(status: FleetStatus, view: FleetView, now_ms: int) -> FleetStat
         lag_s=view.lag_s,
         scan=scan,
         warnings=sum((each.context.ratio or 0.0) >= WARNING_RATIO for each in live),
-        limits=header_limits(view.limits, max(now_ms, view.now_ms)),
+        limits=_header_limits(view, max(now_ms, view.now_ms)),
     )
+
+
+def _header_limits(view: FleetView, now_ms: int) -> Sequence[Sequence[tuple[str, str]]]:
+    if not view.limits:
+        return ()
+    from ...text.limits_text import header_limits  # not before the first paint
+
+    return header_limits(view.limits, now_ms)
