@@ -10,13 +10,14 @@ from ctxtop import __version__
 
 from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.places import Places, find_places
+from ...collectors.store_update import close_silent_agent
 from ...core.host import LOOPBACK, python_command
+from ...core.model.agent import AgentStatus
 from ...core.policy.policy import Policy
 from ...core.store.queries import session_queries
 from ...core.store.readers.warning_evaluation import RecomputedWarnings
 from ..text.formats import plural
 from . import (  # noqa: F401 -- these add their commands to the registry
-    agent_commands,
     archive_command,
     cache_command,
     compact_commands,
@@ -35,7 +36,7 @@ from . import (  # noqa: F401 -- these add their commands to the registry
     summaries_command,
     terminal_commands,
 )
-from .command_errors import DONE, FAILED, INTERRUPTED, USAGE, print_error
+from .command_errors import DONE, FAILED, INTERRUPTED, LIVE, USAGE, RefusedError, print_error
 from .command_options import (
     CommandOptions,
     common_command,
@@ -151,6 +152,34 @@ def agents(context: click.Context, *, session: str | None) -> int:
             lambda: result_tables.agents_table(listed, snapshot.short_ids(), snapshot.now_ms),
             _nothing_yet(snapshot, "agents", session),
         )
+
+
+@store_command("close-agent")
+@click.argument("session")
+@click.argument("agent")
+def close_agent(context: click.Context, *, session: str, agent: str) -> int:
+    """Close an agent that fell silent.
+
+    Only a zombie: its session is open, and it has written nothing for 30 minutes. Nothing is sent
+    to Claude Code. If it writes again, it is running again. SESSION and AGENT are ids or their
+    starts.
+    """
+    with open_snapshot(options_of(context)) as snapshot:
+        session_id = snapshot.session_id(session)
+        agent_id = snapshot.agent_id(session_id, agent)
+        (found,) = (each for each in snapshot.agents(session_id) if each.agent_id == agent_id)
+        places, now_ms = snapshot.places, snapshot.now_ms
+    if found.status is AgentStatus.RUNNING:
+        print_error(f"{found.agent_id} is running: only an agent silent for 30 minutes is closed")
+        return LIVE
+    if found.status is not AgentStatus.ZOMBIE:
+        raise RefusedError(f"{found.agent_id} is {found.status_label}: there is nothing to close")
+    close_silent_agent(places, found, now_ms)
+    record = {
+        **json_records.record_of(found, "session_id agent_id"),
+        "status": AgentStatus.CLOSED.value,
+    }
+    return print_result(context, record, lambda: [f"closed {found.agent_type} {found.agent_id}"])
 
 
 @store_command()

@@ -18,8 +18,8 @@ from ....core.archive.archive_mode import ArchiveMode
 from ....core.measure.cache_ledger import CacheLedger, CacheMiss, CacheTotals
 from ....core.measure.composition import CategoryShare, Composition, ContextItem
 from ....core.measure.forecast import Forecast
-from ....core.measure.retention import days_left
 from ....core.measure.plan_limits import PlanLimit
+from ....core.measure.retention import days_left
 from ....core.model.context import ContextState
 from ....core.model.session import Session
 from ....core.store.warning_log import ContextWarning
