@@ -122,7 +122,7 @@ ROUTES: Final = (
     Route("receipts", "R", "History", "all changes, and undo", _receipts_page),
     Route("saves", "M,m", "Saves", "the state of claude-memory's saves", _saves_page),
     Route("policy", "P", "Settings", "view and change settings", _policy_page),
-    Route("limits", "B", "Limits", "how much of the plan's limits is used, by whom", _limits_page),
+    Route("limits", "U", "Limits", "how much of the plan's limits is used, by whom", _limits_page),
     Route("log", "L", "Log", "what was read, skipped and reported", _log_page),
     Route("doctor", "D", "Doctor", "check that everything works", _doctor_page),
 )

@@ -178,7 +178,7 @@ async def test_a_session_says_what_it_reaches_first(demo: Stage) -> None:
 async def test_without_limits_there_are_none_in_the_header(demo: Stage) -> None:
     async with opened(demo) as it:
         assert "5h" not in it.lines[0]
-        await it.press("B")
+        await it.press("U")
         await it.until(lambda: NO_LIMITS[:40] in it.words)
 
 
