@@ -64,9 +64,9 @@ def test_no_two_bindings_that_meet_in_one_place_have_the_same_key() -> None:
 
 
 def test_what_can_hold_holds() -> None:
-    found = read_keymap(policy(sort="f6,f5", help="?,U"), all_bindings())
+    found = read_keymap(policy(sort="f6,f5", help="?,Q"), all_bindings())
     assert found.notices == ()
-    assert found.keys == {"sort": "f6,f5", "help": "question_mark,U"}
+    assert found.keys == {"sort": "f6,f5", "help": "question_mark,Q"}
 
 
 def test_two_bindings_change_their_keys_with_each_other() -> None:
