@@ -181,7 +181,7 @@ def _cache_text(
         return ""
     if expires <= now_s:
         return f"{sign}cold: next prompt rewrites {size}"
-    return f"cache until {sign}{time.strftime('%H:%M', time.localtime(expires))}, then {size}"
+    return f"cached until {sign}{time.strftime('%H:%M', time.localtime(expires))}, then rewrites {size}"
 
 
 _LIMIT_NAMES: Final = {"five_hour": "5h", "seven_day": "week", "spend_limit": "spend limit"}

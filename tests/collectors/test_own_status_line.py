@@ -156,7 +156,7 @@ COLD = {
     "cold_min_tokens": 20_000,
 }
 SOON_S = 1_800_000_000
-UNTIL = f"cache until {at(SOON_S + 300)}, then 225k"
+UNTIL = f"cached until {at(SOON_S + 300)}, then rewrites 225k"
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ UNTIL = f"cache until {at(SOON_S + 300)}, then 225k"
         (
             {},
             COLD | {"cache_expires_at": SOON_S + 60},
-            f"cache until ≈{at(SOON_S + 60)}, then 100k ≈$1.00",
+            f"cached until ≈{at(SOON_S + 60)}, then rewrites 100k ≈$1.00",
         ),
         ({}, COLD | {"cache_expires_at": SOON_S}, "≈cold: next prompt rewrites 100k ≈$1.00"),
         ({}, COLD | {"cache_expires_at": SOON_S, "context_tokens": 99_000}, ""),
@@ -196,7 +196,7 @@ def test_without_the_reader_the_built_in_policy_says_what_is_little() -> None:
     lines = [
         render_status_line(status(100_000, prompt_cache=each), {}, SOON_S) for each in (least, less)
     ]
-    assert ["cache until" in line for line in lines] == [True, False]
+    assert ["cached until" in line for line in lines] == [True, False]
 
 
 @pytest.mark.parametrize(
