@@ -153,8 +153,12 @@ def test_the_status_line_says_until_when_the_next_prompt_is_cached(lab: Lab) -> 
     told_last = screen.ask("Begin. [[say:ok&&&usage:150000]]")
     cache = told_last["prompt_cache"]
     until = datetime.fromtimestamp(cache["expires_at"]).astimezone().strftime("%H:%M")
-    assert render_status_line(told_last, {}).endswith(f" · cached until {until}, then rewrites 150k")
-    screen.until(lambda: f"cached until {until}, then rewrites 150k" in screen.text(), "the status line")
+    assert render_status_line(told_last, {}).endswith(
+        f" · cached until {until}, then rewrites 150k"
+    )
+    screen.until(
+        lambda: f"cached until {until}, then rewrites 150k" in screen.text(), "the status line"
+    )
 
     (found,) = lab.ctxtop().sessions.values()
     assert (found.cache.tokens, found.cache.tokens_estimated) == (150_000, False)
