@@ -181,7 +181,8 @@ def _cache_text(
         return ""
     if expires <= now_s:
         return f"{sign}cold: next prompt rewrites {size}"
-    return f"cached until {sign}{time.strftime('%H:%M', time.localtime(expires))}, then rewrites {size}"
+    until = time.strftime("%H:%M", time.localtime(expires))
+    return f"cached until {sign}{until}, then rewrites {size}"
 
 
 _LIMIT_NAMES: Final = {"five_hour": "5h", "seven_day": "week", "spend_limit": "spend limit"}
