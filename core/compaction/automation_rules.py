@@ -5,7 +5,8 @@ from typing import Final
 
 import msgspec
 
-from ..measure.models import CACHE_WRITE_5M_FACTOR, cache_read_factor
+from ..measure.models import CACHE_WRITE_5M_FACTOR, OUTPUT_FACTOR, cache_read_factor
+from ..measure.pause_costs import CLIENT_SUMMARY_TOKENS
 from ..measure.window import ClaimSource
 from ..model.context import Context
 from ..model.session import SessionStatus
@@ -230,10 +231,6 @@ def check_break_even(
     return _allow("price", f"it breaks even after {requests:.0f} requests")
 
 
-OUTPUT_PRICE: Final = 5.0  # of a token, in tokens of uncached input (compaction.md 1.6)
-CLIENT_SUMMARY_TOKENS: Final = 8_000  # that the client's compaction writes and leaves, at most
-
-
 def client_break_even(tokens: int, model: str | None = None) -> float | None:
     """Return the requests after which the client's own compaction breaks even; None if never.
 
@@ -242,7 +239,7 @@ def client_break_even(tokens: int, model: str | None = None) -> float | None:
     request of `model` reads fewer tokens.
     """
     saved = cache_read_factor(model) * (tokens - CLIENT_SUMMARY_TOKENS)
-    cost = CLIENT_SUMMARY_TOKENS * (OUTPUT_PRICE + CACHE_WRITE_5M_FACTOR)
+    cost = CLIENT_SUMMARY_TOKENS * (OUTPUT_FACTOR + CACHE_WRITE_5M_FACTOR)
     return cost / saved if saved > 0 else None
 
 

@@ -126,6 +126,7 @@ class CompactionPlan(msgspec.Struct, frozen=True):
     target_reduction: tuple[float, float] = DEFAULT_TARGET_REDUCTION
     """The share of the context that the policy aims to free: least and most (001-12)."""
     steps: tuple[EscalationStep, ...] = ()  # of a plan that condenses, the mildest first
+    unmoved_tokens: int = 0  # before the first change of the context: they stay in a warm cache
 
     @property
     def summary(self) -> SummaryOutcome | None:
@@ -217,6 +218,7 @@ def make_plan(
         protected=tuple(protected),
         target_reduction=target_reduction,
         steps=tuple(steps),
+        unmoved_tokens=unmoved_tokens,
     )
 
 

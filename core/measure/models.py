@@ -173,6 +173,7 @@ MILLION: Final = 1_000_000
 CACHE_WRITE_5M_FACTOR: Final = 1.25
 CACHE_WRITE_1H_FACTOR: Final = 2.0
 CACHE_READ_FACTOR: Final = 0.1
+OUTPUT_FACTOR: Final = 5.0  # of a token of an answer (compaction.md 1.6)
 
 
 # Lifetime of the prompt cache after its last use (platform.claude.com/docs, prompt caching).

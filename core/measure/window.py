@@ -92,6 +92,7 @@ AUTO_COMPACT_VARIABLES: Final = (
     "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE",
     "CLAUDE_CODE_AUTO_COMPACT_WINDOW",
     "CLAUDE_CODE_DISABLE_1M_CONTEXT",
+    "CLAUDE_CODE_IDLE_COMPACT_MIN_TOKENS",
     "CLAUDE_CODE_MAX_CONTEXT_TOKENS",
     "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
     "DISABLE_AUTO_COMPACT",
@@ -110,6 +111,12 @@ class PercentClaim(msgspec.Struct, frozen=True):
     source: ClaimSource
 
 
+# Tokens from which an idle session is compacted, and the least that the variable can set (client
+# 2.1.329, its code).
+DEFAULT_IDLE_FROM: Final = 200_000
+MIN_IDLE_FROM: Final = 100_000
+
+
 class AutoCompactConfig(msgspec.Struct, frozen=True):
     """The client's configuration of automatic compaction; None where nothing is set."""
 
@@ -119,6 +126,8 @@ class AutoCompactConfig(msgspec.Struct, frozen=True):
     large_window_disabled_by: ClaimSource | None = None  # limits large models to the small window
     max_context: Claim | None = None  # the window of a model that the client does not know
     max_output: int | None = None  # tokens of an answer
+    idle_from: int | None = DEFAULT_IDLE_FROM
+    """Tokens from which the client compacts a session that is idle; None if it never does."""
 
 
 DEFAULT_AUTO_COMPACT: Final = AutoCompactConfig()
@@ -162,16 +171,28 @@ def read_auto_compact_config(
     enabled = settings.get("autoCompactEnabled")
     disabled_in_settings = enabled is not None and enabled.value is False
     output = variables.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS")
-    return AutoCompactConfig(
-        disabled_by=source_if_true("DISABLE_COMPACT")
+    disabled_by = (
+        source_if_true("DISABLE_COMPACT")
         or source_if_true("DISABLE_AUTO_COMPACT")
-        or (ClaimSource.SETTINGS if disabled_in_settings else None),
+        or (ClaimSource.SETTINGS if disabled_in_settings else None)
+    )
+    idle = settings.get("idleCompaction")
+    is_idle_off = disabled_by is not None or (idle is not None and idle.value is False)
+    return AutoCompactConfig(
+        disabled_by=disabled_by,
         window=_configured_window(variables, environment.get(AUTO_COMPACT_OPTION), settings, model),
         percent=_configured_percent(variables.get("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE")),
         large_window_disabled_by=source_if_true("CLAUDE_CODE_DISABLE_1M_CONTEXT"),
         max_context=_to_claim(variables.get("CLAUDE_CODE_MAX_CONTEXT_TOKENS")),
         max_output=output.tokens if output else None,
+        idle_from=None if is_idle_off else _idle_from(variables),
     )
+
+
+def _idle_from(variables: Mapping[str, _Variable]) -> int:
+    variable = variables.get("CLAUDE_CODE_IDLE_COMPACT_MIN_TOKENS")
+    tokens = variable.tokens if variable else None
+    return max(MIN_IDLE_FROM, DEFAULT_IDLE_FROM if tokens is None else tokens)
 
 
 def _find_variable(

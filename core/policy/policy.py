@@ -67,6 +67,7 @@ PERSONAL_PREFIXES: Final = (
     "keys.",
     "backup.",
     "archive.",
+    "pause.",
 )
 """No project's file sets these."""
 

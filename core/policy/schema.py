@@ -12,6 +12,7 @@ from ..compliance.findings import CLNODE_FORMATS, ResultFormat
 from ..measure.cold_prompt import DEFAULT_MIN_TOKENS, DEFAULT_NOTICE_S, DEFAULT_NOTIFY_TOKENS
 from ..measure.counting_rule import TextEstimator, UsageComponent, UsageSource
 from ..measure.levels import DEFAULT_THRESHOLDS, Level, Threshold, ThresholdBase, ThresholdOp
+from ..measure.pause_costs import DEFAULT_REQUESTS, DEFAULT_REREAD_TOKENS, PauseWay
 from .threshold_values import change_thresholds, moves_levels, threshold_list
 from .value_types import (
     MAX_TOKENS,
@@ -225,6 +226,7 @@ _RECOVERY_STEPS: Final = choice_list(
 _USAGE_SOURCE: Final = choice(*UsageSource)
 _ESTIMATOR: Final = choice(*TextEstimator)
 _UNKNOWN_LIMIT: Final = choice("display_only", "use_default", "none")
+_PAUSE_WAYS: Final = choice_list(PauseWay.CLIENT, PauseWay.HAND_OFF)
 _WINDOW_OR_OFF: Final = integer(1, MAX_TOKENS, OFF)
 _LEVELS: Final = choice("three", "two")
 _COMPLIANCE_MODE: Final = choice("last_message", "whole_transcript", OFF)
@@ -334,6 +336,33 @@ _ROWS: Final[tuple[_Row, ...]] = (
         0.90,
         "where medium begins, as a share of the limit",
         "ratio",
+    ),
+    ("pause.min_tokens", _TOKENS, 50_000, "`ctxtop pause` leaves smaller contexts alone", "tokens"),
+    (
+        "pause.requests",
+        integer(1, 10_000),
+        DEFAULT_REQUESTS,
+        "requests after a break, over which costs are compared",
+        "requests",
+    ),
+    (
+        "pause.ways",
+        _PAUSE_WAYS,
+        (PauseWay.CLIENT.value, PauseWay.HAND_OFF.value),
+        "what `ctxtop pause` may do: Claude Code's /compact, or a hand-off note",
+    ),
+    (
+        "pause.reread_tokens",
+        _TOKENS,
+        DEFAULT_REREAD_TOKENS,
+        "what a session that starts from a hand-off note reads again",
+        "tokens",
+    ),
+    (
+        "pause.stand_aside",
+        boolean,
+        True,
+        "leave sessions that Claude Code itself compacts when idle",
     ),
     ("summary.model", text, "cheap", "model for summaries: cheap, session, or a model id"),
     (

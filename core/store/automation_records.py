@@ -132,6 +132,86 @@ def end_automatic_run(db: Connection, run: AutomaticRunRecord) -> None:
         )
 
 
+PAUSE_TIMEOUT_MS: Final = 600_000
+"""A pause that has not ended by then never will: the client is given five minutes."""
+
+
+class PauseRecord(msgspec.Struct, frozen=True):
+    """What a pause did to a session, as its newest answer left it; times are ms since 1970."""
+
+    session_id: str
+    answered_at: int
+    at: int
+    way: str
+    outcome: str | None = None  # how it ended; None while it runs, or if ctxtop ended meanwhile
+    ended_at: int | None = None
+    left_tokens: int | None = None
+    receipt: str | None = None  # of what was written; None if nothing was
+
+
+def read_pauses(db: Connection) -> list[PauseRecord]:
+    """List all pauses, oldest first."""
+    sql = f"SELECT {columns(PauseRecord)} FROM pause_run ORDER BY at"
+    return fetch_records(PauseRecord, db, sql, [])
+
+
+def claim_pause(db: Connection, pause: PauseRecord) -> bool:
+    """Record a pause before it begins; False if one of the same answer has ended or still runs.
+
+    So no two processes pause a session at once, and none pauses it twice.
+    """
+    with write_transaction(db):
+        db.execute(
+            "DELETE FROM pause_run WHERE session_id = ? AND outcome IS NULL AND at <= ?",
+            [pause.session_id, pause.at - PAUSE_TIMEOUT_MS],
+        )
+        taken = db.execute(
+            "SELECT 1 FROM pause_run WHERE session_id = ? AND answered_at = ?",
+            [pause.session_id, pause.answered_at],
+        ).fetchone()
+        if taken is None:
+            insert_records(db, "pause_run", [pause], "")
+    return taken is None
+
+
+def end_pause(db: Connection, pause: PauseRecord) -> None:
+    """Record how a pause ended, unless it took so long that another one began."""
+    with write_transaction(db):
+        db.execute(
+            "UPDATE pause_run SET outcome = ?, ended_at = ?, left_tokens = ?, receipt = ?"
+            " WHERE session_id = ? AND answered_at = ? AND at = ?",
+            [
+                *(pause.outcome, pause.ended_at, pause.left_tokens, pause.receipt),
+                *(pause.session_id, pause.answered_at, pause.at),
+            ],
+        )
+
+
+def release_pause(db: Connection, pause: PauseRecord) -> None:
+    """Forget a pause that did nothing: the session may be paused later."""
+    with write_transaction(db):
+        db.execute(
+            "DELETE FROM pause_run WHERE session_id = ? AND answered_at = ? AND at = ?",
+            [pause.session_id, pause.answered_at, pause.at],
+        )
+
+
+class OpenTranscript(msgspec.Struct, frozen=True):
+    """How far the transcript of an open session was read."""
+
+    path: str  # below the projects folder
+    bytes: int
+    answered_at: int | None  # its newest answer, in ms since 1970
+
+
+def open_transcripts(db: Connection) -> list[OpenTranscript]:
+    sql = """SELECT f.path, f.size, (SELECT MAX(r.at) FROM response r
+            WHERE r.file_id = f.file_id AND NOT r.sidechain)
+        FROM live v CROSS JOIN file f ON f.session_id = v.session_id
+        WHERE f.kind = 'session' AND NOT f.gone"""
+    return fetch_records(OpenTranscript, db, sql)
+
+
 RUN_RETENTION_MS: Final = 30 * 24 * 3_600_000  # by then its session was recovered, or given up
 AUTOMATIC_RUN_TIMEOUT_MS: Final = 1_800_000  # a run takes minutes: after this it will not end
 
@@ -155,6 +235,7 @@ def clean_up_runs(db: Connection, now_ms: int) -> None:
             f"DELETE FROM automatic_run WHERE at < ? OR {_OF_GONE_SESSION}",
             [now_ms - RUN_RETENTION_MS],
         )
+        db.execute("DELETE FROM pause_run WHERE at < ?", [now_ms - RUN_RETENTION_MS])
 
 
 def _release_lock(seen: RecoveryRun, now_ms: int, stored: RecoveryRun | None) -> RecoveryRun:

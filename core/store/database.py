@@ -264,9 +264,16 @@ def owned_tables(db: Connection, owner: str, key: str) -> list[str]:
     return [row[0] for row in rows]
 
 
-LASTING_TABLES: Final = ("client_run", "automatic_run", "recovery_run", "warning", "closed_agent")
-"""Carried over to a new store. Without the first three an upgrade would reset the limits of what
-ctxtop does by itself."""
+LASTING_TABLES: Final = (
+    "client_run",
+    "automatic_run",
+    "pause_run",
+    "recovery_run",
+    "warning",
+    "closed_agent",
+)
+"""Carried over to a new store. Without the first four an upgrade would reset the limits of what
+ctxtop does by itself, and a session could be paused twice."""
 
 
 def carry_over(connection: Connection, older: Path) -> None:

@@ -1066,6 +1066,19 @@ CREATE TABLE automatic_run (
     PRIMARY KEY (session_id, at)
 ) STRICT, WITHOUT ROWID;
 
+-- What a pause did to a session, once for each of its newest answers.
+CREATE TABLE pause_run (
+    session_id TEXT NOT NULL,
+    answered_at INTEGER NOT NULL, -- Its newest answer: the state that was paused.
+    at INTEGER NOT NULL, -- When a process took it on.
+    way TEXT NOT NULL, -- One of `PauseWay`.
+    outcome TEXT, -- How it ended; NULL while it runs, or where ctxtop ended meanwhile.
+    ended_at INTEGER,
+    left_tokens INTEGER, -- The size of the context that it left; NULL where it failed.
+    receipt TEXT, -- Of what was written.
+    PRIMARY KEY (session_id, answered_at)
+) STRICT, WITHOUT ROWID;
+
 -- Runs of the client in the last hour that no person asked for: their number is limited.
 CREATE TABLE client_run (
     session_id TEXT NOT NULL,

@@ -12,6 +12,7 @@ from ...collectors.places import Places
 from ...collectors.plugin.compact_requests import instruction_problem
 from ...collectors.session_target import open_session, receipt_target
 from ...core.actions import session_access, session_compaction
+from ...core.actions.pause_rules import plan_costs
 from ...core.compaction import plan as plans
 from ...core.compaction.compaction_target import CompactionTarget
 from ...core.compaction.compression_level import DueCompression, due_compression
@@ -37,7 +38,7 @@ from .command_errors import (
 )
 from .command_options import add_alias, common_command, options_of, store_command
 from .command_store import StoreSnapshot, open_snapshot
-from .json_records import Record, record_of
+from .json_records import Record, costs_record, record_of
 from .printing import print_result, repeat_command
 
 VERIFICATION_FAILED: Final = 5  # a check of the written file failed; everything is as it was
@@ -250,11 +251,12 @@ def compact(
     title, window = access.session.title, access.session.context.window.tokens
     command = repeat_command(context, session)
     target = options.target_tokens(window)
+    costs = plan_costs(access.session, access.policy, plan)
     print_result(
         context,
-        _plan_record(plan, due),
+        _plan_record(plan, due) | {"costs": costs_record(costs)},
         lambda: preview_lines(
-            plan, due, title, window, command, open_in=holder, target_tokens=target
+            plan, due, title, window, command, open_in=holder, target_tokens=target, costs=costs
         ),
     )
     return _refusal_code(plan.refused)

@@ -1,5 +1,6 @@
 """Plans, receipts and the history for people and programs; one operation in full."""
 
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -24,12 +25,13 @@ from ...core.compaction.receipts import (
     receipt_to_dict,
 )
 from ...core.compaction.turn_restoring import RestoredTurn
+from ...core.measure.pause_costs import PauseCosts, PauseWay
 from ...core.transcript.conversation import PartKind
 from ...core.transcript.sanitize import one_line, sanitize_text
 from ..screens.history import receipt_history
 from ..screens.history.receipt_history import HistoryEntry
 from ..tables import Column, TextColumn
-from ..text import plan_text
+from ..text import pause_text, plan_text
 from ..text.compaction_text import kept_text
 from ..text.formats import (
     date_time,
@@ -61,6 +63,7 @@ def preview_lines(
     command: str,
     open_in: str | None,
     target_tokens: int | None = None,
+    costs: PauseCosts | None = None,
 ) -> list[str]:
     """Draw a plan; what matters most is at the end, where a terminal shows it.
 
@@ -81,7 +84,7 @@ def preview_lines(
         *_target_lines(plan, target_tokens),
         *labelled_lines("due", f"{due.level or 'no'} compression: {due.reason}"),
         "",
-        *_price_lines(plan),
+        *_price_lines(plan, costs),
         *_summary_lines(plan),
         *_protected_lines(plan),
         *_refusal_lines(plan.refused),
@@ -199,7 +202,7 @@ def _gauge(count: int, window: int, colour: str = "") -> str:
     return f"{bar}  {f'≈ {tokens(count)}':>8}  {percent(ratio):>5}"
 
 
-def _price_lines(plan: CompactionPlan) -> list[str]:
+def _price_lines(plan: CompactionPlan, costs: PauseCosts | None) -> list[str]:
     short, long = plan.break_even_requests, plan.break_even_requests_1h
     if plan.before_tokens == plan.after_tokens:
         return labelled_lines("cost", "the context and its cache stay the same")
@@ -208,7 +211,14 @@ def _price_lines(plan: CompactionPlan) -> list[str]:
     soon, late = plan_text.break_even_after(short), plan_text.break_even_after(long)
     text = f"breaks even {soon} (with the 1-hour prompt cache: {late})"
     cold = "" if max(short, long) <= 0 else "; at once if the cache is cold"
-    return labelled_lines("cost", text + cold)
+    lines = labelled_lines("cost", text + cold)
+    if costs is not None:
+        now_ms = time.time_ns() // 1_000_000
+        lines += labelled_lines("", pause_text.cost_line(costs, PauseWay.PLAN, now_ms))
+        client = pause_text.cost_line(costs, PauseWay.CLIENT, now_ms)
+        lines += labelled_lines("/compact", client)
+        lines += labelled_lines("in all", pause_text.totals_line(costs))
+    return lines
 
 
 def _summary_lines(plan: CompactionPlan) -> Iterator[str]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ...core.measure.composition import Composition
     from ...core.measure.counting_rule import CountingRule
     from ...core.measure.forecast import Forecast, Outlook
+    from ...core.measure.pause_costs import PauseCosts
     from ...core.model.agent import Agent
     from ...core.model.context import Context
     from ...core.model.session import Session
@@ -68,6 +69,26 @@ def record_of(source: object, keys: str) -> Record:
 
 def records_of(sources: Iterable[object], keys: str) -> list[Record]:
     return [record_of(each, keys) for each in sources]
+
+
+def costs_record(costs: PauseCosts | None) -> Record | None:
+    """Return what leaving, compacting and starting over cost; all of it is estimated."""
+    if costs is None:
+        return None
+    ways = {
+        way.value: {
+            **record_of(
+                each,
+                "now cold paused later break_even_requests=break_even"
+                " break_even_requests_cold=break_even_cold",
+            ),
+            "total_now": each.total(each.now, costs.requests),
+            "total_cold": each.total(each.cold, costs.requests),
+            "total_paused": costs.paused_total(way),
+        }
+        for way, each in costs.ways.items()
+    }
+    return {**record_of(costs, "unit requests expires_at"), "estimated": True, "ways": ways}
 
 
 @cache

@@ -1,9 +1,12 @@
-"""`ctxtop resume`: open a session again in its folder, and say what that writes to the cache."""
+"""`ctxtop pause` and `resume`: bring sessions to rest before a break, open them again after it."""
+
+from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from itertools import chain, islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -20,11 +23,26 @@ from ...collectors.client_terminal.session_resume import (
 from ...core.model.session import Session
 from ..tables import Column, TextColumn
 from ..text import formats, session_text
-from .command_errors import FAILED, LIVE, USAGE, RefusedError, print_error
-from .command_options import options_of, store_command
-from .command_store import open_snapshot, shorten_ids
-from .json_records import Record, cold_fields, record_of
+from . import printing
+from .command_errors import (
+    DONE,
+    FAILED,
+    LIVE,
+    UNSAFE,
+    USAGE,
+    RefusedError,
+    print_error,
+    print_errors,
+)
+from .command_options import dry_run_option, options_of, store_command, yes_option
+from .command_store import StoreSnapshot, open_snapshot, shorten_ids
+from .json_records import Record, cold_fields, costs_record, record_of
 from .printing import draw_table, print_result, session_id_cell
+
+if TYPE_CHECKING:
+    from ...collectors.pause_targets import PausePreview
+    from ...core.actions.pause_rules import PauseItem
+    from ...core.actions.session_pause import PauseResult
 
 _FAILURE_CODES: Final = {
     ResumeFailure.LIVE: LIVE,
@@ -135,3 +153,142 @@ def _table(sessions: Sequence[Session], now_ms: int) -> list[str]:
         Column("age", lambda each: formats.age(each.last_activity_at, now_ms), right=True),
     ]
     return draw_table(columns, sessions) if sessions else ["no session can be resumed"]
+
+
+@store_command()
+@click.argument("session", nargs=-1)
+@click.option("--all", "is_all", is_flag=True, help="All sessions that are open.")
+@dry_run_option
+@yes_option
+def pause(
+    context: click.Context, *, session: tuple[str, ...], is_all: bool, dry_run: bool, yes: bool
+) -> int:
+    """Bring idle sessions to rest before a break, while their prompt cache is warm.
+
+    SESSION is an id or its start. Each session is compacted by Claude Code, gets a hand-off note
+    as a new session, or is left as it is, whichever costs least over the next requests. Sessions
+    that are busy, wait for you, are small or cold, or that Claude Code compacts itself are left.
+    """
+    if bool(session) is is_all:
+        raise click.UsageError("name sessions, or pass --all for all that are open", context)
+    from ...collectors.pause_targets import preview_pauses
+
+    try:
+        with open_snapshot(options_of(context)) as snapshot:
+            chosen = _chosen_sessions(snapshot, session)
+            places, now_ms = snapshot.places, snapshot.now_ms
+            preview = preview_pauses(snapshot.db, chosen, places, snapshot.policies, now_ms)
+    except RefusedError as error:
+        print_error(str(error))
+        return USAGE
+    if dry_run or not preview.acting:
+        return _print_preview(context, preview, now_ms)
+    return _pause(context, preview, now_ms, yes=yes)
+
+
+def _chosen_sessions(snapshot: StoreSnapshot, starts: Sequence[str]) -> list[Session]:
+    if not starts:
+        return [each for each in snapshot.sessions() if each.live]
+    ids = dict.fromkeys(snapshot.session_id(start) for start in starts)
+    return [found for each in ids for found in snapshot.sessions(each)]
+
+
+def _pause(context: click.Context, preview: PausePreview, now_ms: int, *, yes: bool) -> int:
+    from ...core.actions.session_pause import pause_all
+    from ..text.pause_text import preview_summary, result_line
+
+    if not yes and not options_of(context).as_json:
+        print_errors(_preview_lines(preview, now_ms))
+    if not yes and not printing.confirm(
+        context,
+        f"{preview_summary(preview.items)}: continue?",
+        refused="nothing was paused",
+        hint="not a terminal: pass --yes to confirm, or --dry-run",
+    ):
+        return USAGE
+    results = list(pause_all(preview.targets(), lambda: time.time_ns() // 1_000_000))
+    print_result(
+        context,
+        _pause_record(preview, results, now_ms),
+        lambda: [*map(result_line, results), *_left_lines(preview)],
+    )
+    if any(each.is_failure for each in results):
+        return FAILED
+    return DONE if any(each.check is None for each in results) else _left_code(results)
+
+
+def _print_preview(context: click.Context, preview: PausePreview, now_ms: int) -> int:
+    record = _pause_record(preview, (), now_ms)
+    print_result(context, record, lambda: _preview_lines(preview, now_ms), "no session is open")
+    return DONE if preview.acting else _left_code(preview.items)
+
+
+def _left_code(left: Sequence[PauseItem | PauseResult]) -> int:
+    """Return why the one session that was named was left; USAGE for several."""
+    from ...core.actions.pause_rules import PauseCheck, PauseItem
+
+    checks = [each.decision.check if isinstance(each, PauseItem) else each.check for each in left]
+    codes = {
+        PauseCheck.BUSY: LIVE,
+        PauseCheck.AGENTS: LIVE,
+        PauseCheck.CHANGED: LIVE,
+        PauseCheck.WAITING: UNSAFE,
+        PauseCheck.UNREACHABLE: UNSAFE,
+    }
+    return codes.get(checks[0], USAGE) if len(checks) == 1 and checks[0] else USAGE
+
+
+def _preview_lines(preview: PausePreview, now_ms: int) -> list[str]:
+    from ..text.pause_text import pause_columns, preview_summary
+
+    if not preview.items:
+        return []
+    table = printing.draw_table(pause_columns(now_ms), preview.items)
+    return [*table, "", preview_summary(preview.items)]
+
+
+def _left_lines(preview: PausePreview) -> list[str]:
+    return [
+        f"left: {each.session.session_id[:8]}: {each.decision.why}"
+        for each in preview.items
+        if not each.acts
+    ]
+
+
+def _pause_record(preview: PausePreview, results: Sequence[PauseResult], now_ms: int) -> Record:
+    by_session = {each.item.session.session_id: each for each in results}
+    return {
+        "paused": sum(each.check is None for each in results),
+        "sessions": [
+            _item_record(each, by_session.get(each.session.session_id), now_ms)
+            for each in preview.items
+        ],
+    }
+
+
+def _item_record(item: PauseItem, result: PauseResult | None, now_ms: int) -> Record:
+    from ...core.actions.pause_rules import idle_compaction_at
+
+    decision, candidate = item.decision, item.candidate
+    return {
+        **record_of(item.session, "session_id title context_tokens=context.tokens"),
+        **record_of(
+            item.session,
+            "cache_expires_at=cache.expires_at cache_expires_estimated=cache.estimated",
+        ),
+        "way": decision.way.value,
+        "check": decision.check,
+        "why": decision.why,
+        "via": candidate.via,
+        "idle_compaction_at": formats.iso_time(idle_compaction_at(candidate, now_ms)),
+        "costs": costs_record(item.costs),
+        "result": result
+        and {
+            "paused": result.check is None,
+            "check": result.check,
+            "outcome": result.outcome,
+            "tokens_left": result.tokens_left,
+            "receipt_id": result.receipt,
+            "resume_command": result.resume_command,
+        },
+    }

@@ -1,0 +1,248 @@
+"""Which way to bring a session to rest before a break, and why others are left as they are."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..measure.activity import HOUR_MS
+from ..measure.models import parse_version
+from ..measure.pause_costs import (
+    PauseCosts,
+    PauseQuestion,
+    PauseWay,
+    PlannedSize,
+    PricedModel,
+    compare_ways,
+)
+from ..model.session import SessionStatus
+from .session_access import Via
+
+if TYPE_CHECKING:
+    from ..compaction.plan import CompactionPlan
+    from ..model.session import Session
+    from ..policy.policy import Policy
+    from ..store.automation_records import PauseRecord
+
+
+class PauseCheck(StrEnum):
+    """Why a session is left as it is; a command's exit code follows from it."""
+
+    CLOSED = "closed"  # no client has it open
+    BUSY = "busy"
+    WAITING = "waiting"
+    AGENTS = "agents"
+    UNKNOWN = "unknown"  # its context or its cache
+    COLD = "cold"
+    SMALL = "small"
+    PAUSED = "paused"  # an earlier pause, and no answer since
+    IDLE_COMPACTION = "idle-compaction"
+    UNREACHABLE = "unreachable"
+    CHEAPEST = "cheapest"  # nothing costs less than leaving it
+    CHANGED = "changed"  # since the preview
+    FAILED = "failed"
+
+
+MIN_LEFT_MS: Final = 20_000
+"""Of the cache's time: a request is picked up after at most four seconds, and a client that is
+slower would find the cache cold."""
+
+
+class PauseCandidate(msgspec.Struct, frozen=True):
+    """A session as a pause finds it; times in ms since 1970."""
+
+    session: Session
+    bytes: int  # of its transcript that were read
+    answered_at: int | None  # its newest answer
+    via: Via | None = None  # how its client can be asked; None if it cannot
+    running_agents: int = 0
+    idle_from: int | None = None
+    """Tokens from which the client compacts it by itself when idle; None if it never does."""
+    earlier: PauseRecord | None = None  # of the same newest answer
+
+
+class PauseDecision(msgspec.Struct, frozen=True):
+    way: PauseWay
+    why: str  # one line
+    check: PauseCheck | None = None  # why it is left as it is; None if it is to be paused
+
+
+class PauseItem(msgspec.Struct, frozen=True):
+    """One session of a preview."""
+
+    candidate: PauseCandidate
+    decision: PauseDecision
+    costs: PauseCosts | None  # None if its context is unknown
+
+    @property
+    def session(self) -> Session:
+        return self.candidate.session
+
+    @property
+    def acts(self) -> bool:
+        return self.decision.check is None
+
+
+def preview_pause(candidate: PauseCandidate, policy: Policy, now_ms: int) -> PauseItem:
+    costs = session_costs(candidate.session, policy)
+    return PauseItem(candidate, _decide(candidate, policy, costs, now_ms), costs)
+
+
+def plan_costs(session: Session, policy: Policy, plan: CompactionPlan) -> PauseCosts | None:
+    """Price a plan for a session beside the other ways; None if it changes no context."""
+    if not plan.tokens_saved:
+        return None
+    size = PlannedSize(plan.before_tokens, plan.after_tokens, plan.unmoved_tokens)
+    return session_costs(session, policy, size)
+
+
+def session_costs(
+    session: Session, policy: Policy, plan: PlannedSize | None = None
+) -> PauseCosts | None:
+    """Price the ways for a session, and for a plan of its compaction; None without a size."""
+    context = session.context
+    tokens = plan.before_tokens if plan else context.sent_tokens or context.tokens
+    if not tokens:
+        return None
+    lasts_an_hour = (session.cache.lifetime_ms or 0) >= HOUR_MS
+    return compare_ways(
+        PauseQuestion(
+            tokens,
+            PricedModel(session.model, lasts_an_hour, policy.strings_by_name("price")),
+            expires_at=session.cache.expires_at,
+            plan=plan,
+            requests=policy.count("pause.requests"),
+            reread_tokens=policy.count("pause.reread_tokens"),
+        )
+    )
+
+
+def _decide(
+    candidate: PauseCandidate, policy: Policy, costs: PauseCosts | None, now_ms: int
+) -> PauseDecision:
+    left = _left_because(candidate, policy, now_ms)
+    if left is None and costs is None:
+        left = PauseCheck.UNKNOWN, "the size of its context is unknown"
+    if left is not None or costs is None:
+        check, why = left or (PauseCheck.UNKNOWN, "")
+        return PauseDecision(PauseWay.LEAVE, why, check)
+    return _choose_way(candidate, policy, costs)
+
+
+def _left_because(
+    candidate: PauseCandidate, policy: Policy, now_ms: int
+) -> tuple[PauseCheck, str] | None:
+    """Return the first reason to leave a session as it is; None if there is none."""
+    return (
+        _not_idle(candidate)
+        or _not_warm(candidate, now_ms)
+        or _too_small(candidate, policy)
+        or _paused_before(candidate)
+        or _stands_aside(candidate, policy, now_ms)
+    )
+
+
+_Left = tuple[PauseCheck, str]
+
+
+def _not_idle(candidate: PauseCandidate) -> _Left | None:
+    session = candidate.session
+    if session.is_waiting:
+        asked = session.waiting_for
+        what = f" ({asked.tool or asked.kind})" if asked else ""
+        return PauseCheck.WAITING, f"it waits for you{what}"
+    if session.is_working or session.activity is not None:
+        return PauseCheck.BUSY, "it is busy"
+    if not session.live:
+        return PauseCheck.CLOSED, "it is not open in Claude Code"
+    if session.status is not SessionStatus.IDLE:
+        return PauseCheck.UNKNOWN, f"it is {session.status}, not known to be idle"
+    if candidate.running_agents:
+        count = candidate.running_agents
+        return PauseCheck.AGENTS, f"{count} of its agents {'is' if count == 1 else 'are'} at work"
+    return None
+
+
+def _not_warm(candidate: PauseCandidate, now_ms: int) -> _Left | None:
+    cache = candidate.session.cache
+    if cache.expires_at is None or candidate.answered_at is None:
+        return PauseCheck.UNKNOWN, "nothing is known to be in its prompt cache"
+    if not cache.is_warm(now_ms + MIN_LEFT_MS):
+        return PauseCheck.COLD, "its prompt cache is cold: a pause would cost as much as a prompt"
+    return None
+
+
+def _too_small(candidate: PauseCandidate, policy: Policy) -> _Left | None:
+    tokens, least = candidate.session.context.tokens, policy.count("pause.min_tokens")
+    if tokens is None:
+        return PauseCheck.UNKNOWN, "the size of its context is unknown"
+    if tokens < least:
+        return PauseCheck.SMALL, f"{tokens:,} tokens are fewer than {least:,} (pause.min_tokens)"
+    return None
+
+
+def _paused_before(candidate: PauseCandidate) -> _Left | None:
+    earlier = candidate.earlier
+    if earlier is None:
+        return None
+    if earlier.outcome is None:
+        return PauseCheck.PAUSED, "another ctxtop is pausing it, or was interrupted"
+    return PauseCheck.PAUSED, f"nothing was said since the last pause ({earlier.outcome})"
+
+
+IDLE_COMPACTION_SINCE: Final = (2, 1, 329)
+"""The client whose code was read; when earlier ones compact idle sessions is not known. Where
+ctxtop is wrong nothing is done twice: after its own the context is too small for the client's."""
+
+IDLE_COMPACTION_LEFT: Final = 0.1  # of the cache's lifetime, when the client compacts (2.1.329)
+IDLE_COMPACTION_LATE_MS: Final = 60_000
+"""A client whose timer is later than this, as after sleep, does not compact any more (2.1.329)."""
+
+
+def idle_compaction_at(candidate: PauseCandidate, now_ms: int) -> int | None:
+    """Return when the client compacts an idle session by itself, in ms since 1970; None if never.
+
+    Client 2.1.329 does it for caches that last an hour, and unless the plan's limits are near.
+    """
+    session, least = candidate.session, candidate.idle_from
+    cache, tokens = session.cache, session.context.tokens
+    if cache.expires_at is None or (cache.lifetime_ms or 0) < HOUR_MS:
+        return None
+    version = parse_version(session.client_version)
+    if version is None or version < IDLE_COMPACTION_SINCE:
+        return None
+    if least is None or tokens is None or tokens < least:
+        return None
+    at = cache.expires_at - round(IDLE_COMPACTION_LEFT * HOUR_MS)
+    return at if now_ms <= at + IDLE_COMPACTION_LATE_MS else None
+
+
+def _stands_aside(candidate: PauseCandidate, policy: Policy, now_ms: int) -> _Left | None:
+    if not policy.flag("pause.stand_aside") or idle_compaction_at(candidate, now_ms) is None:
+        return None
+    return (
+        PauseCheck.IDLE_COMPACTION,
+        "Claude Code compacts it itself while it is idle, if this machine stays awake",
+    )
+
+
+def _choose_way(candidate: PauseCandidate, policy: Policy, costs: PauseCosts) -> PauseDecision:
+    allowed = {PauseWay(name) for name in policy.texts("pause.ways")}
+    if candidate.via is None:
+        allowed.discard(PauseWay.CLIENT)
+    cheapest = min((PauseWay.LEAVE, *sorted(allowed)), key=costs.paused_total)
+    if cheapest is not PauseWay.LEAVE:
+        return PauseDecision(cheapest, _REASONS[cheapest])
+    if candidate.via is None and costs.paused_saving(PauseWay.CLIENT) > 0:
+        why = "it has no ctxtop plugin and is in none of your tmux panes"
+        return PauseDecision(cheapest, why, PauseCheck.UNREACHABLE)
+    why = f"nothing costs less over {costs.requests} requests"
+    return PauseDecision(cheapest, why, PauseCheck.CHEAPEST)
+
+
+_REASONS: Final = {
+    PauseWay.CLIENT: "/compact reads it while that is cheap",
+    PauseWay.HAND_OFF: "a note for a new session costs nothing now",
+}

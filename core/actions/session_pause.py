@@ -1,0 +1,202 @@
+"""Carry out a pause: each session once, whatever else runs, and with a receipt."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ..compaction.plan import ROLLOVER, PlanOptions
+from ..compaction.receipts import ApplyMode, CompactionReceipt, ReceiptState, ReceiptStore
+from ..measure.pause_costs import PauseWay
+from ..store import automation_records
+from ..store.automation_records import PauseRecord
+from ..store.database import StoreError, open_reader
+from ..store.writer import Writer
+from .pause_rules import PauseCheck, PauseItem
+from .session_access import ActionFailure, CompactFailure, NotCompactedError, NotPlannedError
+from .session_compaction import PlanContext, apply_compaction, plan_compaction
+
+if TYPE_CHECKING:
+    from .session_access import SessionAccess
+
+
+class PauseLook(msgspec.Struct, frozen=True):
+    """A session at the moment before it is changed."""
+
+    status: str | None  # by the client's registry; None if no client has it open
+    bytes: int  # of its transcript
+
+
+class PauseTarget(msgspec.Struct, frozen=True):
+    """A session of a preview, and what pausing it takes; the collectors provide it."""
+
+    item: PauseItem
+    access: SessionAccess
+    look: Callable[[], PauseLook]  # raises OSError
+
+
+class PauseResult(msgspec.Struct, frozen=True):
+    item: PauseItem
+    outcome: str  # one line
+    check: PauseCheck | None = None  # why nothing was done; None if it was paused
+    tokens_left: int | None = None
+    receipt: str | None = None
+    resume_command: str | None = None  # of a new session that starts with a note
+
+    @property
+    def is_failure(self) -> bool:
+        return self.check is PauseCheck.FAILED
+
+
+MAX_AT_ONCE: Final = 4
+"""Sessions that are paused at the same time: a summary takes minutes, and a cache may have five."""
+
+
+def pause_all(targets: Iterable[PauseTarget], now: Callable[[], int]) -> Iterator[PauseResult]:
+    """Pause all, those first whose cache expires first; results come as they are done."""
+    order = sorted(targets, key=lambda each: each.item.session.cache.expires_at or 0)
+    with ThreadPoolExecutor(MAX_AT_ONCE, "ctxtop pause") as pool:
+        for done in as_completed([pool.submit(pause_session, each, now) for each in order]):
+            yield done.result()
+
+
+def pause_session(target: PauseTarget, now: Callable[[], int]) -> PauseResult:
+    """Pause one session as its preview says, unless it changed since; it raises nothing expected.
+
+    It is claimed first: of several processes one acts, and whatever fails in between, no second
+    attempt is made at the same state of the session before PAUSE_TIMEOUT_MS have passed.
+    """
+    item = target.item
+    try:
+        claim = _claim(target, now())
+        if claim is None:
+            why = "another ctxtop pauses it, or has just done so"
+            return PauseResult(item, why, PauseCheck.PAUSED)
+        return _act(target, claim, now)
+    except (StoreError, sqlite3.Error) as error:
+        return PauseResult(item, f"the store cannot be used: {error}", PauseCheck.FAILED)
+    except OSError as error:
+        why = f"{error.filename or item.session.path}: {error.strerror or error}"
+        return PauseResult(item, why, PauseCheck.FAILED)
+
+
+def _claim(target: PauseTarget, now_ms: int) -> PauseRecord | None:
+    item = target.item
+    session_id, answered_at = item.session.session_id, item.candidate.answered_at or 0
+    claim = PauseRecord(session_id, answered_at, now_ms, item.decision.way.value)
+    with closing(Writer(target.access.store)) as writer:
+        return claim if automation_records.claim_pause(writer.connection, claim) else None
+
+
+def _act(target: PauseTarget, claim: PauseRecord, now: Callable[[], int]) -> PauseResult:
+    if changed := _what_changed(target, now()):
+        _record(target, claim, None, now())
+        return PauseResult(target.item, changed, PauseCheck.CHANGED)
+    carry_out = _WAYS[target.item.decision.way]
+    result = carry_out(target)
+    _record(target, claim, result, now())
+    return result
+
+
+def _what_changed(target: PauseTarget, now_ms: int) -> str | None:
+    """Return what keeps a session from being paused now that its preview did not show."""
+    item, seen = target.item, target.look()
+    if seen.status != "idle":
+        return f"it is {seen.status or 'closed'} now"
+    if seen.bytes != item.candidate.bytes:
+        return "it was written to since the preview"
+    if not item.session.cache.is_warm(now_ms):
+        return "its prompt cache has expired meanwhile"
+    return None
+
+
+def _record(
+    target: PauseTarget, claim: PauseRecord, result: PauseResult | None, now_ms: int
+) -> None:
+    """Record how it ended; what was not begun may be tried again."""
+    with closing(Writer(target.access.store)) as writer:
+        if result is None or result.check is PauseCheck.CHANGED:
+            automation_records.release_pause(writer.connection, claim)
+            return
+        ended = replace(
+            claim,
+            outcome=result.outcome,
+            ended_at=now_ms,
+            left_tokens=result.tokens_left,
+            receipt=result.receipt,
+        )
+        automation_records.end_pause(writer.connection, ended)
+
+
+def _compact(target: PauseTarget) -> PauseResult:
+    item = target.item
+    if item.candidate.via is None:
+        return PauseResult(item, "its client cannot be asked", PauseCheck.UNREACHABLE)
+    try:
+        done = target.access.client.compact(item.candidate.via, "")
+    except NotCompactedError as error:
+        # Of these two nothing was sent to the client.
+        is_changed = error.failure in {CompactFailure.LIVE, CompactFailure.UNSAFE}
+        return PauseResult(
+            item, str(error), PauseCheck.CHANGED if is_changed else PauseCheck.FAILED
+        )
+    sizes = f"{done.pre_tokens or 0:,} to {done.post_tokens or 0:,} tokens"
+    return PauseResult(
+        item,
+        f"compacted by Claude Code via {done.via}: {sizes}",
+        tokens_left=done.post_tokens,
+        receipt=done.boundary_uuid,
+    )
+
+
+def _hand_off(target: PauseTarget) -> PauseResult:
+    """Write a new session that starts with a note; the session itself is not changed."""
+    access = target.access
+    receipt: CompactionReceipt | ActionFailure | None = _earlier_note(target)
+    if receipt is None:
+        options = PlanOptions(strategies=(ROLLOVER,))
+        try:
+            with closing(open_reader(access.store)) as db:
+                plan = plan_compaction(PlanContext(access, db), options)
+        except NotPlannedError as error:
+            return PauseResult(target.item, str(error), PauseCheck.FAILED)
+        if plan.refused:
+            return PauseResult(target.item, str(plan.refused[0]), PauseCheck.FAILED)
+        receipt = apply_compaction(access.target, plan, ApplyMode.FORK)
+    if isinstance(receipt, ActionFailure):
+        return PauseResult(target.item, str(receipt), PauseCheck.FAILED)
+    return PauseResult(
+        target.item,
+        f"hand-off note in the new session {receipt.new_session_id}",
+        tokens_left=receipt.plan.after_tokens,
+        receipt=receipt.receipt_id,
+        resume_command=receipt.resume_command,
+    )
+
+
+def _earlier_note(target: PauseTarget) -> CompactionReceipt | None:
+    """Return the note that an interrupted pause has written of the same state of the session."""
+    candidate, store = target.item.candidate, ReceiptStore(target.access.target.state_folder)
+    return next(
+        (
+            receipt
+            for receipt in store.for_session(candidate.session.session_id)
+            if receipt.session_id == candidate.session.session_id
+            and receipt.state is ReceiptState.DONE
+            and receipt.at >= (candidate.answered_at or 0)
+            and any(each.strategy == ROLLOVER for each in receipt.plan.operations)
+        ),
+        None,
+    )
+
+
+_WAYS: Final[dict[PauseWay, Callable[[PauseTarget], PauseResult]]] = {
+    PauseWay.CLIENT: _compact,
+    PauseWay.HAND_OFF: _hand_off,
+}
