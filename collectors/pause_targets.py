@@ -19,8 +19,8 @@ from ..core.model.agent import AgentStatus
 from ..core.model.session import Session
 from ..core.policy.resolve import Policies
 from ..core.store.automation_records import (
-    OpenTranscript,
     PauseRecord,
+    ReadTranscript,
     open_transcripts,
     read_pauses,
 )
@@ -86,7 +86,7 @@ class _Facts(msgspec.Struct, frozen=True):
     places: Places
     clients: dict[str, LiveSession]
     settings: list[SettingsFileRecord]
-    transcripts: dict[str, OpenTranscript]  # by their paths
+    transcripts: dict[str, ReadTranscript]  # by their paths
     agents_at_work: Counter[str]
     pauses: dict[tuple[str, int], PauseRecord]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -153,6 +153,10 @@ class Dashboard(App[None]):
         raise NotImplementedError
 
     def open_session(self, session: Session) -> None:
+        raise NotImplementedError
+
+    def pause_sessions(self, session_ids: Sequence[str]) -> None:
+        """Offer to bring sessions to rest before a break."""
         raise NotImplementedError
 
     def open_agent(self, agent: Agent, title: str) -> None:

@@ -196,7 +196,7 @@ def release_pause(db: Connection, pause: PauseRecord) -> None:
         )
 
 
-class OpenTranscript(msgspec.Struct, frozen=True):
+class ReadTranscript(msgspec.Struct, frozen=True):
     """How far the transcript of an open session was read."""
 
     path: str  # below the projects folder
@@ -204,12 +204,12 @@ class OpenTranscript(msgspec.Struct, frozen=True):
     answered_at: int | None  # its newest answer, in ms since 1970
 
 
-def open_transcripts(db: Connection) -> list[OpenTranscript]:
+def open_transcripts(db: Connection) -> list[ReadTranscript]:
     sql = """SELECT f.path, f.size, (SELECT MAX(r.at) FROM response r
             WHERE r.file_id = f.file_id AND NOT r.sidechain)
         FROM live v CROSS JOIN file f ON f.session_id = v.session_id
         WHERE f.kind = 'session' AND NOT f.gone"""
-    return fetch_records(OpenTranscript, db, sql)
+    return fetch_records(ReadTranscript, db, sql)
 
 
 RUN_RETENTION_MS: Final = 30 * 24 * 3_600_000  # by then its session was recovered, or given up

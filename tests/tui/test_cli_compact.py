@@ -42,11 +42,13 @@ KEYS = [
     "protected",
     "target_reduction",
     "steps",
+    "unmoved_tokens",
     "reduction",
     "reduction_flag",
     "kept_shares",
     "longer_summaries",
     "compression",
+    "costs",
 ]
 
 

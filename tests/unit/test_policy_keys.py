@@ -18,6 +18,7 @@ import ctxtop.tui
 import pytest
 from ctxtop.collectors.client_terminal.prompt_answer import answering_obstacle
 from ctxtop.collectors.places import PolicySources
+from ctxtop.core.actions.pause_rules import preview_pause
 from ctxtop.core.actions.session_recovery import resume_prompt
 from ctxtop.core.archive.archive_policy import read_archive_settings
 from ctxtop.core.compaction.automation_rules import (
@@ -67,12 +68,14 @@ from ctxtop.tui.notifications import (
 from ctxtop.tui.ui_state import DashboardSettings, read_dashboard_settings
 from msgspec.structs import replace
 
+from ..pausing import candidate, idle_session
 from ..policy_observations import (
     oversized_items,
     plan_with_large_results,
     summary_with_anchors,
 )
 from ..tui.makers import session
+from ..tui.support import NOW_MS
 from .test_automation import NOW, READY
 
 Observe = Callable[[Policy], object]
@@ -136,6 +139,12 @@ def limit_notifications(policy: Policy) -> object:
     return [each.title for each in find_limit_notifications([limit], policy, NOW)]
 
 
+def paused(policy: Policy) -> object:
+    large = idle_session(context=measure_context(StoredTokenCounts(250_000), LARGE))
+    found = candidate(large), candidate(large, idle_from=200_000)
+    return [preview_pause(each, policy, NOW_MS) for each in found]
+
+
 OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "preset": ("clnode", levels),
     "mode": ("observe", check_automation_enabled),
@@ -170,6 +179,11 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
         [0.6, 0.7],
         lambda policy: automatic_target(policy, READY.context),
     ),
+    "pause.min_tokens": (500_000, paused),
+    "pause.requests": (1, paused),
+    "pause.ways": (["hand-off"], paused),
+    "pause.reread_tokens": (0, paused),
+    "pause.stand_aside": (False, paused),
     "compact.preserve_recent": (3, read_summary_settings),
     "compact.timeout_s": (5, read_summary_settings),
     "compact.levels": ("two", levels),

@@ -41,7 +41,7 @@ from ctxtop.core.store.writer import OtherFolderError, Writer
 from ..dump import dump
 from ..stored import stored_summaries
 
-SCHEMA = (10, "a42f9fa598320db7")
+SCHEMA = (10, "51ffffc9bc43e3fd")
 """SCHEMA_VERSION and the hash of schema.sql without its comments: they change together."""
 
 VIRTUAL_TABLES = {"search_fts", "summary_fts"}
@@ -55,6 +55,7 @@ TABLES = {
     "client_run",
     "closed_agent",
     "recovery_run",
+    "pause_run",
     "client_environment",
     "context_report",
     "judged_context",
@@ -257,6 +258,9 @@ def test_an_older_store_gives_its_lasting_rows_to_the_new_one(store: Path) -> No
         writer.connection.execute(
             "INSERT INTO automatic_run (session_id, at, reason) VALUES ('s1', 9, 'x')"
         )
+        writer.connection.execute(
+            "INSERT INTO pause_run (session_id, answered_at, at, way) VALUES ('s1', 5, 10, 'x')"
+        )
         writer.connection.execute("DROP TABLE warning")
         writer.connection.execute("PRAGMA user_version = 0")
     with pytest.raises(StoreError, match="older ctxtop; run `ctxtop scan`"):
@@ -271,6 +275,7 @@ def test_an_older_store_gives_its_lasting_rows_to_the_new_one(store: Path) -> No
     assert after["client_run"] == [("s1", 7)]
     assert after["recovery_run"] == [("s1", 8, "{}")]
     assert [row[:3] for row in after["automatic_run"]] == [("s1", 9, "x")]
+    assert [row[:4] for row in after["pause_run"]] == [("s1", 5, 10, "x")]
 
 
 def damage(path: Path) -> None:

@@ -22,6 +22,7 @@ from ...core.compaction.receipts import ApplyMode, CompactionReceipt, ReceiptSto
 from ...core.compaction.transcript_planning import STRATEGIES
 from ...core.compaction.transcript_view import large_transcript_note
 from ...core.compaction.turn_restoring import RestoredTurn
+from ...core.measure.pause_costs import PauseCosts
 from ...core.store.database import StoreError, open_reader, state_folder
 from ...core.summaries.model_summary import ProviderName
 from ...core.summaries.summary_facts import TEMPLATES
@@ -239,10 +240,11 @@ def compact(
     except (RefusedError, session_access.NotPlannedError) as error:
         print_error(str(error))
         return USAGE
+    costs = plan_costs(access.session, access.policy, plan)
     if note := large_transcript_note(plan.bytes_before):
         print_error(note)
     if plan.refused and (is_applied or not plan.operations):
-        return _print_refused_plan(context, plan, due)
+        return _print_refused_plan(context, plan, due, costs)
     if is_applied:
         mode = session_compaction.in_place_mode(plan) if in_place else ApplyMode.FORK
         return _apply_plan(context, plan, access.target, mode)
@@ -251,10 +253,9 @@ def compact(
     title, window = access.session.title, access.session.context.window.tokens
     command = repeat_command(context, session)
     target = options.target_tokens(window)
-    costs = plan_costs(access.session, access.policy, plan)
     print_result(
         context,
-        _plan_record(plan, due) | {"costs": costs_record(costs)},
+        _plan_record(plan, due, costs),
         lambda: preview_lines(
             plan, due, title, window, command, open_in=holder, target_tokens=target, costs=costs
         ),
@@ -278,15 +279,18 @@ def open_target(snapshot: StoreSnapshot, start: str) -> session_access.SessionAc
     return open_session(snapshot.places.folder, snapshot.places.store, session, policy)
 
 
-def _plan_record(plan: CompactionPlan, due: DueCompression) -> Record:
-    return plans.plan_to_dict(plan) | {"compression": record_of(due, "level reason tokens_left")}
+def _plan_record(plan: CompactionPlan, due: DueCompression, costs: PauseCosts | None) -> Record:
+    compression = record_of(due, "level reason tokens_left")
+    return plans.plan_to_dict(plan) | {"compression": compression, "costs": costs_record(costs)}
 
 
-def _print_refused_plan(context: click.Context, plan: CompactionPlan, due: DueCompression) -> int:
+def _print_refused_plan(
+    context: click.Context, plan: CompactionPlan, due: DueCompression, costs: PauseCosts | None
+) -> int:
     from ..text.plan_text import refusal_line
 
     print_errors(refusal_line(each) for each in plan.refused)
-    print_result(context, _plan_record(plan, due), list)
+    print_result(context, _plan_record(plan, due, costs), list)
     return _refusal_code(plan.refused)
 
 

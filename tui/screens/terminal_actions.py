@@ -1,21 +1,23 @@
-"""Go to a session's terminal, answer its permission prompt, resume it: keys of every page."""
+"""Go to a session's terminal, answer its prompt, resume it; pause sessions before a break."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding, BindingType
 
 from ...core.archive.archive_mode import ArchiveMode
-from ..background_queries import WorkerThread
+from ..background_queries import WorkerThread, query_store
 from ..dashboard import RESULT_TOAST_S, Dashboard, short_title
 from ..keymap import bind, bind_hidden
 
 if TYPE_CHECKING:
     from ...collectors.client_terminal.prompt_answer import Answer, PromptTarget, ProvedPrompt
     from ...collectors.client_terminal.session_resume import ResumePlace, ResumePlan
+    from ...collectors.pause_targets import PausePreview
+    from ...core.actions.session_pause import PauseResult
     from ...core.model.problem import Problem
     from ...core.model.session import Session
 
@@ -74,6 +76,9 @@ class TerminalApp(Dashboard):
     def action_resume(self) -> None:
         self._act(self.terminal_actions.resume)
 
+    def pause_sessions(self, session_ids: Sequence[str]) -> None:
+        self.terminal_actions.pause(session_ids)
+
     @property
     def listed_session(self) -> Session | None:
         """The session of the row under the cursor, if the page lists rows of many sessions."""
@@ -95,6 +100,8 @@ class TerminalActions:
         self._app: Final = app
         self._on_end: Final = on_end
         self._worker: Final = WorkerThread("ctxtop terminal", app)
+        # Summaries take minutes: going to a terminal does not wait for them.
+        self._pause_worker: Final = WorkerThread("ctxtop pauses", app)
 
     def go_to_terminal(self, session: Session) -> None:
         folder, session_id = self._app.places.folder, session.session_id
@@ -234,6 +241,63 @@ class TerminalActions:
             self._notify(session, text, failed=failed)
 
         self._worker.submit(work, report)
+
+    def pause(self, session_ids: Sequence[str]) -> None:
+        """Show what a pause of these sessions would do and cost, and do what is confirmed."""
+        app, now_ms = self._app, self._app.now_ms()
+
+        def work() -> PausePreview | Problem:
+            from ...collectors.pause_targets import preview_pauses
+            from ...core.store.readers.fleet_reader import read_sessions
+
+            places, policies = app.places, app.feed.policies
+            return query_store(
+                places,
+                lambda db: preview_pauses(
+                    db, read_sessions(db, now_ms, session_ids, policies), places, policies, now_ms
+                ),
+            )
+
+        app.lookup_worker.submit(work, self._ask_to_pause)
+
+    def _ask_to_pause(self, found: PausePreview | Problem) -> None:
+        from ...collectors.pause_targets import PausePreview
+        from .dialogs import ChoiceScreen
+        from .terminal_dialogs import pause_content
+
+        if not isinstance(found, PausePreview):
+            self._app.toast(str(found), "pause", "error", RESULT_TOAST_S)
+            return
+        preview, title = found, "Pause sessions before a break"
+        content = pause_content(preview.items, self._app.now_ms())
+        if preview.acting:
+            label = f"Pause {len(preview.acting)}"
+            self._app.confirm(title, content, label, lambda: self._pause(preview))
+        else:
+            self._app.push_screen(ChoiceScreen(title, content, ()))
+
+    def _pause(self, preview: PausePreview) -> None:
+        app = self._app
+
+        def work() -> None:
+            from ...core.actions.session_pause import pause_all
+
+            for result in pause_all(preview.targets(), app.now_ms):
+                app.call_later(self._report_pause, result)
+
+        def report_problem(found: Problem | None) -> None:
+            if found is not None:
+                app.toast(str(found), "pause", "error", RESULT_TOAST_S)
+
+        count = len(preview.acting)
+        app.toast(f"pausing {count} of {len(preview.items)}; it may take minutes", "pause")
+        self._pause_worker.submit(work, report_problem)
+
+    def _report_pause(self, result: PauseResult) -> None:
+        session = result.item.session
+        text = result.outcome if result.check is None else f"not paused: {result.outcome}"
+        self._notify(session, text, failed=result.is_failure)
+        self._on_end(short_title(session), text, result.is_failure)
 
     def _notify(self, session: Session, words: str, *, failed: bool = False) -> None:
         self._app.toast(

@@ -1,8 +1,8 @@
-"""The dialogs about a session's terminal: answer its permission prompt, or resume it."""
+"""The dialogs about sessions' clients: answer a permission prompt, resume a session, pause some."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import BindingType
@@ -10,13 +10,18 @@ from textual.content import Content
 
 from ...collectors.client_terminal.prompt_answer import Answer
 from ...collectors.client_terminal.session_resume import ResumePlace
+from ...core.measure.pause_costs import PauseWay
 from ...core.transcript.sanitize import one_line, sanitize_text
 from ..keymap import bind_hidden
+from ..text.formats import shorten, tokens
+from ..text.pause_text import WAY_NAMES, cache_text, paused_cost_text, preview_summary
+from ..text.text_lines import join_lines, quiet
 from .dialogs import ChoiceScreen, DialogChoice
 
 if TYPE_CHECKING:
     from ...collectors.client_terminal.prompt_answer import ProvedPrompt
     from ...collectors.client_terminal.session_resume import ResumePlan
+    from ...core.actions.pause_rules import PauseItem
 
 
 MAIN_INPUTS: Final = (
@@ -91,3 +96,27 @@ class ResumeScreen(ChoiceScreen):
         if cost:
             shown = Content.assemble(shown, "\n\n", (cost, "$level-notice"))
         super().__init__(one_line(f"Resume “{title}”"), shown, choices)
+
+
+PAUSE_TITLE_CELLS: Final = 36
+
+
+def pause_content(items: Sequence[PauseItem], now_ms: int) -> Content:
+    """Show what would be done to each session, those that would be paused first."""
+    ordered = sorted(items, key=lambda each: not each.acts)
+    lines = [line for item in ordered for line in _item_lines(item, now_ms)]
+    return join_lines(*lines, Content(""), Content(preview_summary(items)))
+
+
+def _item_lines(item: PauseItem, now_ms: int) -> Iterator[Content]:
+    style = "bold $foreground" if item.acts else "$foreground"
+    title = Content.styled(shorten(item.session.title, PAUSE_TITLE_CELLS), style)
+    size = tokens(item.session.context.tokens)
+    if not item.acts:
+        yield title + quiet(f"  {size} · left: {item.decision.why}")
+        return
+    costs = (paused_cost_text(item, way) for way in (item.decision.way, PauseWay.LEAVE))
+    price = " instead of ".join(costs)
+    way = WAY_NAMES[item.decision.way]
+    yield title + quiet(f"  {size}, warm until {cache_text(item, now_ms)}")
+    yield Content(f"  {way}: {price}") + quiet(f" · {item.decision.why}")

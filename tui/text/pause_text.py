@@ -34,22 +34,22 @@ def amount_text(amount: float, unit: CostUnit) -> str:
 
 
 def cost_line(costs: PauseCosts, way: PauseWay, now_ms: int) -> str:
-    """Return in one line what a way costs now and once the cache is cold, and when it pays off."""
+    """Return what a way costs now and once the cache is cold, and when it breaks even."""
     of_way, leave = costs.ways[way], costs.leave
     expires_at = costs.expires_at
     if expires_at is not None and now_ms >= expires_at:
         instead = amount_text(leave.cold, costs.unit)
         cold = f"≈ {amount_text(of_way.cold, costs.unit)} (the cache is cold; unchanged: {instead})"
-        return f"{cold}; {pays_off_text(of_way.break_even_cold)}"
+        return f"{cold}; {_break_even_text(of_way.break_even_cold)}"
     now = f"≈ {amount_text(of_way.now, costs.unit)}"
     warm = f"{now} now" if expires_at is not None else f"{now} with a warm cache"
-    after = "" if expires_at is None else f"after {time_of_day(expires_at)} "
-    cold = f"{after}(cold) {amount_text(of_way.cold, costs.unit)}"
-    return f"{warm}, {cold}; {pays_off_text(of_way.break_even)}"
+    after = "" if expires_at is None else f" after {time_of_day(expires_at)}"
+    cold = f"{amount_text(of_way.cold, costs.unit)}{after} (cold)"
+    return f"{warm}, {cold}; {_break_even_text(of_way.break_even)}"
 
 
-def pays_off_text(requests: float | None) -> str:
-    return "never pays off" if requests is None else f"pays off {break_even_after(requests)}"
+def _break_even_text(requests: float | None) -> str:
+    return "never breaks even" if requests is None else f"breaks even {break_even_after(requests)}"
 
 
 def totals_line(costs: PauseCosts) -> str:
@@ -73,7 +73,7 @@ def cache_text(item: PauseItem, now_ms: int) -> str:
     return f"{'≈ ' if cache.estimated else ''}{time_of_day(cache.expires_at)}"
 
 
-def _cost_text(item: PauseItem, way: PauseWay) -> str:
+def paused_cost_text(item: PauseItem, way: PauseWay) -> str:
     return f"≈ {amount_text(item.costs.ways[way].paused, item.costs.unit)}" if item.costs else ""
 
 
@@ -91,10 +91,10 @@ def pause_columns(now_ms: int) -> Sequence[TextColumn[PauseItem]]:
         Column("do", _way_cell),
         Column(
             "costs",
-            lambda each: _cost_text(each, each.decision.way) if each.acts else "",
+            lambda each: paused_cost_text(each, each.decision.way) if each.acts else "",
             right=True,
         ),
-        Column("instead of", lambda each: _cost_text(each, PauseWay.LEAVE), right=True),
+        Column("instead of", lambda each: paused_cost_text(each, PauseWay.LEAVE), right=True),
         Column("why", lambda each: each.decision.why, flexible=True),
     )
 

@@ -33,11 +33,12 @@ def plan_lines(
     is_stale: bool,
     target_tokens: int | None,
     compression: DueCompression | None = None,
+    cost: str = "",
 ) -> Content:
     """Draw a plan in lines of `width` cells; a stale one is dim until the next one is there.
 
     `target_tokens` is the size that the context is to have afterwards; the level of compression
-    that is due now is named with its reason, if there is one.
+    that is due now is named with its reason, if there is one. `cost` says when it pays off.
     """
     if plan is None:
         now = _bar("now", context.tokens, context, width)
@@ -45,7 +46,7 @@ def plan_lines(
     drawn = join_lines(
         _bar("now", plan.before_tokens, context, width),
         _bar("after", plan.after_tokens, context, width),
-        *(Content(shorten(each, width)) for each in _facts(plan, width)),
+        *(Content(shorten(each, width)) for each in _facts(plan, width, cost)),
         *(Content(shorten(each, width)) for each in _due_lines(compression)),
         *_refusal_lines(plan.refused, width),
         *(Content(shorten(each, width)) for each in _target_lines(plan, target_tokens)),
@@ -125,8 +126,8 @@ def _bar(label: str, count: int | None, context: Context, width: int) -> Content
     return head + gauge(shown, cells) + Content.styled(number, "bold $foreground")
 
 
-def _facts(plan: CompactionPlan, width: int) -> list[str]:
-    savings, price = savings_text(plan), break_even_text(plan)
+def _facts(plan: CompactionPlan, width: int, cost: str) -> list[str]:
+    savings, price = savings_text(plan), cost or break_even_text(plan)
     line = f"{savings} · {price}"
     return [*([line] if len(line) <= width else [savings, price]), harm_text(plan)]
 

@@ -14,13 +14,16 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ....core.actions.pause_rules import plan_costs
 from ....core.compaction import plan
 from ....core.compaction.compression_level import due_compression
+from ....core.measure.pause_costs import PauseWay
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...text.formats import shorten
+from ...text.pause_text import cost_line
 from ...text.plan_report import (
     FULL_TEXT_LINES,
     MIN_PREVIEW_LINES,
@@ -38,6 +41,7 @@ from .compaction_planner import CompactionPlanner, OperationKey, PlannedCompacti
 
 if TYPE_CHECKING:
     from ....core.model.problem import Problem
+    from ....core.policy.policy import Policy
 
 
 PLAN_DELAY_S: Final = 0.15  # after the last touch of a slider a plan begins: sliding asks once
@@ -273,10 +277,15 @@ class CompactScreen(ActionPage):
             is_stale=self.is_stale,
             target_tokens=self._options.target_tokens(context.window.tokens),
             compression=due_compression(policy, context),
+            cost=self._cost_text(policy),
         )
         self.query_one("#sums", Static).update(drawn)
         status = shorten(self._status_text(), max(0, width - 20))
         self.query_one(compact_panes.OperationPane).border_subtitle = Content(status)
+
+    def _cost_text(self, policy: Policy) -> str:
+        costs = self._planned and plan_costs(self.session, policy, self._planned.plan)
+        return cost_line(costs, PauseWay.PLAN, self.app.now_ms()) if costs else ""
 
     def _status_text(self) -> str:
         if self.is_stale and not self.problem:

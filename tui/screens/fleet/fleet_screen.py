@@ -80,6 +80,13 @@ class FleetScreen(ZoomableScreen):
         bind_hidden("b", "pin", "Pin", "pin to the top", "pin"),
         bind_hidden("left", "fold(True)", "Fold", "collapse the project", "fold"),
         bind_hidden("right", "fold(False)", "Unfold", "expand it", "unfold"),
+        bind_hidden(
+            "B",
+            "pause_sessions",
+            "Break",
+            "before a break: pause idle sessions while that is cheap",
+            "pause_sessions",
+        ),
         bind("c", "app.go('compact')", "Compact", "plan a compaction of this session", "compact"),
         bind(
             "slash",
@@ -343,6 +350,20 @@ class FleetScreen(ZoomableScreen):
     def action_pick(self) -> None:
         if self.marked:
             self.arrangement = self.arrangement.toggle_selected(self.marked)
+
+    def action_pause_sessions(self) -> None:
+        """Offer to pause the marked sessions, or all that are open."""
+        selected = self.arrangement.selected
+        sessions = self._view.sessions if self._view else ()
+        chosen = [
+            each.session_id
+            for each in sessions
+            if (each.session_id in selected if selected else each.live)
+        ]
+        if chosen:
+            self.app.pause_sessions(chosen)
+        else:
+            self.app.toast("no session is open")
 
     def action_pin(self) -> None:
         if self.marked:
