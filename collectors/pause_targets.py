@@ -12,7 +12,7 @@ import msgspec
 
 from ..core.actions.pause_rules import PauseCandidate, PauseItem, preview_pause
 from ..core.actions.session_access import Via
-from ..core.actions.session_pause import PauseLook, PauseTarget
+from ..core.actions.session_pause import PauseLook, PauseTarget, write_hand_off
 from ..core.measure.effective_config import resolve_settings
 from ..core.measure.window import read_auto_compact_config
 from ..core.model.agent import AgentStatus
@@ -57,7 +57,12 @@ class PausePreview(msgspec.Struct, frozen=True):
         policy = self.policies.acting.for_project(session.project_root)
         access = open_session(folder, self.places.store, session, policy)
         path = folder.projects / session.path
-        return PauseTarget(item, access, lambda: _look(folder, session.session_id, path))
+        return PauseTarget(
+            item,
+            access,
+            look=lambda: _look(folder, session.session_id, path),
+            write_note=lambda: write_hand_off(access, item.candidate),
+        )
 
 
 def preview_pauses(

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from ..compaction.plan import ROLLOVER, PlanOptions
+from ..compaction.plan import ROLLOVER, PlanOptions, RefusalKind
 from ..compaction.receipts import ApplyMode, CompactionReceipt, ReceiptState, ReceiptStore
 from ..measure.pause_costs import PauseWay
 from ..store import automation_records
 from ..store.automation_records import PauseRecord
 from ..store.database import StoreError, open_reader
 from ..store.writer import Writer
-from .pause_rules import PauseCheck, PauseItem
+from .pause_rules import MIN_LEFT_MS, PauseCandidate, PauseCheck, PauseItem
 from .session_access import ActionFailure, CompactFailure, NotCompactedError, NotPlannedError
 from .session_compaction import PlanContext, apply_compaction, plan_compaction
 
@@ -39,6 +39,8 @@ class PauseTarget(msgspec.Struct, frozen=True):
     item: PauseItem
     access: SessionAccess
     look: Callable[[], PauseLook]  # raises OSError
+    write_note: Callable[[], CompactionReceipt | ActionFailure]
+    """Makes a new session that starts with a hand-off note. Raises OSError."""
 
 
 class PauseResult(msgspec.Struct, frozen=True):
@@ -111,7 +113,7 @@ def _what_changed(target: PauseTarget, now_ms: int) -> str | None:
         return f"it is {seen.status or 'closed'} now"
     if seen.bytes != item.candidate.bytes:
         return "it was written to since the preview"
-    if not item.session.cache.is_warm(now_ms):
+    if not item.session.cache.is_warm(now_ms + MIN_LEFT_MS):
         return "its prompt cache has expired meanwhile"
     return None
 
@@ -156,21 +158,11 @@ def _compact(target: PauseTarget) -> PauseResult:
 
 
 def _hand_off(target: PauseTarget) -> PauseResult:
-    """Write a new session that starts with a note; the session itself is not changed."""
-    access = target.access
-    receipt: CompactionReceipt | ActionFailure | None = _earlier_note(target)
-    if receipt is None:
-        options = PlanOptions(strategies=(ROLLOVER,))
-        try:
-            with closing(open_reader(access.store)) as db:
-                plan = plan_compaction(PlanContext(access, db), options)
-        except NotPlannedError as error:
-            return PauseResult(target.item, str(error), PauseCheck.FAILED)
-        if plan.refused:
-            return PauseResult(target.item, str(plan.refused[0]), PauseCheck.FAILED)
-        receipt = apply_compaction(access.target, plan, ApplyMode.FORK)
+    receipt = target.write_note()
     if isinstance(receipt, ActionFailure):
-        return PauseResult(target.item, str(receipt), PauseCheck.FAILED)
+        is_changed = receipt.kind is RefusalKind.LIVE
+        check = PauseCheck.CHANGED if is_changed else PauseCheck.FAILED
+        return PauseResult(target.item, str(receipt), check)
     return PauseResult(
         target.item,
         f"hand-off note in the new session {receipt.new_session_id}",
@@ -180,16 +172,36 @@ def _hand_off(target: PauseTarget) -> PauseResult:
     )
 
 
-def _earlier_note(target: PauseTarget) -> CompactionReceipt | None:
-    """Return the note that an interrupted pause has written of the same state of the session."""
-    candidate, store = target.item.candidate, ReceiptStore(target.access.target.state_folder)
+def write_hand_off(
+    access: SessionAccess, candidate: PauseCandidate
+) -> CompactionReceipt | ActionFailure:
+    """Make a new session that starts with a note; the session itself is not changed.
+
+    A note that an interrupted pause has written since its newest answer is not written again.
+    """
+    if (earlier := _earlier_note(access, candidate.answered_at or 0)) is not None:
+        return earlier
+    try:
+        with closing(open_reader(access.store)) as db:
+            plan = plan_compaction(PlanContext(access, db), PlanOptions(strategies=(ROLLOVER,)))
+    except NotPlannedError as error:
+        return ActionFailure((str(error),))
+    if plan.refused:
+        return ActionFailure(tuple(map(str, plan.refused)), refusals=plan.refused)
+    if plan.base_bytes != candidate.bytes:
+        return ActionFailure(("it was written to since the preview",), RefusalKind.LIVE)
+    return apply_compaction(access.target, plan, ApplyMode.FORK)
+
+
+def _earlier_note(access: SessionAccess, answered_at: int) -> CompactionReceipt | None:
+    session_id, store = access.session.session_id, ReceiptStore(access.target.state_folder)
     return next(
         (
             receipt
-            for receipt in store.for_session(candidate.session.session_id)
-            if receipt.session_id == candidate.session.session_id
+            for receipt in store.for_session(session_id)
+            if receipt.session_id == session_id
             and receipt.state is ReceiptState.DONE
-            and receipt.at >= (candidate.answered_at or 0)
+            and receipt.at >= answered_at
             and any(each.strategy == ROLLOVER for each in receipt.plan.operations)
         ),
         None,
