@@ -274,7 +274,7 @@ class PauseStory:
     def judge(self, of: MadeSession) -> None:
         """Raise BrokenRuleError if a session must not be touched now."""
         reasons = {
-            "busy or waiting": of.status != "idle",
+            "busy or waiting": of.status in {"busy", "waiting"},
             "cold": not of.is_cached or self.now >= of.expires_at,
             "small": of.tokens < MIN_TOKENS,
             "paused already": of.answered_at in of.paused,
@@ -296,7 +296,8 @@ class PauseStory:
         """Let something happen to a session, another pause, or the end of this process."""
         if self._depth >= 2:
             return
-        self._let_pass(self.random.randrange(most_ms + 1))
+        # What another process does meanwhile takes no longer than what this one waits for.
+        self._let_pass(self.random.randrange(most_ms + 1) // (1 + 40 * self._depth))
         chance = self.random.random()
         if chance < 0.03:
             raise KilledProcess

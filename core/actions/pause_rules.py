@@ -170,7 +170,7 @@ def _not_warm(candidate: PauseCandidate, now_ms: int) -> _Left | None:
     if cache.expires_at is None or candidate.answered_at is None:
         return PauseCheck.UNKNOWN, "nothing is known to be in its prompt cache"
     if not cache.is_warm(now_ms + MIN_LEFT_MS):
-        return PauseCheck.COLD, "its prompt cache is cold: a pause would cost as much as a prompt"
+        return PauseCheck.COLD, "its prompt cache is cold already"
     return None
 
 

@@ -155,6 +155,12 @@ def read_pauses(db: Connection) -> list[PauseRecord]:
     return fetch_records(PauseRecord, db, sql, [])
 
 
+def pauses_fingerprint(db: Connection) -> tuple[int, int | None, int | None]:
+    """Return a value that changes with every pause."""
+    row = db.execute("SELECT count(*), max(at), max(ended_at) FROM pause_run").fetchone()
+    return row[0], row[1], row[2]
+
+
 def claim_pause(db: Connection, pause: PauseRecord) -> bool:
     """Record a pause before it begins; False if one of the same answer has ended or still runs.
 

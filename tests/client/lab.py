@@ -200,11 +200,11 @@ class Lab:
         session_id = str(said.get("session_id") or resume or session)
         return Turn(session_id, ended.code, said, ended.out, ended.err, self.new_exchanges())
 
-    def interactive(self, *args: str, model: str = SMALL) -> Screen:
+    def interactive(self, *args: str, model: str = SMALL, name: str = "lab") -> Screen:
         """Open the client in a terminal of its own; it is closed with the lab."""
         # Auto mode, the default, asks a server of the vendor's about every call.
         mode = ["--permission-mode", "default"]
-        screen = Screen(self, [str(self.client), "--model", model, *mode, *args])
+        screen = Screen(self, [str(self.client), "--model", model, *mode, *args], name)
         self._screens.append(screen)
         return screen
 

@@ -35,9 +35,11 @@ class ScreenError(Exception):
 class Screen:
     """One pane with the client in it."""
 
-    def __init__(self, lab: Lab, argv: Sequence[str]) -> None:
+    def __init__(self, lab: Lab, argv: Sequence[str], name: str = "lab") -> None:
+        """`name` is the session's in tmux: a lab with several screens tells them apart by it."""
         self._lab: Final = lab
-        self._socket: Final = str(lab.root / "tmux.sock")
+        self._name: Final = name
+        self._socket: Final = str(lab.root / f"{name}.sock")
         self._env: Final = lab.env | {"TERM": "xterm-256color"}
         self._session: str | None = None
         _welcome(lab)
@@ -46,7 +48,7 @@ class Screen:
         )
         self._open = True
         self.until(lambda: self._tmux("start-server") == "", "tmux")
-        self._tmux("new-session", "-d", "-s", "lab", "-x", "160", "-y", "50", *argv)
+        self._tmux("new-session", "-d", "-s", name, "-x", "160", "-y", "50", *argv)
         self.until(lambda: bool(self.entry()), "the registry's entry")
         self.until(lambda: "❯" in self.text(), "the prompt")
 
@@ -62,19 +64,20 @@ class Screen:
                 found: Json = json.loads(path.read_text(encoding="utf-8"))
             except (FileNotFoundError, ValueError):
                 continue
-            if found.get("kind") == "interactive":
+            place = str(found.get("tmux") or self._name)
+            if found.get("kind") == "interactive" and place.startswith(self._name):
                 return found
         return {}
 
     def text(self) -> str:
         """What stands on the screen."""
-        return self._tmux("capture-pane", "-p", "-t", "lab")
+        return self._tmux("capture-pane", "-p", "-t", self._name)
 
     def type(self, text: str) -> None:
         """Type a line and send it off."""
         # What is typed while the client still starts can be lost, in part or whole.
         for _ in range(TRIES):
-            self._tmux("send-keys", "-t", "lab", "-l", text)
+            self._tmux("send-keys", "-t", self._name, "-l", text)
             time.sleep(KEYS_APART_S)
             if self._shows(text):
                 break
@@ -92,7 +95,7 @@ class Screen:
     def press(self, *keys: str) -> None:
         """Press keys by their names in tmux."""
         for key in keys:
-            self._tmux("send-keys", "-t", "lab", key)
+            self._tmux("send-keys", "-t", self._name, key)
             time.sleep(KEYS_APART_S)
 
     def ask(self, prompt: str) -> Json:

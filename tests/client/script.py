@@ -40,6 +40,8 @@ class Step:
     blocks: list[Json] = field(default_factory=list)
     input_tokens: int = UNTOLD_USAGE
     output_tokens: int = UNTOLD_OUTPUT
+    is_hour: bool = False
+    """What is written to the cache lasts an hour."""
     counted: bool = False
     """The input is counted of the request itself, as the real API does."""
     loop: list[int] = field(default_factory=list)
@@ -67,7 +69,10 @@ def usage_of(step: Step) -> Json:
         "input_tokens": plain,
         "cache_creation_input_tokens": created,
         "cache_read_input_tokens": step.input_tokens - plain - created,
-        "cache_creation": {"ephemeral_5m_input_tokens": created, "ephemeral_1h_input_tokens": 0},
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": 0 if step.is_hour else created,
+            "ephemeral_1h_input_tokens": created if step.is_hour else 0,
+        },
         "output_tokens": step.output_tokens,
         "service_tier": "standard",
     }
@@ -213,6 +218,10 @@ def _bound(step: Step, _rest: str) -> None:
     step.bound = True
 
 
+def _hour(step: Step, _rest: str) -> None:
+    step.is_hour = True
+
+
 def _pause(step: Step, rest: str) -> None:
     step.pause_s = float(rest)
 
@@ -249,4 +258,5 @@ _PARTS: Final[dict[str, Callable[[Step, str], None]]] = {
     "limits": _limits,
     "loop": _loop,
     "bound": _bound,
+    "hour": _hour,
 }

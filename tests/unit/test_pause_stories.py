@@ -9,7 +9,7 @@ import pytest
 from ..engine_fates import in_memory
 from ..pause_stories import tell_pause_story
 
-STORIES = 30
+STORIES = 15
 """`python -m tests.prove_pauses` runs 1,000."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ....collectors.client_compact.request_receipts import ClientCompactReceipt
     from ....collectors.install.install_plan import InstallReceipt
-    from ....core.store.automation_records import AutomaticRunRecord
+    from ....core.store.automation_records import AutomaticRunRecord, PauseRecord
     from ...text.plan_text import OperationChange
 
 
@@ -148,12 +148,13 @@ def history_signature(db: sqlite3.Connection, store: Path) -> tuple[object, ...]
     """Return a fingerprint that changes with every action and is cheap to read."""
     from ....collectors.install.install_plan import install_folder
     from ....collectors.plugin.compact_requests import request_history_folder
-    from ....core.store.automation_records import automatic_runs_fingerprint
+    from ....core.store.automation_records import automatic_runs_fingerprint, pauses_fingerprint
     from ....core.store.database import state_folder
 
     requests = Path(request_history_folder(str(store)))
     folders = (state_folder(store) / "receipts", requests, install_folder(store))
-    return (*map(_modified_ns, folders), *automatic_runs_fingerprint(db))
+    runs = *automatic_runs_fingerprint(db), *pauses_fingerprint(db)
+    return (*map(_modified_ns, folders), *runs)
 
 
 def _modified_ns(place: Path) -> int | None:
@@ -167,17 +168,32 @@ def _entries(db: sqlite3.Connection, store: Path) -> Iterator[HistoryEntry]:
     from ....collectors.client_compact.request_receipts import read_client_receipts
     from ....collectors.install.install_plan import read_install_receipts
     from ....core.compaction.receipts import ReceiptStore
-    from ....core.store.automation_records import read_automatic_runs, read_recoveries
+    from ....core.store.automation_records import (
+        read_automatic_runs,
+        read_pauses,
+        read_recoveries,
+    )
     from ....core.store.database import state_folder
 
     state = state_folder(store)
     recovered = {run.receipt for run in read_recoveries(db) if run.receipt}
-    receipts = ReceiptStore(state)
-    for receipt in receipts.all():
-        yield _receipt_entry(receipt, state, is_recovery=receipt.receipt_id in recovered)
+    receipts, pauses = ReceiptStore(state), read_pauses(db)
+    notes = {pause.receipt for pause in pauses}
+    written = receipts.all()
+    for receipt in written:
+        entry = _receipt_entry(receipt, state, is_recovery=receipt.receipt_id in recovered)
+        yield replace(entry, requested_by=BY_PAUSE) if receipt.receipt_id in notes else entry
     yield from map(_unreadable_entry, receipts.unreadable())
     requests = read_client_receipts(store, time.time_ns() // 1_000_000)
-    yield from map(_client_compact_entry, requests)
+    for request in requests:
+        entry = _client_compact_entry(request)
+        is_pause = any(_was_asked_by(request, pause) for pause in pauses)
+        yield replace(entry, requested_by=BY_PAUSE) if is_pause else entry
+    known = {receipt.receipt_id for receipt in written}
+    for pause in pauses:
+        asked = any(_was_asked_by(each, pause) for each in requests)
+        if not asked and pause.receipt not in known:
+            yield _pause_entry(pause)
     for run in read_automatic_runs(db, 0):
         if run.receipt is None and not any(_belongs_to(each, run) for each in requests):
             yield _automatic_entry(run)
@@ -242,6 +258,31 @@ def _belongs_to(request: ClientCompactReceipt, run: AutomaticRunRecord) -> bool:
         (request.session_id, request.automatic) == (run.session_id, run.reason)
         and run.at <= request.requested_at
         and (run.ended_at is None or request.requested_at <= run.ended_at)
+    )
+
+
+BY_PAUSE: Final = "you, before a break"
+
+
+def _was_asked_by(request: ClientCompactReceipt, pause: PauseRecord) -> bool:
+    """Whether a pause asked for this, so that the request shows it already."""
+    return (
+        request.session_id == pause.session_id
+        and pause.at <= request.requested_at
+        and (pause.ended_at is None or request.requested_at <= pause.ended_at)
+    )
+
+
+def _pause_entry(pause: PauseRecord) -> HistoryEntry:
+    return HistoryEntry(
+        key=f"pause:{pause.session_id}:{pause.at}",
+        at=pause.at,
+        session_id=pause.session_id,
+        mode=f"pause, {pause.way}",
+        what=pause.outcome or "still running, or ctxtop ended meanwhile",
+        requested_by=BY_PAUSE,
+        state="nothing written" if pause.left_tokens is None else "done",
+        undo_obstacle="ctxtop wrote nothing",
     )
 
 
