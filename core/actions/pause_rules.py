@@ -168,7 +168,7 @@ def _not_idle(candidate: PauseCandidate) -> _Left | None:
 def _not_warm(candidate: PauseCandidate, now_ms: int) -> _Left | None:
     cache = candidate.session.cache
     if cache.expires_at is None or candidate.answered_at is None:
-        return PauseCheck.UNKNOWN, "nothing is known to be in its prompt cache"
+        return PauseCheck.UNKNOWN, "its prompt cache is empty or unknown"
     if not cache.is_warm(now_ms + MIN_LEFT_MS):
         return PauseCheck.COLD, "its prompt cache is cold already"
     return None
@@ -243,6 +243,6 @@ def _choose_way(candidate: PauseCandidate, policy: Policy, costs: PauseCosts) ->
 
 
 _REASONS: Final = {
-    PauseWay.CLIENT: "/compact reads it while that is cheap",
-    PauseWay.HAND_OFF: "a note for a new session costs nothing now",
+    PauseWay.CLIENT: "while reading it is cheap",
+    PauseWay.HAND_OFF: "a note costs nothing now",
 }

@@ -128,8 +128,8 @@ def test_of_six_sessions_the_one_that_should_is_compacted_once(lab: Lab) -> None
     assert hashes(lab, fleet) == before
 
     listed = json.loads(ctxtop(lab, "history", "--all").out)
-    assert [(each["session_id"], each["state"]) for each in listed] == [
-        (fleet["warm"].session_id, "done")
+    assert [(each["session_id"], each["by"], each["state"]) for each in listed] == [
+        (fleet["warm"].session_id, "you, before a break", "done")
     ]
 
 

@@ -83,7 +83,7 @@ def ignored(policy: Policy) -> set[str]:
 def test_each_key_of_the_schema_was_looked_at(name: str) -> None:
     """A new key needs trust; where it goes is written down here."""
     if key_permission(name) is KeyPermission.PERSON:
-        personal = ("ui.", "notify.", "cold.", "limits.", "backup.", "archive.")
+        personal = ("ui.", "notify.", "cold.", "limits.", "backup.", "archive.", "pause.")
         assert name.startswith(personal)
     elif name in SHOW:
         assert key_permission(name) is KeyPermission.ANYONE

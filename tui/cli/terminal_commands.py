@@ -163,7 +163,7 @@ def _table(sessions: Sequence[Session], now_ms: int) -> list[str]:
 def pause(
     context: click.Context, *, session: tuple[str, ...], is_all: bool, dry_run: bool, yes: bool
 ) -> int:
-    """Bring idle sessions to rest before a break, while their prompt cache is warm.
+    """Pause idle sessions before a break, while that is cheap.
 
     SESSION is an id or its start. Each session is compacted by Claude Code, gets a hand-off note
     as a new session, or is left as it is, whichever costs least over the next requests. Sessions

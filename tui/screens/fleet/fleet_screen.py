@@ -84,7 +84,7 @@ class FleetScreen(ZoomableScreen):
             "B",
             "pause_sessions",
             "Break",
-            "before a break: pause idle sessions while that is cheap",
+            "pause idle sessions before a break",
             "pause_sessions",
         ),
         bind("c", "app.go('compact')", "Compact", "plan a compaction of this session", "compact"),
