@@ -21,7 +21,7 @@ from ..model.session import Session
 from ..policy.schema import NATIVE
 from ..store.database import StoreError, open_reader
 from . import session_access
-from .session_access import NotCompactedError, NotPlannedError, SessionAccess, Via
+from .session_access import NotCompactedError, NotPlannedError, SessionAccess
 from .session_compaction import PlanContext, apply_compaction, in_place_mode, plan_compaction
 from .session_recovery import NothingToRecoverError, SessionBusyError, run_recovery
 
@@ -243,7 +243,11 @@ def _compact_with_client(act: AutomaticAction) -> ActionResult:
 def _ask_client(act: AutomaticAction) -> ActionResult:
     client = act.access.client
     try:
-        result = _ask_open(client) if act.situation.is_open else client.compact_closed()
+        result = (
+            session_access.ask_open_client(client)
+            if act.situation.is_open
+            else client.compact_closed()
+        )
     except NotCompactedError as error:
         fixes = {
             session_access.CompactFailure.UNSAFE: "`ctxtop hooks install` makes it reachable",
@@ -258,16 +262,6 @@ def _ask_client(act: AutomaticAction) -> ActionResult:
         notice=Problem(f"compacted {act.name} automatically", f"by Claude Code: {sizes}", "done"),
         left_tokens=result.post_tokens or 0,
     )
-
-
-def _ask_open(client: session_access.SessionClient) -> session_access.ClientCompactResult:
-    """Ask through the plugin, or else through tmux: an open client would not see a run of ours."""
-    try:
-        return client.compact(Via.PLUGIN, "")
-    except NotCompactedError as error:
-        if error.failure is not session_access.CompactFailure.UNSAFE:
-            raise
-        return client.compact(Via.TMUX, "")
 
 
 def _refused(act: AutomaticAction, refusal: Refusal) -> ActionResult:

@@ -112,6 +112,7 @@ def session_costs(
             tokens,
             PricedModel(session.model, lasts_an_hour, policy.strings_by_name("price")),
             expires_at=session.cache.expires_at,
+            expires_estimated=session.cache.estimated,
             plan=plan,
             requests=policy.count("pause.requests"),
             reread_tokens=policy.count("pause.reread_tokens"),

@@ -76,6 +76,19 @@ class SessionClient(Protocol):
         ...
 
 
+def ask_open_client(client: SessionClient) -> ClientCompactResult:
+    """Ask through the plugin, or else through tmux: an open client would not see a run of ours.
+
+    Raises NotCompactedError, OSError.
+    """
+    try:
+        return client.compact(Via.PLUGIN, "")
+    except NotCompactedError as error:
+        if error.failure is not CompactFailure.UNSAFE:
+            raise
+        return client.compact(Via.TMUX, "")
+
+
 class SessionAccess(msgspec.Struct, frozen=True):
     session: Session
     policy: Policy

@@ -19,7 +19,13 @@ from ..store.automation_records import PauseRecord
 from ..store.database import StoreError, open_reader
 from ..store.writer import Writer
 from .pause_rules import MIN_LEFT_MS, PauseCandidate, PauseCheck, PauseItem
-from .session_access import ActionFailure, CompactFailure, NotCompactedError, NotPlannedError
+from .session_access import (
+    ActionFailure,
+    CompactFailure,
+    NotCompactedError,
+    NotPlannedError,
+    ask_open_client,
+)
 from .session_compaction import PlanContext, apply_compaction, plan_compaction
 
 if TYPE_CHECKING:
@@ -138,10 +144,8 @@ def _record(
 
 def _compact(target: PauseTarget) -> PauseResult:
     item = target.item
-    if item.candidate.via is None:
-        return PauseResult(item, "its client cannot be asked", PauseCheck.UNREACHABLE)
     try:
-        done = target.access.client.compact(item.candidate.via, "")
+        done = ask_open_client(target.access.client)
     except NotCompactedError as error:
         # Of these two nothing was sent to the client.
         is_changed = error.failure in {CompactFailure.LIVE, CompactFailure.UNSAFE}

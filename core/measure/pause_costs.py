@@ -111,6 +111,7 @@ class PauseCosts(msgspec.Struct, frozen=True):
     unit: CostUnit
     requests: int  # over which the ways are compared
     expires_at: int | None  # of the cache, in ms since 1970; None if unknown
+    expires_estimated: bool  # not reported by the client
     ways: Mapping[PauseWay, WayCosts]
 
     @property
@@ -130,6 +131,7 @@ class PauseQuestion(msgspec.Struct, frozen=True):
     context_tokens: int
     priced: PricedModel
     expires_at: int | None = None
+    expires_estimated: bool = True
     plan: PlannedSize | None = None
     requests: int = DEFAULT_REQUESTS
     reread_tokens: int = DEFAULT_REREAD_TOKENS
@@ -146,6 +148,7 @@ def compare_ways(question: PauseQuestion) -> PauseCosts:
         question.priced.unit,
         question.requests,
         question.expires_at,
+        question.expires_estimated,
         {each.way: each for each in ways},
     )
 

@@ -96,12 +96,14 @@ def test_a_long_prompt_has_the_price_of_long_prompts() -> None:
 
 
 def test_one_line_says_now_cold_and_break_even() -> None:
-    warm = compare_ways(replace(QUESTION, expires_at=1_000_000))
+    warm = compare_ways(replace(QUESTION, expires_at=1_000_000, expires_estimated=False))
     line = cost_line(warm, PauseWay.CLIENT, 0)
     assert line.startswith("≈ $0.28 now, $2.03 after ")
     assert line.endswith("(cold); breaks even after 7 requests")
     cold = cost_line(warm, PauseWay.PLAN, 2_000_000)
     assert cold == "≈ $0.80 (the cache is cold; unchanged: $1.80); breaks even at once"
+    estimated = compare_ways(replace(QUESTION, expires_at=1_000_000))
+    assert "after ≈ " in cost_line(estimated, PauseWay.CLIENT, 0)
     unknown = cost_line(compare_ways(QUESTION), PauseWay.PLAN, 0)
     assert unknown.startswith("≈ $0.49 with a warm cache, $0.80 (cold)")
 

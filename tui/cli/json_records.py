@@ -88,7 +88,11 @@ def costs_record(costs: PauseCosts | None) -> Record | None:
         }
         for way, each in costs.ways.items()
     }
-    return {**record_of(costs, "unit requests expires_at"), "estimated": True, "ways": ways}
+    return {
+        **record_of(costs, "unit requests expires_at expires_estimated"),
+        "estimated": True,
+        "ways": ways,
+    }
 
 
 @cache

@@ -43,7 +43,8 @@ def cost_line(costs: PauseCosts, way: PauseWay, now_ms: int) -> str:
         return f"{cold}; {_break_even_text(of_way.break_even_cold)}"
     now = f"≈ {amount_text(of_way.now, costs.unit)}"
     warm = f"{now} now" if expires_at is not None else f"{now} with a warm cache"
-    after = "" if expires_at is None else f" after {time_of_day(expires_at)}"
+    sign = "≈ " * costs.expires_estimated
+    after = "" if expires_at is None else f" after {sign}{time_of_day(expires_at)}"
     cold = f"{amount_text(of_way.cold, costs.unit)}{after} (cold)"
     return f"{warm}, {cold}; {_break_even_text(of_way.break_even)}"
 
@@ -64,13 +65,13 @@ def totals_line(costs: PauseCosts) -> str:
 
 
 def cache_text(item: PauseItem, now_ms: int) -> str:
-    """Return until when a session's cache is warm; ≈ where the client did not report it."""
+    """Return until when a session's cache is warm."""
     cache = item.session.cache
     if cache.expires_at is None:
         return "?"
     if not cache.is_warm(now_ms):
         return "cold"
-    return f"{'≈ ' if cache.estimated else ''}{time_of_day(cache.expires_at)}"
+    return "≈ " * cache.estimated + time_of_day(cache.expires_at)
 
 
 def paused_cost_text(item: PauseItem, way: PauseWay) -> str:
