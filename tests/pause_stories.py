@@ -293,7 +293,7 @@ class PauseStory:
     # The world goes on.
 
     def _go_on(self, most_ms: int) -> None:
-        """Let something happen to a session, another pause, or the end of this process."""
+        """Make something happen: to a session, another pause, or the end of this process."""
         if self._depth >= 2:
             return
         # What another process does meanwhile takes no longer than what this one waits for.

@@ -37,7 +37,7 @@ def path_of(lab: Lab, session_id: str) -> Path:
 
 
 def make_older(path: Path, hours: int) -> None:
-    """Let all lines of a transcript have been written so many hours earlier."""
+    """Date all lines of a transcript so many hours earlier."""
 
     def earlier(found: re.Match[bytes]) -> bytes:
         at = datetime.fromisoformat(found[1].decode()) - timedelta(hours=hours)

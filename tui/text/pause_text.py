@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...core.measure.pause_costs import CostUnit, PauseCosts, PauseWay, WayCosts
+from ...core.measure.pause_costs import CostUnit, PauseCosts, PauseWay
 from ..tables import Cell, Column, TextColumn
 from .formats import plural, shorten, time_of_day, tokens
 from .plan_text import break_even_after
@@ -105,19 +105,19 @@ def preview_summary(items: Sequence[PauseItem]) -> str:
     acting = [each for each in items if each.acts]
     if not acting:
         return "nothing to pause"
-    sums = [
-        _sum_text([each.costs.ways[way(each)] for each in acting if each.costs], acting)
-        for way in (lambda each: each.decision.way, lambda _: PauseWay.LEAVE)
-    ]
     what = f"{len(acting)} of {plural(len(items), 'session')}"
-    return f"{what}: {sums[0]} up to the first prompt after the break, instead of {sums[1]}"
+    costs = _sum_text(acting, lambda each: each.decision.way)
+    instead = _sum_text(acting, lambda _: PauseWay.LEAVE)
+    return f"{what}: {costs} up to the first prompt after the break, instead of {instead}"
 
 
-def _sum_text(costs: Sequence[WayCosts], acting: Sequence[PauseItem]) -> str:
-    units = {each.costs.unit for each in acting if each.costs}
-    if len(units) != 1:
-        return "≈ ?"
-    return f"≈ {amount_text(sum(each.paused for each in costs), units.pop())}"
+def _sum_text(acting: Sequence[PauseItem], way: Callable[[PauseItem], PauseWay]) -> str:
+    sums: dict[CostUnit, float] = {}
+    for each in acting:
+        if each.costs:
+            unit = each.costs.unit
+            sums[unit] = sums.get(unit, 0.0) + each.costs.ways[way(each)].paused
+    return "≈ " + " and ".join(amount_text(amount, unit) for unit, amount in sums.items())
 
 
 def result_line(result: PauseResult) -> str:
