@@ -71,6 +71,7 @@ types: $(VENV)/.check ## Check types
 prove-engine: $(VENV)/.test ## Run over 10,000 fault and fuzz cases against compaction and the reader
 	@$(BIN)/python -m tests.prove_engine
 	@$(BIN)/python -m tests.prove_reader
+	@$(BIN)/python -m tests.prove_pauses
 	@CTXTOP_PROVE=1 $(BIN)/python -m pytest -q -s $(addprefix tests/collectors/test_,histories.py kill.py places.py)
 
 bench: $(VENV)/.test ## Run the benchmarks

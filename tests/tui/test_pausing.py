@@ -17,6 +17,7 @@ from ctxtop.core.actions.session_access import (
 )
 from ctxtop.core.store.automation_records import read_pauses
 from ctxtop.core.store.database import open_reader
+from ctxtop.tui.cli import printing
 from ctxtop.tui.screens.dialogs import ConfirmScreen, QuestionScreen
 
 from .support import NOW_MS, opened
@@ -144,6 +145,15 @@ def test_a_dry_run_says_what_each_session_costs(
     text = pause("--all", "--dry-run").out
     assert "2 of 8 sessions: ≈ $0.48 up to the first prompt after the break" in text
     assert demo.titled(WARM[0]).session_id[:8] in text
+
+
+def test_a_terminal_shows_the_preview_in_colours(
+    pause: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(printing, "wants_colours", lambda: True)
+    text = pause("--all", "--dry-run").out
+    assert "\x1b[32m/compact" in text
+    assert "\x1b[2mleave it" in text
 
 
 def test_each_session_is_paused_once(

@@ -80,7 +80,7 @@ def paused_cost_text(item: PauseItem, way: PauseWay) -> str:
 
 def _way_cell(item: PauseItem) -> Cell:
     name = WAY_NAMES[item.decision.way]
-    return Cell(name, "calm") if item.acts else Cell(name)
+    return Cell(name, "ok" if item.acts else "quiet")
 
 
 def pause_columns(now_ms: int) -> Sequence[TextColumn[PauseItem]]:
