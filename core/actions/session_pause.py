@@ -67,11 +67,17 @@ MAX_AT_ONCE: Final = 4
 
 
 def pause_all(targets: Iterable[PauseTarget], now: Callable[[], int]) -> Iterator[PauseResult]:
-    """Pause all, those first whose cache expires first; results come as they are done."""
+    """Pause all, those first whose cache expires first; results come as they are done.
+
+    If it is interrupted, what has begun is waited for, and nothing else begins.
+    """
     order = sorted(targets, key=lambda each: each.item.session.cache.expires_at or 0)
     with ThreadPoolExecutor(MAX_AT_ONCE, "ctxtop pause") as pool:
-        for done in as_completed([pool.submit(pause_session, each, now) for each in order]):
-            yield done.result()
+        try:
+            for done in as_completed([pool.submit(pause_session, each, now) for each in order]):
+                yield done.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def pause_session(target: PauseTarget, now: Callable[[], int]) -> PauseResult:

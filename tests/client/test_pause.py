@@ -12,6 +12,7 @@ import pytest
 
 from .lab import LARGE
 from .test_registry import ctxtop
+from .test_trigger_ways import with_module
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,6 +146,30 @@ def test_a_session_is_compacted_where_its_client_does_not_do_so_itself(lab: Lab)
     paused = ctxtop(lab, "pause", screen.session_id, "--yes")
     assert paused.code == 0, paused.err
     assert len(boundaries(lab, screen)) == 1
+
+
+def test_several_sessions_are_compacted_at_the_same_time(lab: Lab) -> None:
+    """One through the plugin, one through tmux; each takes six seconds."""
+    own = json.loads((lab.config / "settings.json").read_text(encoding="utf-8"))["hooks"]
+    # What this hook prints is added to what the summary is asked for.
+    own["PreCompact"].append({"hooks": [{"type": "command", "command": "echo SUMMARY TAKES 6 S"}]})
+    lab.write_settings({"hooks": own})
+    fleet = {"plugin": with_module(lab), "tmux": lab.interactive(name="second")}
+    for screen in fleet.values():
+        screen.ask(FILL)
+    ended = ctxtop(lab, "pause", "--all", "--yes")
+    assert ended.code == 0, ended.err
+    record = json.loads(ended.out)
+    assert record["paused"] == 2
+    assert {name: each["via"] for name, each in by_name(record, fleet).items()} == {
+        "plugin": "plugin",
+        "tmux": "tmux",
+    }
+    found = [each for screen in fleet.values() for each in boundaries(lab, screen)]
+    assert len(found) == 2
+    assert all(each["compactMetadata"]["durationMs"] >= 6_000 for each in found)
+    first, second = (datetime.fromisoformat(each["timestamp"]) for each in found)
+    assert abs(second - first) < timedelta(seconds=6)
 
 
 def test_a_note_starts_a_session_that_the_client_resumes(lab: Lab) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Generator
+from threading import Event, Timer
+from typing import Any, cast
 
 import pytest
+from ctxtop.core.actions import session_pause
 from ctxtop.core.actions.pause_rules import (
     MIN_LEFT_MS,
     PauseCandidate,
@@ -12,6 +15,7 @@ from ctxtop.core.actions.pause_rules import (
     idle_compaction_at,
     preview_pause,
 )
+from ctxtop.core.actions.session_pause import PauseResult, PauseTarget
 from ctxtop.core.measure.activity import (
     FIVE_MINUTES_MS,
     HOUR_MS,
@@ -118,6 +122,35 @@ def test_the_way_that_costs_least_is_chosen() -> None:
     assert note.decision.way is PauseWay.HAND_OFF
     only = preview_pause(candidate(), policy(reread_tokens=0, ways=["client"]), NOW_MS)
     assert only.decision.way is PauseWay.CLIENT
+
+
+def test_what_expires_first_is_paused_first_and_an_interruption_begins_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[int | None] = []
+    next_may_begin = Event()
+
+    def pause(target: PauseTarget, _now: Callable[[], int]) -> PauseResult:
+        begun.append(target.item.session.cache.expires_at)
+        if len(begun) == 2:
+            next_may_begin.wait(10)
+        return PauseResult(target.item, "done")
+
+    monkeypatch.setattr(session_pause, "pause_session", pause)
+    monkeypatch.setattr(session_pause, "MAX_AT_ONCE", 1)
+    expiries = [NOW_MS + minutes * MINUTE for minutes in (50, 30, 40, 60)]
+    caches = [PromptCache(at, tokens=1) for at in expiries]
+    items = [
+        preview_pause(candidate(idle_session(cache=cache)), policy(), NOW_MS) for cache in caches
+    ]
+    unused: Any = None
+    targets = [PauseTarget(item, unused, unused, unused) for item in items]
+    results = session_pause.pause_all(targets, lambda: NOW_MS)
+    next(iter(results))
+    Timer(0.2, next_may_begin.set).start()
+    cast("Generator[PauseResult]", results).close()
+    assert 1 <= len(begun) <= 2
+    assert begun == sorted(expiries)[: len(begun)]
 
 
 LARGE = candidate(
