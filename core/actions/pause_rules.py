@@ -231,15 +231,14 @@ def _stands_aside(candidate: PauseCandidate, policy: Policy, now_ms: int) -> _Le
 
 def _choose_way(candidate: PauseCandidate, policy: Policy, costs: PauseCosts) -> PauseDecision:
     allowed = {PauseWay(name) for name in policy.texts("pause.ways")}
-    if candidate.via is None:
-        allowed.discard(PauseWay.CLIENT)
-    cheapest = min((PauseWay.LEAVE, *sorted(allowed)), key=costs.paused_total)
+    possible = allowed - ({PauseWay.CLIENT} if candidate.via is None else set())
+    cheapest = min((PauseWay.LEAVE, *sorted(possible)), key=costs.paused_total)
     if cheapest is not PauseWay.LEAVE:
         return PauseDecision(cheapest, _REASONS[cheapest])
-    if candidate.via is None and costs.paused_saving(PauseWay.CLIENT) > 0:
+    if any(costs.paused_saving(way) > 0 for way in allowed - possible):
         why = "it has no ctxtop plugin and is in none of your tmux panes"
         return PauseDecision(cheapest, why, PauseCheck.UNREACHABLE)
-    why = f"nothing costs less over {costs.requests} requests"
+    why = f"nothing that pause.ways allows costs less over {costs.requests} requests"
     return PauseDecision(cheapest, why, PauseCheck.CHEAPEST)
 
 
