@@ -29,7 +29,8 @@ from ctxtop.core.actions.session_access import (
 )
 from ctxtop.core.actions.session_pause import PauseLook, PauseTarget, pause_session
 from ctxtop.core.compaction.plan import RefusalKind
-from ctxtop.core.measure.activity import FIVE_MINUTES_MS, HOUR_MS, UNKNOWN_CACHE, PromptCache
+from ctxtop.core.measure.activity import UNKNOWN_CACHE, PromptCache
+from ctxtop.core.measure.models import FIVE_MINUTES_MS, HOUR_MS
 from ctxtop.core.model.context import Context, ContextState
 from ctxtop.core.model.session import Session, SessionStatus
 from ctxtop.core.policy.policy import Policy, PolicyOrigin

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..measure.activity import HOUR_MS
-from ..measure.models import parse_version
+from ..measure.models import HOUR_MS, parse_version
 from ..measure.pause_costs import (
     PauseCosts,
     PauseQuestion,

@@ -16,15 +16,9 @@ from ctxtop.core.actions.pause_rules import (
     preview_pause,
 )
 from ctxtop.core.actions.session_pause import PauseResult, PauseTarget
-from ctxtop.core.measure.activity import (
-    FIVE_MINUTES_MS,
-    HOUR_MS,
-    UNKNOWN_CACHE,
-    Activity,
-    ActivityKind,
-    PromptCache,
-)
+from ctxtop.core.measure.activity import UNKNOWN_CACHE, Activity, ActivityKind, PromptCache
 from ctxtop.core.measure.effective_config import ResolvedSetting
+from ctxtop.core.measure.models import FIVE_MINUTES_MS, HOUR_MS
 from ctxtop.core.measure.pause_costs import PauseWay
 from ctxtop.core.measure.window import read_auto_compact_config
 from ctxtop.core.model.context import Context, ContextState
