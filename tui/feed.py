@@ -269,6 +269,10 @@ class Feed:
             self._post(messages.ProblemResolved(place))
         for session, warning in reader.fleet.new_warnings():
             self._post(messages.LevelReached(session.title, warning))
+        # It may take a while on a large store: what is known is shown first.
+        prices = policies.common.strings_by_name("price")
+        if scanned and reader.limits.learn_percent_sizes(now_ms, prices):
+            self._wake.set()
 
     @property
     def policies(self) -> Policies:
@@ -327,7 +331,8 @@ class _ViewReader:
         lag_s: float | None,
         scanned: bool,
     ) -> FleetView:
-        sessions = self.fleet.read(changed, now_ms, policies)
+        sizes = self.limits.percent_sizes
+        sessions = self.fleet.read(changed, now_ms, policies, sizes)
         return FleetView(
             sessions=sessions,
             agents=self._read_agents(sessions, request.session_id, policies, now_ms),
@@ -338,6 +343,7 @@ class _ViewReader:
             scanned=scanned,
             saves=self.saves.read(sessions, now_ms, policies),
             limits=self.limits.read(now_ms),
+            percent_sizes=sizes,
             unread=self.fleet.unread_count,
         )
 

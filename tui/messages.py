@@ -11,6 +11,7 @@ from textual.widget import Widget
 
 if TYPE_CHECKING:
     from ..collectors.claude_code.collector_thread import ScanProgress
+    from ..core.measure.limit_use import PercentSize
     from ..core.measure.plan_limits import PlanLimit
     from ..core.model.agent import Agent
     from ..core.model.problem import Problem
@@ -39,6 +40,7 @@ class FleetView(msgspec.Struct, frozen=True):
     scanned: bool  # the first scan is over: what is not here does not exist
     saves: SavesReport | None = None  # none before they are first read
     limits: tuple[PlanLimit, ...] = ()  # of the plan, by window; empty where none is reported
+    percent_sizes: tuple[PercentSize, ...] = ()  # of these limits, as far as learned
     unread: int = 0  # sessions that are known but not read yet: of many the newest come first
 
     def session(self, session_id: str | None) -> Session | None:

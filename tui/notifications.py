@@ -23,7 +23,7 @@ from ..core.policy.schema import AUTO, OFF
 from ..core.policy.value_types import QuietHours, parse_quiet_hours
 from ..core.transcript.sanitize import one_line
 from .text.formats import duration, percent, shorten, tokens
-from .text.session_text import RESET_HINT, rewrite_sizes
+from .text.session_text import RESET_HINT, rewrite_amounts, rewrite_size
 
 if TYPE_CHECKING:
     from ..core.measure.plan_limits import PlanLimit
@@ -278,11 +278,9 @@ def find_cold_notifications(
 
 def _cold_notification(session: Session, now_ms: int) -> Notification:
     name, prompt = one_line(session.title), session.cold_prompt(now_ms)
-    size, usd = rewrite_sizes(prompt)
+    what = ", ".join((f"{rewrite_size(prompt)} tokens", *rewrite_amounts(session, prompt)[:1]))
     left = duration((prompt.seconds_left or 0) * 1000)
-    text = (
-        f"after that your next prompt rewrites {size} tokens{f', {usd}' if usd else ''}: {WAYS_OUT}"
-    )
+    text = f"after that your next prompt rewrites {what}: {WAYS_OUT}"
     return Notification(
         NotificationKind.COLD,
         f"{NotificationKind.COLD} {session.session_id} {session.cache.used_at}",

@@ -113,6 +113,7 @@ def session_costs(
             expires_at=session.cache.expires_at,
             expires_estimated=session.cache.estimated,
             plan=plan,
+            percent_dollars=session.percent_dollars,
             requests=policy.count("pause.requests"),
             reread_tokens=policy.count("pause.reread_tokens"),
         )

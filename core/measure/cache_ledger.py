@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from .models import FIVE_MINUTES_MS, HOUR_MS, MILLION, find_price
+from .models import FIVE_MINUTES_MS, HOUR_MS, MILLION, find_price, prompt_band
 
 if TYPE_CHECKING:
     from ..store.queries.cache_queries import CacheAnswerRow
@@ -411,8 +411,7 @@ def _price_rewrite(
 ) -> tuple[float | None, float | None]:
     """Return the dollars of writing the tokens, and those above what reading them costs."""
     row = rewrite.current
-    band = (row.context_tokens > 100_000) + (row.context_tokens > 200_000)
-    price = find_price(row.model, band, custom_prices)
+    price = find_price(row.model, prompt_band(row.context_tokens), custom_prices)
     if price is None:
         return None, None
     hour_share = row.cache_1h_tokens / (row.cache_creation_tokens or 1)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from .models import MILLION, find_price
-from .plan_limits import WindowUse
+from .models import MILLION, TokenPrice, find_price, is_same_model
+from .plan_limits import WINDOW_LENGTHS_MS, WindowUse
 
 if TYPE_CHECKING:
     from ..store.queries.limit_queries import AnswerRow
@@ -40,8 +40,12 @@ class Spent(msgspec.Struct, frozen=True):
 def price_answers(answers: Iterable[AnswerRow], custom_prices: Mapping[str, str]) -> list[Spent]:
     """Price answers by kind of token; those of a model without a price are left out."""
     found: list[Spent] = []
+    prices: dict[tuple[str, int], TokenPrice | None] = {}
     for each in answers:
-        price = find_price(each.model, each.band, custom_prices)
+        key = (each.model, each.band)
+        if key not in prices:
+            prices[key] = find_price(*key, custom_prices)
+        price = prices[key]
         if price is None:
             continue
         written = (each.cache_creation_tokens - each.cache_1h_tokens) * price.write_5m
@@ -118,6 +122,34 @@ class PercentSize(msgspec.Struct, frozen=True):
     steps: int  # that it was learned from
 
 
+def percent_dollars(sizes: Iterable[PercentSize], model: str | None) -> dict[str, float]:
+    """Return what one percent of each window has been for a model, as far as it is learned.
+
+    The two known windows come first.
+    """
+    found = {each.window: each.dollars for each in sizes if is_same_model(each.model, model)}
+    known = [each for each in WINDOW_LENGTHS_MS if each in found]
+    return {window: found[window] for window in [*known, *sorted(found.keys() - {*known})]}
+
+
+def limit_ratios(
+    usd: float | None, dollars_of_percent: Mapping[str, float]
+) -> dict[str, float] | None:
+    """Convert an amount to shares of the plan's windows; None where no size is learned."""
+    if usd is None or not dollars_of_percent:
+        return None
+    return {window: usd / each / 100 for window, each in dollars_of_percent.items()}
+
+
+def add_ratios(parts: Sequence[Mapping[str, float] | None]) -> dict[str, float] | None:
+    """Add up shares of windows; None if a part has none, for then the sum is not known."""
+    known = [each for each in parts if each]
+    if not known or len(known) < len(parts):
+        return None
+    windows = [each for each in known[0] if all(each in part for part in known)]
+    return {window: sum(part[window] for part in known) for window in windows}
+
+
 def learn_percent_sizes(
     window: str,
     use: WindowUse,
@@ -141,9 +173,9 @@ def learn_percent_sizes(
     found: list[PercentSize] = []
     for model, sizes in sorted(by_model.items()):
         price = input_price(model)
-        if len(sizes) < MIN_STEPS or not price:
-            continue
         sizes.sort()
+        if len(sizes) < MIN_STEPS or not price or not sizes[len(sizes) // 2]:
+            continue
         middle, low, high = (
             sizes[int(share * (len(sizes) - 1) + 0.5)] for share in (0.5, 0.1, 0.9)
         )

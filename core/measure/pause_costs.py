@@ -113,6 +113,7 @@ class PauseCosts(msgspec.Struct, frozen=True):
     expires_at: int | None  # of the cache, in ms since 1970; None if unknown
     expires_estimated: bool  # not reported by the client
     ways: Mapping[PauseWay, WayCosts]
+    percent_dollars: Mapping[str, float] = {}  # as in `Session`; empty unless it is in dollars
 
     @property
     def leave(self) -> WayCosts:
@@ -133,6 +134,7 @@ class PauseQuestion(msgspec.Struct, frozen=True):
     expires_at: int | None = None
     expires_estimated: bool = True
     plan: PlannedSize | None = None
+    percent_dollars: Mapping[str, float] = {}  # as in `Session`
     requests: int = DEFAULT_REQUESTS
     reread_tokens: int = DEFAULT_REREAD_TOKENS
 
@@ -144,12 +146,14 @@ def compare_ways(question: PauseQuestion) -> PauseCosts:
     if question.plan is not None:
         others.append(_plan(question, question.plan))
     ways = [leave, *(_with_break_even(each, leave) for each in others)]
+    unit = question.priced.unit
     return PauseCosts(
-        question.priced.unit,
+        unit,
         question.requests,
         question.expires_at,
         question.expires_estimated,
         {each.way: each for each in ways},
+        question.percent_dollars if unit is CostUnit.USD else {},
     )
 
 

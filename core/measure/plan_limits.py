@@ -25,6 +25,9 @@ WEEK: Final = "seven_day"
 WINDOW_LENGTHS_MS: Final = {FIVE_HOURS: 5 * HOUR_MS, WEEK: 7 * DAY_MS}
 """The windows whose length is known (reference: claude-code-formats 3.3)."""
 
+FORGET_STALE_MS: Final = DAY_MS
+"""How long after its reset a window is still shown: after that its access may have ended."""
+
 SAME_RESET_MS: Final = 5 * 60_000
 """Readings whose resets differ by less are of one window: each answer's header rounds it."""
 
@@ -102,6 +105,9 @@ class PlanLimit(msgspec.Struct, frozen=True):
         """Whether its window was reset since: then the reading says nothing about now."""
         return self.resets_at is not None and now_ms >= self.resets_at
 
+    def is_forgotten(self, now_ms: int) -> bool:
+        return is_forgotten(self.resets_at, now_ms)
+
     def age_ms(self, now_ms: int) -> int:
         return max(0, now_ms - self.fresh_at)
 
@@ -110,6 +116,11 @@ class PlanLimit(msgspec.Struct, frozen=True):
         """When its window began; None if the window's length is not known."""
         length = WINDOW_LENGTHS_MS.get(self.window)
         return None if length is None or self.resets_at is None else self.resets_at - length
+
+
+def is_forgotten(resets_at: int | None, now_ms: int) -> bool:
+    """Return whether a window was reset so long ago that it may be no limit any more."""
+    return resets_at is not None and now_ms - resets_at >= FORGET_STALE_MS
 
 
 def measure_limits(readings: Iterable[LimitReading], now_ms: int) -> tuple[PlanLimit, ...]:

@@ -1,5 +1,6 @@
 """A session: its title, its status and its measured context."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -91,6 +92,9 @@ class Session(msgspec.Struct, frozen=True):
     waiting_for: WaitingFor | None = None  # None if it waits for nobody
     cache: PromptCache = UNKNOWN_CACHE
     rewrite_cost: RewriteCost | None = None  # of what the cache holds; None if it has no price
+    percent_dollars: Mapping[str, float] = {}
+    """What one percent of each of the plan's windows has been for its model; empty if no limits
+    are reported, or too little is known."""
     cold_limits: ColdLimits = DEFAULT_LIMITS  # by its policy
     cost: SessionCost | None = None  # None if no answer has a price
     usage: UsageRow | None = None  # with its agents'; None if it has no answers

@@ -39,7 +39,7 @@ KEYS = {
     " cache_state cache_expires_at cache_estimated cost_usd cost_source cost_estimated cost_partial"
     " counter_tokens hook_tokens report_tokens contradictions context_source context_components"
     " spent_tokens deleted_at days_left archived cache_tokens cache_lifetime_s cold_state"
-    " cold_rewrite_tokens cold_rewrite_usd cold_rewrite_estimated client",
+    " cold_rewrite_tokens cold_rewrite_usd cold_rewrite_limit_ratio cold_rewrite_estimated client",
     "agents": "agent_id session_id parent_agent_id agent_type description model status"
     " context_tokens window_tokens used_ratio level tool_uses progress_responses started_at"
     " ended_at result_lines result_chars result_tokens expected_format verdict violations warnings"

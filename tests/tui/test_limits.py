@@ -7,6 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.measure.limit_use import percent_dollars
 from ctxtop.core.measure.plan_limits import (
     FIVE_HOURS,
     HOUR_MS,
@@ -193,3 +194,20 @@ def test_the_monitor_reads_what_is_new(collector: Collector, store: Path) -> Non
         report(store, NOW_MS, 41, RESET)
         collector.scan()
         assert [each.used_ratio for each in monitor.read(NOW_MS)] == [0.41]
+
+
+def test_what_a_percent_is_is_learned_once_in_a_while(collector: Collector, store: Path) -> None:
+    with closing(open_reader(store)) as db:
+        monitor = LimitsMonitor(db)
+        assert not monitor.learn_percent_sizes(NOW_MS, {})
+        assert monitor.percent_sizes == ()
+
+
+async def test_a_subscriber_sees_percent_first_once_their_size_is_learned(demo: Stage) -> None:
+    report_work(demo)
+    async with opened(demo) as it:
+        await it.until(lambda: bool(it.app.view and it.app.view.percent_sizes))
+        sizes = it.app.view.percent_sizes if it.app.view else ()
+        await it.until(lambda: any(each.percent_dollars for each in it.app.fleet.shown))
+        for each in it.app.fleet.shown:
+            assert each.percent_dollars == percent_dollars(sizes, each.model)

@@ -7,9 +7,12 @@ from ctxtop.core.measure.activity import Activity, ActivityKind, PromptCache, Se
 from ctxtop.core.measure.cold_prompt import ColdLimits, RewriteCost
 from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
 from ctxtop.core.measure.models import HOUR_MS
+from ctxtop.core.measure.plan_limits import FIVE_HOURS, WEEK
 from ctxtop.core.model.session import SessionStatus
-from ctxtop.tui.text.cache_text import warm_line
+from ctxtop.tui.text.amounts import amount_texts
+from ctxtop.tui.text.cache_text import warm_texts
 from ctxtop.tui.text.session_text import (
+    CACHE_CELLS,
     cache_texts,
     cold_texts,
     cost_texts,
@@ -111,7 +114,7 @@ def test_the_turns_left_have_one_form(low: int, typical: float, words: str) -> N
     ("cost", "words"),
     [
         (SessionCost(1.2), "≈ $1.20"),
-        (SessionCost(0.004), "≈ $0.00"),
+        (SessionCost(0.004), "≈ <$0.01"),
         (SessionCost(1.2, estimated=False), "$1.20"),
         (SessionCost(1.2, partial=True), "≈ $1.20+"),
         (SessionCost(1_204.4), "≈ $1,204"),
@@ -195,9 +198,41 @@ def test_a_resume_says_what_it_rewrites_or_how_long_it_does_not() -> None:
 def test_the_cache_of_another_model_is_cold_before_it_expires() -> None:
     other = replace(EXPIRED, is_for_next_model=False)
     assert cache_texts(session(cache=other), NOW_MS - HOUR_MS)[-1] == "cold"
-    assert warm_line(other, NOW_MS - HOUR_MS) == (
+    assert warm_texts(session(cache=other), NOW_MS - HOUR_MS)[0] == (
         "cold: another model was chosen · the next prompt rewrites 225 k"
     )
+
+
+def test_a_subscriber_sees_shares_of_the_plans_window_first() -> None:
+    idle = session(
+        live=True,
+        status=SessionStatus.IDLE,
+        cache=EXPIRED,
+        rewrite_cost=RewriteCost(2.3, 0.1),
+        percent_dollars={FIVE_HOURS: 0.8, WEEK: 8.0},
+    )
+    long, short, *_ = cache_texts(idle, NOW_MS)
+    assert long == "≈cold: your next prompt rewrites ≈225 k, ≈3 % of 5h ($2.30)"
+    assert short == "≈cold 225 k 3 % 5h"
+    assert cell_len(short) <= CACHE_CELLS
+    assert [state_text(idle, cells, NOW_MS) for cells in (24, 14)] == [
+        "idle · cold ≈3 % 5h",
+        "cold ≈3 % 5h",
+    ]
+    cold = warm_texts(idle, NOW_MS)
+    assert cold[0].endswith("the next prompt rewrites 225 k, ≈3 % of 5h ($2.30)")
+    assert cold[1].endswith("the next prompt rewrites 225 k, ≈3 % 5h")
+    warm = warm_texts(idle, NOW_MS - HOUR_MS // 2)
+    assert warm[0].endswith("225 k cached, cold ≈3 % of 5h ($2.30)")
+
+
+def test_amounts_that_are_small_or_more_than_a_window() -> None:
+    assert amount_texts(0.004, None) == ("<$0.01",)
+    assert amount_texts(0.0, None) == ("$0.00",)
+    assert amount_texts(123.4, None) == ("$123",)
+    assert amount_texts(0.1, {FIVE_HOURS: 0.002})[1] == "<1 % 5h"
+    assert amount_texts(0.0, {FIVE_HOURS: 0.0})[1] == "0 % 5h"
+    assert amount_texts(50.0, {WEEK: 1.2}) == ("120 % of week ($50.00)", "120 % week")
 
 
 def test_a_policy_says_from_which_size_on_and_how_early_it_is_mentioned() -> None:

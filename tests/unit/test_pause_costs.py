@@ -15,7 +15,8 @@ from ctxtop.core.measure.pause_costs import (
     PricedModel,
     compare_ways,
 )
-from ctxtop.tui.text.pause_text import amount_text, cost_line
+from ctxtop.core.measure.plan_limits import FIVE_HOURS
+from ctxtop.tui.text.pause_text import cost_line, cost_texts, totals_line
 from msgspec.structs import replace
 
 OPUS = PricedModel("claude-opus-5-5", lasts_an_hour=True)
@@ -79,7 +80,7 @@ def test_a_model_without_a_price_is_counted_in_input_tokens() -> None:
     assert costs.unit is CostUnit.INPUT_TOKENS
     assert costs.leave.cold == pytest.approx(225_000 * 1.25)
     assert costs.leave.now == pytest.approx(225_000 * 0.1)
-    assert amount_text(costs.leave.cold, costs.unit) == "281 k tokens"
+    assert cost_texts(costs.leave.cold, costs) == ("281 k tokens",)
 
 
 def test_a_price_of_the_policys_counts_first() -> None:
@@ -108,6 +109,16 @@ def test_one_line_says_now_cold_and_break_even() -> None:
     assert unknown.startswith("≈ $0.49 with a warm cache, $0.80 (cold)")
 
 
-def test_an_amount_below_a_cent_is_not_nothing() -> None:
-    assert amount_text(0.004, CostUnit.USD) == "<$0.01"
-    assert amount_text(0.0, CostUnit.USD) == "$0.00"
+def test_a_subscriber_sees_shares_of_the_plans_window_first() -> None:
+    question = replace(QUESTION, expires_at=1_000_000, percent_dollars={FIVE_HOURS: 0.2})
+    line = cost_line(compare_ways(question), PauseWay.CLIENT, 0)
+    assert line.startswith("≈ 1 % of 5h ($0.28) now, 10 % 5h after ≈ ")
+    cold = cost_line(compare_ways(question), PauseWay.PLAN, 2_000_000)
+    assert cold.startswith("≈ 4 % of 5h ($0.80) (the cache is cold; unchanged: 9 % 5h); ")
+    assert "leave it 13 % 5h, " in totals_line(compare_ways(question))
+
+
+def test_a_model_without_a_price_has_no_shares_either() -> None:
+    unpriced = PricedModel("someones-model")
+    question = replace(QUESTION, priced=unpriced, percent_dollars={FIVE_HOURS: 0.2})
+    assert compare_ways(question).percent_dollars == {}

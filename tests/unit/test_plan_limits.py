@@ -8,10 +8,14 @@ import pytest
 from ctxtop.core.measure.cache_ledger import CacheCause, CacheMiss, CauseSource, Rewrite
 from ctxtop.core.measure.limit_use import (
     MIN_STEPS,
+    PercentSize,
     UseKind,
     WindowShares,
     add_causes,
+    add_ratios,
     learn_percent_sizes,
+    limit_ratios,
+    percent_dollars,
     price_answers,
     share_use,
 )
@@ -229,3 +233,29 @@ def test_a_percent_is_learned_for_each_model_where_enough_moved() -> None:
     assert size.weighted_tokens == pytest.approx(size.dollars / 4 * 1e6)
     few = WindowUse.of_readings(readings[: MIN_STEPS // 2])
     assert learn_percent_sizes(FIVE_HOURS, few, spent, prices.get) == ()
+
+
+def size_of(window: str, model: str, dollars: float) -> PercentSize:
+    return PercentSize(window, model, 1, 1, 1, dollars, MIN_STEPS)
+
+
+def test_an_amount_is_a_share_of_each_window_that_is_learned_for_the_model() -> None:
+    sizes = [
+        size_of("seven_day_opus", OPUS, 8.0),
+        size_of(WEEK, OPUS, 4.0),
+        size_of(FIVE_HOURS, OPUS, 0.5),
+        size_of(FIVE_HOURS, SONNET, 0.1),
+    ]
+    found = percent_dollars(sizes, f"{OPUS}[1m]")
+    assert [*found] == [FIVE_HOURS, WEEK, "seven_day_opus"]
+    assert limit_ratios(2.0, found) == {FIVE_HOURS: 0.04, WEEK: 0.005, "seven_day_opus": 0.0025}
+    assert limit_ratios(None, found) is None
+    assert limit_ratios(2.0, percent_dollars(sizes, "claude-haiku-5-5")) is None
+    assert percent_dollars(sizes, None) == {}
+
+
+def test_a_sum_of_shares_is_known_where_every_part_is() -> None:
+    both, one = {FIVE_HOURS: 0.25, WEEK: 0.125}, {FIVE_HOURS: 0.5}
+    assert add_ratios([both, one]) == {FIVE_HOURS: 0.75}
+    assert add_ratios([both, None]) is None
+    assert add_ratios([]) is None

@@ -95,7 +95,7 @@ def _show_session(
     }
 
     def lines() -> list[str]:
-        head = cache_text.warm_line(session.cache, snapshot.now_ms)
+        head = cache_text.warm_texts(session, snapshot.now_ms)[0]
         drawn = [head, *cache_text.totals_lines(add_up(ledger)), ""]
         return [*drawn, *_miss_table(ledger.misses)]
 

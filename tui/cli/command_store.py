@@ -5,6 +5,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,7 @@ from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.places import PlaceError, Places
 from ...collectors.policy_files import PolicyFiles
 from ...collectors.store_update import rebuild_store, update_store
+from ...core.measure.limit_use import PercentSize
 from ...core.model.agent import Agent, newest_agent_order
 from ...core.model.session import Session
 from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin
@@ -42,7 +44,7 @@ def rebuild_if_damaged(options: CommandOptions, error: Exception) -> str | None:
     return rebuild_store(options.places, " ".join(str(cause).split()))
 
 
-class StoreSnapshot(msgspec.Struct, frozen=True):
+class StoreSnapshot(msgspec.Struct, frozen=True, dict=True):
     """One commit of the store, and the time at which it is read; lists are newest first."""
 
     places: Places
@@ -87,11 +89,23 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
         return self.sessions(self.session_id(start))[0]
 
     def sessions(self, only: str | None = None) -> list[Session]:
-        sessions = fleet_reader.read_sessions(self.db, self.now_ms, _only(only), self.policies)
+        sessions = fleet_reader.read_sessions(
+            self.db, self.now_ms, _only(only), self.policies, self.percent_sizes
+        )
         return sorted(sessions, key=fleet_reader.newest_session_order)
 
     def stream_sessions(self) -> Iterator[list[Session]]:
-        return fleet_reader.stream_sessions(self.db, self.now_ms, None, self.policies)
+        return fleet_reader.stream_sessions(
+            self.db, self.now_ms, None, self.policies, self.percent_sizes
+        )
+
+    @cached_property
+    def percent_sizes(self) -> tuple[PercentSize, ...]:
+        from ...core.store.readers.limits_reader import read_percent_sizes
+
+        return read_percent_sizes(
+            self.db, self.now_ms, self.policies.common.strings_by_name("price")
+        )
 
     def agents(self, only: str | None = None) -> list[Agent]:
         agents = fleet_reader.read_agents(

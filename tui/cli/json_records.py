@@ -16,6 +16,7 @@ from ...core.compliance.findings import Judgement, finding_labels
 from ...core.measure import compaction_report
 from ...core.measure.activity import SessionCost, estimate_cost
 from ...core.measure.compaction_quality import flag_reduction
+from ...core.measure.limit_use import limit_ratios
 from ...core.measure.retention import days_left
 from ...core.measure.tokens import tokens_or_estimate
 from ...core.model.rule import ListedRule
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from ...core.measure.composition import Composition
     from ...core.measure.counting_rule import CountingRule
     from ...core.measure.forecast import Forecast, Outlook
-    from ...core.measure.pause_costs import PauseCosts
+    from ...core.measure.pause_costs import PauseCosts, WayCosts
     from ...core.model.agent import Agent
     from ...core.model.context import Context
     from ...core.model.session import Session
@@ -75,23 +76,25 @@ def costs_record(costs: PauseCosts | None) -> Record | None:
     """Return what leaving, compacting and starting over cost; all of it is estimated."""
     if costs is None:
         return None
-    ways = {
-        way.value: {
-            **record_of(
-                each,
-                "now cold paused later break_even_requests=break_even"
-                " break_even_requests_cold=break_even_cold",
-            ),
-            "total_now": each.total(each.now, costs.requests),
-            "total_cold": each.total(each.cold, costs.requests),
-            "total_paused": costs.paused_total(way),
-        }
-        for way, each in costs.ways.items()
-    }
     return {
         **record_of(costs, "unit requests expires_at expires_estimated"),
         "estimated": True,
-        "ways": ways,
+        "ways": {way.value: _way_record(each, costs) for way, each in costs.ways.items()},
+    }
+
+
+def _way_record(way: WayCosts, costs: PauseCosts) -> Record:
+    amounts = {
+        **record_of(way, "now cold paused later"),
+        "total_now": way.total(way.now, costs.requests),
+        "total_cold": way.total(way.cold, costs.requests),
+        "total_paused": costs.paused_total(way.way),
+    }
+    ratios = {key: limit_ratios(amount, costs.percent_dollars) for key, amount in amounts.items()}
+    return {
+        **amounts,
+        **record_of(way, "break_even_requests=break_even break_even_requests_cold=break_even_cold"),
+        "limit_ratio": ratios if costs.percent_dollars else None,
     }
 
 
@@ -197,6 +200,7 @@ def cold_fields(session: Session, now_ms: int) -> Record:
         "cold_state": None if prompt.seconds_left is None else prompt.state.value,
         "cold_rewrite_tokens": prompt.tokens,
         "cold_rewrite_usd": None if prompt.usd is None else round(prompt.usd, 6),
+        "cold_rewrite_limit_ratio": limit_ratios(prompt.usd, session.percent_dollars),
         "cold_rewrite_estimated": prompt.tokens_estimated if prompt.tokens else None,
     }
 

@@ -17,7 +17,8 @@ from ...core.measure.cache_ledger import CacheCause, CauseSource, Change
 from ...core.transcript.redaction import redact
 from ...core.transcript.sanitize import map_texts
 from ..tables import Column, escape_markdown, markdown_table
-from ..text.cache_text import CAUSE_NAMES, change_text, dollars
+from ..text.amounts import list_price
+from ..text.cache_text import CAUSE_NAMES, change_text
 from ..text.formats import NOTHING, percent
 
 
@@ -218,7 +219,7 @@ def _doing(record: Record) -> str:
 
 
 def _list_price(record: Record) -> str:
-    return dollars(record["cost_usd"])
+    return list_price(record["cost_usd"])
 
 
 def _cause(record: Record) -> str:

@@ -14,6 +14,8 @@ from ..dashboard import RESULT_TOAST_S, Dashboard, short_title
 from ..keymap import bind, bind_hidden
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from ...collectors.client_terminal.prompt_answer import Answer, PromptTarget, ProvedPrompt
     from ...collectors.client_terminal.session_resume import ResumePlace, ResumePlan
     from ...collectors.pause_targets import PausePreview
@@ -245,18 +247,19 @@ class TerminalActions:
     def pause(self, session_ids: Sequence[str]) -> None:
         """Show what a pause of these sessions would do and cost, and do what is confirmed."""
         app, now_ms = self._app, self._app.now_ms()
+        sizes = app.view.percent_sizes if app.view else ()
 
         def work() -> PausePreview | Problem:
             from ...collectors.pause_targets import preview_pauses
             from ...core.store.readers.fleet_reader import read_sessions
 
             places, policies = app.places, app.feed.policies
-            return query_store(
-                places,
-                lambda db: preview_pauses(
-                    db, read_sessions(db, now_ms, session_ids, policies), places, policies, now_ms
-                ),
-            )
+
+            def preview(db: sqlite3.Connection) -> PausePreview:
+                sessions = read_sessions(db, now_ms, session_ids, policies, sizes)
+                return preview_pauses(db, sessions, places, policies, now_ms)
+
+            return query_store(places, preview)
 
         app.lookup_worker.submit(work, self._ask_to_pause)
 

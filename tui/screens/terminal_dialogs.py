@@ -14,7 +14,7 @@ from ...core.measure.pause_costs import PauseWay
 from ...core.transcript.sanitize import one_line, sanitize_text
 from ..keymap import bind_hidden
 from ..text.formats import shorten, tokens
-from ..text.pause_text import WAY_NAMES, cache_text, paused_cost_text, preview_summary
+from ..text.pause_text import WAY_NAMES, cache_text, paused_cost_texts, preview_summary
 from ..text.text_lines import join_lines, quiet
 from .dialogs import ChoiceScreen, DialogChoice
 
@@ -115,8 +115,8 @@ def _item_lines(item: PauseItem, now_ms: int) -> Iterator[Content]:
     if not item.acts:
         yield title + quiet(f"  {size} · left: {item.decision.why}")
         return
-    costs = (paused_cost_text(item, way) for way in (item.decision.way, PauseWay.LEAVE))
-    price = " instead of ".join(costs)
+    costs, instead = (paused_cost_texts(item, each) for each in (item.decision.way, PauseWay.LEAVE))
+    price = " instead of ".join((*costs[:1], *instead[-1:]))
     way = WAY_NAMES[item.decision.way]
     yield title + quiet(f"  {size}, warm until {cache_text(item, now_ms)}")
     yield Content(f"  {way}: {price}") + quiet(f" · {item.decision.why}")

@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from ...core.measure.activity import PromptCache
 from ...core.measure.cache_ledger import (
     CacheCause,
     CacheLedger,
@@ -20,9 +19,10 @@ from ...core.measure.cache_ledger import (
 )
 from ...core.measure.models import HOUR_MS
 from ...core.measure.timeline import Timeline, TimelineEvent, TimelineEventKind
+from ...core.model.session import Session
 from ..tables import Column, TextColumn
+from .amounts import list_price
 from .formats import (
-    NOTHING,
     date_time,
     duration,
     model_name,
@@ -31,6 +31,7 @@ from .formats import (
     time_of_day,
     tokens,
 )
+from .session_text import rewrite_amounts
 
 CAUSE_NAMES: Final = {
     CacheCause.LIFETIME: "cache expired",
@@ -111,16 +112,6 @@ def changes_text(miss: CacheMiss) -> str:
     return "; ".join(parts)
 
 
-LEAST_USD: Final = 0.01  # less is not worth a number
-
-
-def dollars(usd: float | None) -> str:
-    """Write an amount of list prices."""
-    if usd is not None and 0 < usd < LEAST_USD:
-        return f"< ${LEAST_USD:.2f}"
-    return NOTHING if usd is None else f"≈ ${usd:,.2f}"
-
-
 HOURS_FROM_MS: Final = 3 * HOUR_MS  # below it, minutes tell whether an hour's cache was missed
 
 
@@ -152,7 +143,7 @@ def miss_columns(misses: Sequence[CacheMiss]) -> Sequence[TextColumn[CacheMiss]]
         Column("cause", cause_text),
         Column("client says", client_word, priority=5),
         Column("rewritten", lambda miss: tokens(miss.tokens), right=True),
-        Column("cost", lambda miss: dollars(miss.cost_usd), right=True),
+        Column("cost", lambda miss: list_price(miss.cost_usd), right=True),
         Column("pause", pause_text, right=True, priority=2),
         Column("changed before it", changes_text, flexible=True, priority=1),
     )
@@ -176,7 +167,7 @@ def totals_columns(header: str, *, with_ratio: bool) -> Sequence[TextColumn[Name
             lambda each: percent(ratio(each.totals.rewritten_tokens, each.written_tokens)),
             right=True,
         ),
-        Column("cost", lambda each: dollars(each.totals.cost_usd), right=True),
+        Column("cost", lambda each: list_price(each.totals.cost_usd), right=True),
         Column("misses", lambda each: f"{each.totals.misses:,}", right=True),
         *(read if with_ratio else ()),
     )
@@ -193,8 +184,8 @@ def totals_lines(totals: CacheTotals) -> list[str]:
     )
     rewritten = (
         f"{tokens(totals.rewritten_tokens)} written again in {plural_misses(totals.misses)},"
-        f" {percent(totals.rewritten_ratio)} of all cache writes: {dollars(totals.cost_usd)},"
-        f" {dollars(totals.extra_usd)} more than reading{unpriced}"
+        f" {percent(totals.rewritten_ratio)} of all cache writes: {list_price(totals.cost_usd)},"
+        f" {list_price(totals.extra_usd)} more than reading{unpriced}"
     )
     return [read, rewritten]
 
@@ -203,19 +194,25 @@ def plural_misses(count: int) -> str:
     return f"{count:,} miss" if count == 1 else f"{count:,} misses"
 
 
-def warm_line(cache: PromptCache, now_ms: int) -> str:
-    """Say until when the next prompt is read from the cache, or since when it is not."""
+def warm_texts(session: Session, now_ms: int) -> tuple[str, ...]:
+    """Say until when the next prompt is read from the cache, or since when not; longest first."""
+    cache = session.cache
     if cache.expires_at is None:
-        return "no cache: the next prompt is written to it"
+        return ("no cache: the next prompt is written to it",)
     lifetime = "1 h" if cache.lifetime_ms == HOUR_MS else "5 min"
-    held = f" · {tokens(cache.tokens)} cached" if cache.tokens else ""
     sign = "≈ " if cache.estimated else ""
+    amounts = rewrite_amounts(session, session.cold_prompt(now_ms)) or ("",)
     if cache.is_warm(now_ms):
-        return f"{sign}warm until {time_of_day(cache.expires_at)} ({lifetime} cache){held}"
-    left = f" · the next prompt rewrites {tokens(cache.tokens)}" if cache.tokens else ""
-    if not cache.is_for_next_model:
-        return f"cold: another model was chosen{left}"
-    return f"{sign}cold since {month_day_time(cache.expires_at)}{left}"
+        head = f"{sign}warm until {time_of_day(cache.expires_at)} ({lifetime} cache)"
+        held = f" · {tokens(cache.tokens)} cached"
+        ends = [f"{held}, cold {each}" if each else held for each in amounts]
+    else:
+        head = f"{sign}cold since {month_day_time(cache.expires_at)}"
+        if not cache.is_for_next_model:
+            head = "cold: another model was chosen"
+        left = f" · the next prompt rewrites {tokens(cache.tokens)}"
+        ends = [f"{left}, {each}" if each else left for each in amounts]
+    return tuple(f"{head}{each}" for each in ends) if cache.tokens else (head,)
 
 
 def miss_events(
@@ -226,5 +223,7 @@ def miss_events(
     for miss in ledger.misses:
         place = places.get(miss.request.message_id)
         if miss.request.agent_id == agent_id and place is not None:
-            what = f"{cause_text(miss)}, {tokens(miss.tokens)} rewritten, {dollars(miss.cost_usd)}"
+            what = (
+                f"{cause_text(miss)}, {tokens(miss.tokens)} rewritten, {list_price(miss.cost_usd)}"
+            )
             yield TimelineEvent(place, TimelineEventKind.CACHE_MISS, miss.request.at, what)

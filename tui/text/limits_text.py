@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 _SHORT_NAMES: Final = {FIVE_HOURS: "5h", WEEK: "week"}
 _LONG_NAMES: Final = {FIVE_HOURS: "5-hour window", WEEK: "week", CONTEXT: "context"}
 OLD_MS: Final = 15 * 60_000  # from which a reading's age is shown in the header
-FORGET_STALE_MS: Final = 24 * 3_600_000
-"""How long after its reset a window stays in the header: after that its access may have ended."""
 
 NOTICE_RATIO: Final = 0.70  # from which a window is coloured, as a context is
 WARNING_RATIO: Final = 0.80
@@ -64,11 +62,7 @@ def limit_style(limit: PlanLimit, now_ms: int) -> str:
 
 def header_limits(limits: Sequence[PlanLimit], now_ms: int) -> list[list[tuple[str, str]]]:
     """Write the limits for a header, from long to short; each as texts with their styles."""
-    shown = [
-        each
-        for each in limits
-        if each.resets_at is None or now_ms - each.resets_at < FORGET_STALE_MS
-    ]
+    shown = [each for each in limits if not each.is_forgotten(now_ms)]
     if not any(not each.is_stale(now_ms) for each in shown):
         return []
     main = [each for each in shown if each.window in _SHORT_NAMES] or shown[:1]

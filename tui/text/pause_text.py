@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ...core.measure.limit_use import add_ratios, limit_ratios
 from ...core.measure.pause_costs import CostUnit, PauseCosts, PauseWay
 from ..tables import Cell, Column, TextColumn
+from .amounts import amount_texts
 from .formats import plural, shorten, time_of_day, tokens
 from .plan_text import break_even_after
 
@@ -21,16 +23,16 @@ WAY_NAMES: Final = {
     PauseWay.HAND_OFF: "hand-off note",
 }
 
-_CENT: Final = 0.01
+
+def cost_texts(amount: float, costs: PauseCosts) -> tuple[str, ...]:
+    """Format an amount without its ≈, longest first; in tokens for models without a price."""
+    if costs.unit is CostUnit.INPUT_TOKENS:
+        return (_input_tokens(amount),)
+    return amount_texts(amount, limit_ratios(amount, costs.percent_dollars))
 
 
-def amount_text(amount: float, unit: CostUnit) -> str:
-    """Format an amount without its ≈: $0.12, or 24k tokens for models without a price."""
-    if unit is CostUnit.INPUT_TOKENS:
-        return f"{tokens(round(amount))} tokens"
-    if 0 < amount < _CENT:
-        return "<$0.01"
-    return f"${amount:,.2f}"
+def _input_tokens(amount: float) -> str:
+    return f"{tokens(round(amount))} tokens"
 
 
 def cost_line(costs: PauseCosts, way: PauseWay, now_ms: int) -> str:
@@ -38,14 +40,14 @@ def cost_line(costs: PauseCosts, way: PauseWay, now_ms: int) -> str:
     of_way, leave = costs.ways[way], costs.leave
     expires_at = costs.expires_at
     if expires_at is not None and now_ms >= expires_at:
-        instead = amount_text(leave.cold, costs.unit)
-        cold = f"≈ {amount_text(of_way.cold, costs.unit)} (the cache is cold; unchanged: {instead})"
+        instead = cost_texts(leave.cold, costs)[-1]
+        cold = f"≈ {cost_texts(of_way.cold, costs)[0]} (the cache is cold; unchanged: {instead})"
         return f"{cold}; {_break_even_text(of_way.break_even_cold)}"
-    now = f"≈ {amount_text(of_way.now, costs.unit)}"
+    now = f"≈ {cost_texts(of_way.now, costs)[0]}"
     warm = f"{now} now" if expires_at is not None else f"{now} with a warm cache"
     sign = "≈ " * costs.expires_estimated
     after = "" if expires_at is None else f" after {sign}{time_of_day(expires_at)}"
-    cold = f"{amount_text(of_way.cold, costs.unit)}{after} (cold)"
+    cold = f"{cost_texts(of_way.cold, costs)[-1]}{after} (cold)"
     return f"{warm}, {cold}; {_break_even_text(of_way.break_even)}"
 
 
@@ -56,7 +58,7 @@ def _break_even_text(requests: float | None) -> str:
 def totals_line(costs: PauseCosts) -> str:
     """Return what each way costs over the requests that are compared, with a break in between."""
     parts = [
-        f"{WAY_NAMES[way]} {amount_text(costs.paused_total(way), costs.unit)}"
+        f"{WAY_NAMES[way]} {cost_texts(costs.paused_total(way), costs)[-1]}"
         for way in costs.ways
         if way is not PauseWay.PLAN
     ]
@@ -74,8 +76,16 @@ def cache_text(item: PauseItem, now_ms: int) -> str:
     return "≈ " * cache.estimated + time_of_day(cache.expires_at)
 
 
-def paused_cost_text(item: PauseItem, way: PauseWay) -> str:
-    return f"≈ {amount_text(item.costs.ways[way].paused, item.costs.unit)}" if item.costs else ""
+def paused_cost_texts(item: PauseItem, way: PauseWay) -> tuple[str, ...]:
+    """Format what a way costs with a break, longest first; empty if that is not known."""
+    costs = item.costs
+    if costs is None:
+        return ()
+    return tuple(f"≈ {each}" for each in cost_texts(costs.ways[way].paused, costs))
+
+
+def _short_cost(item: PauseItem, way: PauseWay) -> str:
+    return "".join(paused_cost_texts(item, way)[-1:])
 
 
 def _way_cell(item: PauseItem) -> Cell:
@@ -92,10 +102,10 @@ def pause_columns(now_ms: int) -> Sequence[TextColumn[PauseItem]]:
         Column("do", _way_cell),
         Column(
             "costs",
-            lambda each: paused_cost_text(each, each.decision.way) if each.acts else "",
+            lambda each: _short_cost(each, each.decision.way) if each.acts else "",
             right=True,
         ),
-        Column("instead of", lambda each: paused_cost_text(each, PauseWay.LEAVE), right=True),
+        Column("instead of", lambda each: _short_cost(each, PauseWay.LEAVE), right=True),
         Column("why", lambda each: each.decision.why, flexible=True),
     )
 
@@ -112,12 +122,16 @@ def preview_summary(items: Sequence[PauseItem]) -> str:
 
 
 def _sum_text(acting: Sequence[PauseItem], way: Callable[[PauseItem], PauseWay]) -> str:
-    sums: dict[CostUnit, float] = {}
-    for each in acting:
-        if each.costs:
-            unit = each.costs.unit
-            sums[unit] = sums.get(unit, 0.0) + each.costs.ways[way(each)].paused
-    return "≈ " + " and ".join(amount_text(amount, unit) for unit, amount in sums.items())
+    found = [(each.costs.ways[way(each)].paused, each.costs) for each in acting if each.costs]
+    in_usd = [(amount, costs) for amount, costs in found if costs.unit is CostUnit.USD]
+    others = [amount for amount, costs in found if costs.unit is not CostUnit.USD]
+    texts = []
+    if in_usd:
+        ratios = add_ratios([limit_ratios(usd, costs.percent_dollars) for usd, costs in in_usd])
+        texts.append(amount_texts(sum(usd for usd, _ in in_usd), ratios)[0])
+    if others:
+        texts.append(_input_tokens(sum(others)))
+    return f"≈ {' and '.join(texts)}"
 
 
 def result_line(result: PauseResult) -> str:

@@ -22,10 +22,12 @@ from ...core.measure.activity import (
 )
 from ...core.measure.cold_prompt import CacheState, ColdPrompt
 from ...core.measure.levels import Level
+from ...core.measure.limit_use import limit_ratios
 from ...core.measure.models import HOUR_MS
 from ...core.measure.retention import SOON_DAYS, days_left
 from ...core.model.session import Session, SessionStatus
 from ...core.transcript.sanitize import one_line
+from .amounts import amount_texts, dollars
 from .formats import age, duration, shorten, shorten_end, sparkline, tokens, turns_to_go
 
 if TYPE_CHECKING:
@@ -192,11 +194,11 @@ def cache_texts(session: Session, now_ms: int) -> tuple[str, ...]:
         texts = [f"{sign}warm {duration(prompt.seconds_left * 1000)}", f"{sign}warm"]
     if not is_rewrite_shown(session, prompt):
         return tuple(texts)
-    size, usd = rewrite_sizes(prompt)
+    size, amounts = rewrite_size(prompt), rewrite_amounts(session, prompt)
     who = "your next prompt" if session.live else "a resume"
-    both = f"{size}, {usd}" if usd else size
+    both = ", ".join((size, *amounts[:1]))
     if prompt.state is CacheState.COLD:
-        shorter = [f"{sign}cold {size} {usd}"] * bool(usd) + [f"{sign}cold {size}"]
+        shorter = [*(f"{sign}cold {size} {each}" for each in amounts[-1:]), f"{sign}cold {size}"]
         texts = [*map(_mark_once, shorter), *texts]
         return (f"{sign}cold: {who} rewrites {both}", *texts)
     if prompt.state is CacheState.GOING_COLD:
@@ -220,9 +222,9 @@ def _idle_text(session: Session, now_ms: int, cells: int) -> str:
     if prompt.state is CacheState.GOING_COLD:
         left = duration((prompt.seconds_left or 0) * 1000)
         return longest_fitting((f"idle · cold in {left}", f"cold in {left}", *idle), cells)
-    price = rewrite_sizes(prompt)[1]
-    texts = (f"idle · cold {price}", f"cold {price}") if price else ("idle · cold",)
-    return longest_fitting((*texts, *idle), cells)
+    amounts = rewrite_amounts(session, prompt)[-1:]
+    texts = [f"{words} {each}" for each in amounts for words in ("idle · cold", "cold")]
+    return longest_fitting((*(texts or ["idle · cold"]), *idle), cells)
 
 
 def resume_cost_text(session: Session, now_ms: int) -> str:
@@ -232,11 +234,11 @@ def resume_cost_text(session: Session, now_ms: int) -> str:
         return ""
     (first, *_) = cache_texts(session, now_ms)
     if prompt.state is CacheState.WARM:
-        return f"{first}: until then a resume reads {rewrite_sizes(prompt)[0]} from the cache"
+        return f"{first}: until then a resume reads {rewrite_size(prompt)} from the cache"
     return first
 
 
-CACHE_CELLS: Final = 17  # ≈cold 225 k $2.30
+CACHE_CELLS: Final = 18  # ≈cold 225 k 3 % 5h
 
 
 def short_cache_text(session: Session, now_ms: int) -> str:
@@ -254,10 +256,17 @@ def _mark_once(text: str) -> str:
     return before + mark + after.replace("≈", "")
 
 
-def rewrite_sizes(prompt: ColdPrompt) -> tuple[str, str]:
-    """Format what a cold prompt writes again, and its cost; empty if that is not known."""
-    size = f"{'≈' * prompt.tokens_estimated}{tokens(prompt.tokens)}"
-    return size, "" if prompt.usd is None else f"≈${dollars(prompt.usd)}"
+def rewrite_size(prompt: ColdPrompt) -> str:
+    """Format what a cold prompt writes again."""
+    return f"{'≈' * prompt.tokens_estimated}{tokens(prompt.tokens)}"
+
+
+def rewrite_amounts(session: Session, prompt: ColdPrompt) -> tuple[str, ...]:
+    """Format what that costs, longest first; empty if it has no price."""
+    if prompt.usd is None:
+        return ()
+    ratios = limit_ratios(prompt.usd, session.percent_dollars)
+    return tuple(f"≈{each}" for each in amount_texts(prompt.usd, ratios))
 
 
 def cost_texts(cost: SessionCost | None) -> tuple[str, ...]:
@@ -266,13 +275,8 @@ def cost_texts(cost: SessionCost | None) -> tuple[str, ...]:
         return ()
     sign, more = "≈" * cost.estimated, "+" * cost.partial
     whole = f"${cost.usd:,.0f}"
-    exact = f"${dollars(cost.usd)}"
+    exact = dollars(cost.usd)
     return (f"{sign} {exact}{more}".lstrip(), f"{sign}{exact}{more}", f"{sign}{whole}{more}")
-
-
-def dollars(usd: float) -> str:
-    """Write US dollars, with cents below WHOLE_DOLLARS_FROM."""
-    return f"{usd:,.2f}" if usd < WHOLE_DOLLARS_FROM else f"{usd:,.0f}"
 
 
 def counting_texts(session: Session) -> list[str]:
@@ -282,7 +286,6 @@ def counting_texts(session: Session) -> list[str]:
     return texts if spent is None else [*texts, f"{tokens(spent)} spent in all"]
 
 
-WHOLE_DOLLARS_FROM: Final = 100  # US dollars from which cents are not shown
 MIN_HISTORY: Final = 3  # contexts: fewer show no course
 
 

@@ -73,33 +73,53 @@ def answers_since(db: Connection, since_ms: int) -> list[AnswerRow]:
 
     It counts for the session that was opened first and is not a fork.
     """
-    return fetch_records(AnswerRow, db, _ANSWERS, {"since": since_ms})
+    written_since = (since_ms - CLOCK_MARGIN_MS) * 1_000_000
+    return fetch_records(
+        AnswerRow, db, _ANSWERS, {"since": since_ms, "written_since": written_since}
+    )
 
 
+CLOCK_MARGIN_MS: Final = 3_600_000  # by which a file system's clock may be behind the client's
+
+# What a file holds was written before its newest change; 0 is a change that was not noted. Most
+# answers are in one file only: only the others are compared.
 _ANSWERS: Final = """
-WITH answer AS (
+WITH written AS (SELECT * FROM file WHERE mtime_ns >= :written_since OR mtime_ns = 0),
+copy AS (
     SELECT r.message_id, r.at, f.session_id, f.agent_id, f.path, s.forked_from, s.opened_at,
         r.model, r.input_tokens, r.cache_creation_tokens, r.cache_1h_tokens, r.cache_read_tokens,
         r.output_tokens, r.context_tokens
-    FROM response r JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+    FROM written f CROSS JOIN shared_response USING (file_id)
+        CROSS JOIN response r USING (message_id, file_id) LEFT JOIN session s USING (file_id)
     WHERE r.at >= :since
     UNION ALL
     SELECT t.message_id, t.at, f.session_id, t.agent_id, f.path, s.forked_from, s.opened_at,
         t.model, t.input_tokens, t.cache_creation_tokens, 0, t.cache_read_tokens,
         t.output_tokens, t.context_tokens
-    FROM step t JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+    FROM written f CROSS JOIN step t USING (file_id) LEFT JOIN session s USING (file_id)
     WHERE t.at >= :since
         AND NOT EXISTS (SELECT 1 FROM response r WHERE r.message_id = t.message_id)
+),
+answer AS (
+    SELECT r.at, f.session_id, f.agent_id, r.model, r.input_tokens, r.cache_creation_tokens,
+        r.cache_1h_tokens, r.cache_read_tokens, r.output_tokens, r.context_tokens
+    FROM written f CROSS JOIN response r USING (file_id)
+    WHERE r.at >= :since AND NOT EXISTS (SELECT 1 FROM shared_response x
+        WHERE x.file_id = r.file_id AND x.message_id = r.message_id)
+    UNION ALL
+    SELECT at, owner, agent_id, model, input_tokens, cache_creation_tokens, cache_1h_tokens,
+        cache_read_tokens, output_tokens, context_tokens
+    FROM (
+        SELECT *, ROW_NUMBER() OVER (PARTITION BY message_id ORDER BY output_tokens DESC,
+                forked_from IS NOT NULL, opened_at, path) AS place,
+            FIRST_VALUE(session_id) OVER (PARTITION BY message_id
+                ORDER BY forked_from IS NOT NULL, opened_at, path) AS owner
+        FROM copy)
+    WHERE place = 1
 )
-SELECT at, owner, agent_id, model, input_tokens, cache_creation_tokens, cache_1h_tokens,
+SELECT at, session_id, agent_id, model, input_tokens, cache_creation_tokens, cache_1h_tokens,
     cache_read_tokens, output_tokens, (context_tokens > 100000) + (context_tokens > 200000)
-FROM (
-    SELECT *, ROW_NUMBER() OVER (PARTITION BY message_id ORDER BY output_tokens DESC,
-            forked_from IS NOT NULL, opened_at, path) AS place,
-        FIRST_VALUE(session_id) OVER (PARTITION BY message_id
-            ORDER BY forked_from IS NOT NULL, opened_at, path) AS owner
-    FROM answer)
-WHERE place = 1 ORDER BY at
+FROM answer ORDER BY at
 """
 
 

@@ -21,6 +21,7 @@ from ...measure.forecast import (
     make_prior,
 )
 from ...measure.levels import warning_urgency
+from ...measure.limit_use import PercentSize, percent_dollars
 from ...measure.models import is_same_model
 from ...model.agent import Agent, AgentStatus, make_agent, mark_zombies
 from ...model.attention import attention_order
@@ -43,20 +44,29 @@ else about a session, and nobody waits for that of a session that ended long ago
 
 
 def read_sessions(
-    db: Connection, now_ms: int, only: SessionIds = None, policies: Policies = DEFAULT_POLICIES
+    db: Connection,
+    now_ms: int,
+    only: SessionIds = None,
+    policies: Policies = DEFAULT_POLICIES,
+    percent_sizes: Sequence[PercentSize] = (),
 ) -> list[Session]:
     """Read every session, or only those named, in `attention_order`."""
-    batches = stream_sessions(db, now_ms, only, policies)
+    batches = stream_sessions(db, now_ms, only, policies, percent_sizes)
     return sorted(
         (each for batch in batches for each in batch), key=partial(attention_order, now_ms=now_ms)
     )
 
 
 def stream_sessions(
-    db: Connection, now_ms: int, only: SessionIds = None, policies: Policies = DEFAULT_POLICIES
+    db: Connection,
+    now_ms: int,
+    only: SessionIds = None,
+    policies: Policies = DEFAULT_POLICIES,
+    percent_sizes: Sequence[PercentSize] = (),
 ) -> Iterator[list[Session]]:
     """Read sessions in batches, newest activity first, or in the order of `only`."""
-    reader = SessionReader(db, Evidence(read_evidence_rows(db), policies), policies)
+    evidence = Evidence(read_evidence_rows(db), policies)
+    reader = SessionReader(db, evidence, policies, percent_sizes)
     ids = session_queries.newest_sessions(db) if only is None else list(dict.fromkeys(only))
     for start in range(0, len(ids), SESSIONS_PER_QUERY):
         batch = ids[start : start + SESSIONS_PER_QUERY]
@@ -67,10 +77,17 @@ def stream_sessions(
 class SessionReader:
     """Reads sessions by id; what depends on the whole store is read once."""
 
-    def __init__(self, db: Connection, evidence: Evidence, policies: Policies) -> None:
+    def __init__(
+        self,
+        db: Connection,
+        evidence: Evidence,
+        policies: Policies,
+        percent_sizes: Sequence[PercentSize] = (),
+    ) -> None:
         self._db: Final = db
         self._evidence: Final = evidence
         self._policies: Final = policies
+        self.percent_sizes = percent_sizes
 
     @cached_property
     def _prior(self) -> GrowthPrior:
@@ -135,6 +152,7 @@ class SessionReader:
                     waiting_for=activity.find_waiting(found, doing) if found else None,
                     cache=cache,
                     rewrite_cost=price_cache(cache, session.model, prices),
+                    percent_dollars=percent_dollars(self.percent_sizes, session.model),
                     cold_limits=read_cold_limits(policy),
                     cost=activity.choose_cost(
                         found, estimate, forked=session.forked_from is not None
@@ -235,6 +253,7 @@ class FleetReader:
         self._in_order: tuple[Session, ...] | None = None  # None if a session was read since
         self._evidence = NO_EVIDENCE
         self._reader: SessionReader | None = None
+        self._percent_sizes: Sequence[PercentSize] = ()
         self._definitions: object = None  # their fingerprint when agents were last judged
         self._unread: list[str] = []
         self._batch_size = FIRST_BATCH_SESSIONS
@@ -248,7 +267,11 @@ class FleetReader:
         return len(self._unread)
 
     def read(
-        self, changed: Iterable[str] | None, now_ms: int, policies: Policies = DEFAULT_POLICIES
+        self,
+        changed: Iterable[str] | None,
+        now_ms: int,
+        policies: Policies = DEFAULT_POLICIES,
+        percent_sizes: Sequence[PercentSize] = (),
     ) -> tuple[Session, ...]:
         """Read the sessions that changed, or all (None); the list is in `attention_order`.
 
@@ -262,16 +285,28 @@ class FleetReader:
         is_same = evidence.is_equivalent_to(self._evidence) and definitions == self._definitions
         if changed is None or not is_same or self._reader is None:
             self._evidence, self._definitions = evidence, definitions
-            self._reader = SessionReader(self._db, evidence, policies)
+            self._reader = SessionReader(self._db, evidence, policies, percent_sizes)
             self._restart()
         elif stale := set(changed) | self._stale_sessions(now_ms):
             self._read(self._reader, sorted(stale), now_ms)
         self._read_next_batch(self._reader, now_ms)
+        self._set_percent_sizes(self._reader, percent_sizes)
         if self._in_order is None:
             self._in_order = tuple(
                 sorted(self._sessions.values(), key=partial(attention_order, now_ms=now_ms))
             )
         return self._in_order
+
+    def _set_percent_sizes(self, reader: SessionReader, sizes: Sequence[PercentSize]) -> None:
+        """Change the sessions that are read already, without reading them again."""
+        if sizes == self._percent_sizes:
+            return
+        self._percent_sizes = reader.percent_sizes = sizes
+        for session_id, session in self._sessions.items():
+            found = percent_dollars(sizes, session.model)
+            if found != session.percent_dollars:
+                self._sessions[session_id] = replace(session, percent_dollars=found)
+                self._in_order = None
 
     def _restart(self) -> None:
         ids = dict.fromkeys(session_queries.open_sessions(self._db))

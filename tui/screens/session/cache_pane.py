@@ -13,7 +13,9 @@ from ....core.measure.cache_ledger import CacheLedger, CacheMiss, CacheTotals, a
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...text import cache_text, formats
+from ...text.amounts import list_price
 from ...text.formats import fit_left, fit_right, percent, shorten, tokens
+from ...text.session_text import longest_fitting
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
 from ...widgets.timeline_picture import CACHE_MISS_SIGN
@@ -52,7 +54,8 @@ def read_session_ledger(
 def ledger_listing(
     session: Session, ledger: CacheLedger | None, width: int, now_ms: int
 ) -> Listing:
-    head = Content.styled(cache_text.warm_line(session.cache, now_ms), "bold")
+    warm = longest_fitting(cache_text.warm_texts(session, now_ms), width)
+    head = Content.styled(warm, "bold")
     if ledger is None:
         return Listing((), head, READING_LEDGER)
     if not ledger.requests:
@@ -71,7 +74,7 @@ def _totals_row(totals: CacheTotals, width: int) -> Content:
     parts = (
         f"{percent(totals.read_ratio)} read",
         f"{tokens(totals.rewritten_tokens)} rewritten in {cache_text.plural_misses(totals.misses)}",
-        cache_text.dollars(totals.cost_usd),
+        list_price(totals.cost_usd),
         f"{percent(totals.rewritten_ratio)} of writes",
     )
     return Content(shorten(" · ".join(parts), width))
@@ -85,7 +88,7 @@ def _miss_row(miss: CacheMiss, width: int, now_ms: int) -> Content:
         (f"{CACHE_MISS_SIGN} ", "$level-notice"),
         (fit_left(cache_text.cause_text(miss), CAUSE_CELLS), "$foreground"),
         (fit_right(tokens(miss.tokens), TOKENS_CELLS), "bold"),
-        (fit_right(cache_text.dollars(miss.cost_usd), MONEY_CELLS), "$foreground"),
+        (fit_right(list_price(miss.cost_usd), MONEY_CELLS), "$foreground"),
         (fit_left(f" {one_line(text)}", max(0, room)), "$quiet"),
         (fit_right(formats.age(miss.request.at, now_ms), AGE_CELLS), "$quiet"),
     )
@@ -104,8 +107,8 @@ def ledger_detail(item: CacheMiss | CacheTotals, width: int, now_ms: int) -> Con
         "cached for": formats.duration(rewrite.lifetime_ms),
         "rewritten": f"{item.tokens:,} of {request.cache_creation_tokens:,} tokens written",
         "read": f"{request.cache_read_tokens:,} tokens",
-        "cost": cache_text.dollars(item.cost_usd),
-        "to read it": f"{cache_text.dollars(item.extra_usd)} less",
+        "cost": list_price(item.cost_usd),
+        "to read it": f"{list_price(item.extra_usd)} less",
     }
     room = max(1, width - DETAIL_LABEL_CELLS)
     changed = [Content(""), heading("Changed before it")] if item.changes else []
@@ -132,6 +135,6 @@ def _totals_facts(totals: CacheTotals) -> list[str]:
         f"{totals.written_5m_tokens:,} tokens written for 5 min",
         f"{totals.input_tokens:,} tokens not cached",
         f"{totals.rewritten_tokens:,} tokens written again, {percent(totals.rewritten_ratio)}",
-        f"{cache_text.dollars(totals.cost_usd)} for writing those",
-        f"{cache_text.dollars(totals.extra_usd)} more than reading them",
+        f"{list_price(totals.cost_usd)} for writing those",
+        f"{list_price(totals.extra_usd)} more than reading them",
     ]

@@ -37,7 +37,8 @@ from ...text.session_text import (
     counting_texts,
     doing_age,
     doing_text,
-    rewrite_sizes,
+    rewrite_amounts,
+    rewrite_size,
 )
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
@@ -289,9 +290,9 @@ def _activity_facts(session: Session, now_ms: int) -> Iterator[tuple[str, str]]:
         yield "cache", texts[0]
         prompt = session.cold_prompt(now_ms)
         if prompt.tokens:
-            size, usd = rewrite_sizes(prompt)
-            price = f", {usd} to write again after it expires" if usd else ""
-            yield "cached", f"{size} tokens{price}"
+            amounts = rewrite_amounts(session, prompt)[:1]
+            prices = "".join(f", {each} to write again after it expires" for each in amounts)
+            yield "cached", f"{rewrite_size(prompt)} tokens{prices}"
     if texts := cost_texts(session.cost):
         yield "cost", texts[0]
     if session.client is not None:

@@ -1,0 +1,42 @@
+"""Amounts of money, for those who pay by the token and for those whose plan has limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from .formats import NOTHING
+from .limits_text import limit_percent, short_window_name
+
+LEAST_USD: Final = 0.01  # less is not worth a number
+LEAST_RATIO: Final = 0.01  # of a window: the same
+WHOLE_DOLLARS_FROM: Final = 100  # US dollars from which cents are not shown
+
+
+def dollars(usd: float | None) -> str:
+    """Write US dollars, with cents below WHOLE_DOLLARS_FROM."""
+    if usd is None:
+        return NOTHING
+    if 0 < usd < LEAST_USD:
+        return f"<${LEAST_USD:.2f}"
+    return f"${usd:,.2f}" if usd < WHOLE_DOLLARS_FROM else f"${usd:,.0f}"
+
+
+def list_price(usd: float | None) -> str:
+    """Write an amount by list prices, which is an estimate."""
+    return NOTHING if usd is None else f"≈ {dollars(usd)}"
+
+
+def amount_texts(usd: float, ratios: Mapping[str, float] | None) -> tuple[str, ...]:
+    """Write an amount without its ≈, longest first.
+
+    As a share of the first of the plan's windows, where its shares are known, else in dollars.
+    """
+    if not ratios:
+        return (dollars(usd),)
+    window, ratio = next(iter(ratios.items()))
+    share = f"<{limit_percent(LEAST_RATIO, ' %')}"
+    if ratio >= LEAST_RATIO or not ratio:
+        share = limit_percent(ratio, " %")
+    name = short_window_name(window)
+    return f"{share} of {name} ({dollars(usd)})", f"{share} {name}"
