@@ -16,6 +16,7 @@ from ctxtop.core.measure.pause_costs import (
     compare_ways,
 )
 from ctxtop.core.measure.plan_limits import FIVE_HOURS
+from ctxtop.tui.cli.json_records import costs_record
 from ctxtop.tui.text.pause_text import cost_line, cost_texts, totals_line
 from msgspec.structs import replace
 
@@ -122,3 +123,18 @@ def test_a_model_without_a_price_has_no_shares_either() -> None:
     unpriced = PricedModel("someones-model")
     question = replace(QUESTION, priced=unpriced, percent_dollars={FIVE_HOURS: 0.2})
     assert compare_ways(question).percent_dollars == {}
+    record = costs_record(compare_ways(question))
+    assert record is not None
+    assert record["ways"]["leave"]["limit_ratio"] is None
+
+
+def test_the_costs_as_json_have_the_shares_beside_the_dollars() -> None:
+    record = costs_record(compare_ways(replace(QUESTION, percent_dollars={FIVE_HOURS: 0.2})))
+    assert record is not None
+    leave = record["ways"]["leave"]
+    assert leave["limit_ratio"]["cold"] == {FIVE_HOURS: pytest.approx(leave["cold"] / 20)}
+    assert leave["limit_ratio"].keys() == leave.keys() - {
+        "limit_ratio",
+        "break_even_requests",
+        "break_even_requests_cold",
+    }
