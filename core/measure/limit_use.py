@@ -12,11 +12,11 @@ import msgspec
 from msgspec.structs import replace
 
 from .models import MILLION, TokenPrice, find_price, is_same_model
-from .plan_limits import WINDOW_LENGTHS_MS, WindowUse
 
 if TYPE_CHECKING:
     from ..store.queries.limit_queries import AnswerRow
     from .cache_ledger import CacheMiss
+    from .plan_limits import WindowUse
 
 
 class UseKind(StrEnum):
@@ -128,6 +128,10 @@ def percent_dollars(sizes: Iterable[PercentSize], model: str | None) -> dict[str
     The two known windows come first.
     """
     found = {each.window: each.dollars for each in sizes if is_same_model(each.model, model)}
+    if not found:
+        return {}
+    from .plan_limits import WINDOW_LENGTHS_MS  # not before the first paint
+
     known = [each for each in WINDOW_LENGTHS_MS if each in found]
     return {window: found[window] for window in [*known, *sorted(found.keys() - {*known})]}
 

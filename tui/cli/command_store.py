@@ -23,6 +23,7 @@ from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin
 from ...core.policy.resolve import Policies
 from ...core.store.database import StoreError, is_caused_by_corruption, open_reader
 from ...core.store.queries import config_queries, session_queries
+from ...core.store.queries.limit_queries import limits_fingerprint
 from ...core.store.readers import fleet_reader
 from ...core.store.readers.warning_evaluation import RecomputedWarnings, recompute_warnings
 from ...core.store.warning_log import ContextWarning, read_warnings
@@ -101,6 +102,8 @@ class StoreSnapshot(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def percent_sizes(self) -> tuple[PercentSize, ...]:
+        if limits_fingerprint(self.db) is None:
+            return ()
         from ...core.store.readers.limits_reader import read_percent_sizes
 
         return read_percent_sizes(

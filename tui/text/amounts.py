@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from .formats import NOTHING
-from .limits_text import limit_percent, short_window_name
 
 LEAST_USD: Final = 0.01  # less is not worth a number
 LEAST_RATIO: Final = 0.01  # of a window: the same
@@ -34,6 +33,8 @@ def amount_texts(usd: float, ratios: Mapping[str, float] | None) -> tuple[str, .
     """
     if not ratios:
         return (dollars(usd),)
+    from .limits_text import limit_percent, short_window_name  # not before the first paint
+
     window, ratio = next(iter(ratios.items()))
     share = f"<{limit_percent(LEAST_RATIO, ' %')}"
     if ratio >= LEAST_RATIO or not ratio:
