@@ -20,6 +20,7 @@ from ctxtop.core.measure.activity import UNKNOWN_CACHE, Activity, ActivityKind, 
 from ctxtop.core.measure.effective_config import ResolvedSetting
 from ctxtop.core.measure.models import FIVE_MINUTES_MS, HOUR_MS
 from ctxtop.core.measure.pause_costs import PauseWay
+from ctxtop.core.measure.plan_limits import FIVE_HOURS
 from ctxtop.core.measure.window import read_auto_compact_config
 from ctxtop.core.model.context import Context, ContextState
 from ctxtop.core.model.session import SessionStatus
@@ -27,6 +28,7 @@ from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.store.automation_records import PauseRecord
 from ctxtop.core.store.config_records import ConfigScope
+from ctxtop.tui.text.pause_text import preview_summary
 
 from ..pausing import MINUTE, candidate, idle_session
 from ..tui.makers import WINDOW
@@ -209,3 +211,14 @@ def test_when_the_client_compacts_follows_from_its_settings(
 ) -> None:
     resolved = {name: setting(value) for name, value in settings.items()}
     assert read_auto_compact_config(resolved, environment, None).idle_from == least
+
+
+def test_a_preview_adds_up_shares_where_all_of_them_are_known() -> None:
+    subscriber = idle_session(percent_dollars={FIVE_HOURS: 0.1})
+    known = preview_pause(candidate(subscriber), policy(), NOW_MS)
+    unknown = preview_pause(candidate(idle_session()), policy(), NOW_MS)
+    assert known.costs is not None
+    usd = known.costs.leave.paused
+    shares, plain = preview_summary([known, known]), preview_summary([known, unknown])
+    assert shares.endswith(f"instead of ≈ {2 * usd * 10:.0f} % of 5h (${2 * usd:.2f})")
+    assert plain.endswith(f"instead of ≈ ${2 * usd:.2f}")
