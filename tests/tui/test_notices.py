@@ -9,6 +9,7 @@ import pytest
 from ctxtop.core.measure.activity import Activity, ActivityKind, PromptCache
 from ctxtop.core.measure.cold_prompt import ColdLimits, RewriteCost
 from ctxtop.core.measure.levels import FillPoint, Level, LevelWarning, PlacedThreshold
+from ctxtop.core.measure.plan_limits import FIVE_HOURS
 from ctxtop.core.model.session import PromptTooLong, Session, SessionStatus
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
@@ -146,6 +147,9 @@ def test_a_large_cache_is_notified_two_minutes_before_it_expires() -> None:
         " compact now while it is cheap, or start anew later with a hand-off"
     )
     assert find_cold_notifications([LARGE], EXPIRES_MS) == ([], None)
+    subscriber = replace(LARGE, percent_dollars={FIVE_HOURS: 0.8})
+    (share,), _ = find_cold_notifications([subscriber], BEFORE_MS)
+    assert "rewrites ≈225 k tokens, ≈3 % of 5h ($2.30): " in share.body
 
 
 def test_a_cache_has_one_key_however_often_its_end_is_corrected() -> None:
