@@ -57,6 +57,18 @@ def split_usage(tokens: int, before: int, output: int) -> AnswerUsage:
     return AnswerUsage(UNCACHED_TOKENS, tokens - UNCACHED_TOKENS - cached, cached, output)
 
 
+class CacheLoss(NamedTuple):
+    """Why the next request misses the cache, and how much it still reads."""
+
+    reason: str | None  # as the API names it; None where it says nothing
+    still_read: int = 0
+
+    def diagnostics(self, before: int) -> DemoJson:
+        if self.reason is None:
+            return {"diagnostics": None}
+        return shape("cache miss", reason=self.reason, missed=before)
+
+
 @dataclass
 class CostTotals:
     started_ms: int
@@ -111,9 +123,10 @@ def filler_text(size: int) -> str:
     return (sentence * (size // len(sentence) + 1))[:size].rstrip() + "."
 
 
-def tool_schemas() -> list[DemoJson]:
+def tool_schemas(server_tools: tuple[str, ...] = ()) -> list[DemoJson]:
     text = filler_text(TOOL_DESCRIPTION_CHARS)
-    return [shape("tool", name=name, description=f"{name}: {text}") for name in CLIENT.tools]
+    names = (*CLIENT.tools, *server_tools)
+    return [shape("tool", name=name, description=f"{name}: {text}") for name in names]
 
 
 def agent_lines() -> list[str]:
@@ -128,6 +141,7 @@ class RequestLog:
     model: DemoModel
     source: str
     system: tuple[str, ...]
+    server_tools: tuple[str, ...] = ()  # of tool servers, sent with the client's own
     base: str | None = None
     keep: int = 0
     pending: list[DemoJson] = field(default_factory=list)
@@ -175,7 +189,7 @@ class RequestLog:
     def _write_shape(self) -> None:
         opening = text_block("You are Claude Code, Anthropic's official CLI.")
         system = [opening, text_block("\n\n".join(self.system))]
-        content: DemoJson = {"system": system, "tools": tool_schemas()}
+        content: DemoJson = {"system": system, "tools": tool_schemas(self.server_tools)}
         self.shape_hash = content_digest(content)
         self._write(
             "api-request-shape", shapeHash=self.shape_hash, **self._sent_at(), shape=content
@@ -234,6 +248,7 @@ class ConversationWriter:
         self.prompt_id = chain.ids.uuid()
         self.tools_used: list[str] = []
         self.has_tool_snapshot = False
+        self.next_loss: CacheLoss | None = None
         self.is_typed = chain.origin.entrypoint == "cli"  # else a program sends the prompts
         self.attribution: DemoJson = {}
         is_named = self.is_typed and chain.agent_id is None
@@ -245,7 +260,9 @@ class ConversationWriter:
         """Write one answer, a line for each of its blocks, and return the lines' ids."""
         self.chain.clock.advance()
         request_id = self.requests.send()
-        usage = split_usage(tokens, self.tokens, output)
+        loss, self.next_loss = self.next_loss, None
+        cached = self.tokens if loss is None else loss.still_read
+        usage = split_usage(tokens, cached, output)
         self._note_tools(blocks)
         message = shape(
             "answer",
@@ -254,6 +271,8 @@ class ConversationWriter:
             stop_reason=stop_reason(blocks),
             usage=usage.fields(),
         )
+        if loss is not None:
+            message |= loss.diagnostics(self.tokens)
         ids = [
             self._block_line(message, block, place, request_id)
             for place, block in enumerate(blocks)

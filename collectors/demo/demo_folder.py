@@ -34,6 +34,7 @@ from .demo_transcript import (
     to_millis,
     write_file,
 )
+from .status_lines import write_status_lines
 from .stories import STORIES, open_session, write_story
 
 
@@ -166,6 +167,7 @@ def make_demo_history(folder: DemoFolder, store: Path, now: datetime) -> None:
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     make_private_folder(store.parent)
     _write_hooks(store, sessions["Fix the flaky checkout tests"].session_id, now)
+    write_status_lines(folder.sessions, own_log_folder(store) / LogKind.STATUS_LINE, now)
     _store_automatic_runs(store, sessions, now)
     # An empty store that was set aside by an earlier version.
     at = now - timedelta(days=9, hours=2)

@@ -6,14 +6,14 @@ from random import Random
 
 import msgspec
 
-from .conversation_writer import AnswerUsage
+from .conversation_writer import AnswerUsage, CacheLoss, filler_text
 from .demo_conversation import (
     FIRST_TOKENS,
     AgentConversation,
     LaunchedAgent,
     MainConversation,
 )
-from .demo_data import RAW, TASKS, DemoJson, DemoToolCall, client_text
+from .demo_data import MODELS, RAW, TASKS, DemoJson, DemoToolCall, client_text
 from .demo_transcript import (
     DemoClock,
     DemoSession,
@@ -26,6 +26,7 @@ from .demo_transcript import (
 from .older_clients import OLDER_STORIES, rising_steps
 
 AGENT_PACE = timedelta(seconds=19)  # between two answers
+SERVER_TEXT_CHARS = 240  # of a tool server's instructions
 PLAN_TOKENS = 640  # by which a shown plan, and its approval, make the context longer
 NICKNAMES = ("amber-drifting-otter", "quiet-humming-fjord", "brisk-folding-lantern")
 
@@ -163,6 +164,25 @@ class StoryConversation(MainConversation):
         self.state = "measured"
         self.chain.parent = copied[-1]["uuid"]
         self.is_opened = self.has_tool_snapshot = True
+
+    def pause(self, minutes: int) -> None:
+        """Let time pass until the cache has expired."""
+        self.chain.clock.tick(timedelta(minutes=minutes))
+        # The API remembers an answer for an hour, and finds no difference before.
+        reason = "previous_message_not_found" if minutes >= 60 else None
+        self.next_loss = CacheLoss(reason)
+
+    def switch_model(self, model: str) -> None:
+        self.model = self.requests.model = MODELS[model]
+        self.next_loss = CacheLoss("model_changed") if self.tokens else None
+
+    def add_server(self, server: str, tools: list[str]) -> None:
+        """Add a tool server whose tools stand in front of every prompt."""
+        block = f"## {server}\n{filler_text(SERVER_TEXT_CHARS)}"
+        self._attach("server", self.lineage, server=server, block=block)
+        self.requests.server_tools = tuple(f"mcp__{server}__{tool}" for tool in tools)
+        self.requests.shape_hash = ""  # the next request writes its new shape
+        self.next_loss = CacheLoss("tools_changed")
 
     def write_aside(self, steps: list[DemoJson]) -> None:
         """Write steps with random numbers of their own, so that no later session changes."""
