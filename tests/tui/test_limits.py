@@ -59,7 +59,7 @@ def header(limits: list[PlanLimit], room: int = 80, now_ms: int = NOW_MS) -> str
 
 def test_the_header_shows_what_fits() -> None:
     resets = clock_time(RESET, NOW_MS)
-    assert f"9 sessions · 5h 62% ▸ {resets} · week 41% · 3 live" in header([FIVE, SEVEN])
+    assert f"9 sessions · 3 live · 5h 62% ▸ {resets} · week 41%" in header([FIVE, SEVEN])
     assert "5h 62% · week 41%" in header([FIVE, SEVEN], 46)
     assert "5h 62%" in header([FIVE, SEVEN], 35)
     assert "5h" not in header([FIVE, SEVEN], 28)
@@ -96,7 +96,7 @@ def test_a_window_that_is_not_known_keeps_its_name() -> None:
 
 
 def test_a_stale_reading_is_called_stale() -> None:
-    assert reading_text(FIVE, NOW_MS + 120_000) == "62 %, as of 2 min ago"
+    assert reading_text(FIVE, NOW_MS + 120_000) == "62 %, 2 min ago"
     shown = reading_text(FIVE, RESET)
     assert shown == f"stale, window reset at {clock_time(RESET, RESET)}; last known 62 %"
 

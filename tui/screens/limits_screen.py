@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 
 from ...core.transcript.sanitize import one_line
+from ..text.formats import fit_left
 from ..text.limits_report import NO_LIMITS, limit_facts, reached_first
 from ..text.limits_text import long_window_name
 from ..text.text_lines import (
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from ..messages import FleetView
 
 
+TITLE_CELLS: Final = 40
 READING: Final = "reading what used the limits …"
 
 
@@ -79,5 +81,5 @@ def limits_lines(
         yield from section_heading("Reached first")
         for title, text in first:
             yield from hanging_lines(
-                Content.styled("  ≈ ", "$quiet"), Content(f"{title}: {text}"), width
+                Content(f"  {fit_left(title, TITLE_CELLS)}  "), Content(text), width
             )

@@ -26,11 +26,11 @@ from .formats import (
     date_time,
     duration,
     model_name,
-    month_day_time,
     percent,
     time_of_day,
     tokens,
 )
+from .limits_text import clock_time
 from .session_text import rewrite_amounts
 
 CAUSE_NAMES: Final = {
@@ -90,6 +90,8 @@ def client_word(miss: CacheMiss) -> str:
 
 def change_text(change: Change) -> str:
     name = _CHANGE_NAMES[change.kind]
+    if change.kind is ChangeKind.MODEL:
+        return " → ".join(map(model_name, change.what.split(" → ")))
     return f"{name}: {change.what}" if change.what else name
 
 
@@ -207,7 +209,7 @@ def warm_texts(session: Session, now_ms: int) -> tuple[str, ...]:
         held = f" · {tokens(cache.tokens)} cached"
         ends = [f"{held}, cold {each}" if each else held for each in amounts]
     else:
-        head = f"{sign}cold since {month_day_time(cache.expires_at)}"
+        head = f"{sign}cold since {clock_time(cache.expires_at, now_ms)}"
         if not cache.is_for_next_model:
             head = "cold: another model was chosen"
         left = f" · the next prompt rewrites {tokens(cache.tokens)}"

@@ -110,6 +110,15 @@ def duration(milliseconds: int | None) -> str:
     return f"{seconds} s"
 
 
+def long_duration(milliseconds: int) -> str:
+    """Write a duration of hours or days with the next smaller unit: 1 h 40 min, 2 d 21 h."""
+    text = duration(milliseconds)
+    for unit, size in ((" d", 86_400_000), (" h", 3_600_000)):
+        if text.endswith(unit) and (rest := milliseconds % size) >= 60_000:
+            return f"{text} {duration(rest)}"
+    return text
+
+
 def seconds(milliseconds: int) -> str:
     """Write a time that may be shorter than a second: 0.3 s, 12 s, 600 s."""
     return f"{_without_zeros(milliseconds / 1000, 1)} s"

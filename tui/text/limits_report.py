@@ -63,7 +63,7 @@ def limit_facts(
         return f"{one_line(report.agent_types.get(agent_id, 'agent'))} {agent_id[:8]}"
 
     yield from _plain("used by", _shares_text(shares.sessions, title))
-    yield from _plain("its agents", _shares_text(shares.agents, agent))
+    yield from _plain("agents", _shares_text(shares.agents, agent))
     yield from _plain("tokens", _shares_text(shares.kinds, lambda kind: _KIND_NAMES[kind]))
     yield from _plain("cache misses", _shares_text(shares.causes, _cause_name))
 
@@ -89,7 +89,7 @@ def _shares_text(shares: Sequence[UseShare], name: Callable[[str], str]) -> str:
 
 
 def _share_percent(share: float) -> str:
-    return limit_percent(share, " %") if share >= MIN_SHARE else "<1 %"
+    return limit_percent(share) if share >= MIN_SHARE else "<1%"
 
 
 def percent_size_text(size: PercentSize) -> str:

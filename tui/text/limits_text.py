@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...core.measure.plan_limits import CONTEXT, FIVE_HOURS, WEEK, BindingLimit, PlanLimit
 from ...core.transcript.sanitize import one_line
-from .formats import NOTHING, duration, local_datetime, tokens
+from .formats import NOTHING, duration, local_datetime, long_duration, tokens
 
 if TYPE_CHECKING:
     from ...core.store.transcript_records import ClientReportRecord
@@ -100,13 +100,13 @@ def reading_text(limit: PlanLimit, now_ms: int) -> str:
     used = limit_percent(limit.used_ratio, " %")
     if limit.is_stale(now_ms):
         return f"stale, window reset at {clock_time(limit.resets_at, now_ms)}; last known {used}"
-    return f"{used}, as of {duration(limit.age_ms(now_ms))} ago"
+    return f"{used}, {duration(limit.age_ms(now_ms))} ago"
 
 
 def resets_text(limit: PlanLimit, now_ms: int) -> str:
     if limit.resets_at is None or limit.is_stale(now_ms):
         return NOTHING
-    left = duration(limit.resets_at - now_ms)
+    left = long_duration(limit.resets_at - now_ms)
     return f"{clock_time(limit.resets_at, now_ms)}, in {left}"
 
 

@@ -260,27 +260,30 @@ def left_text(status: FleetStatus, room: int) -> Content:
         (f" {status.source} ", "bold $accent"),
         (status.state.value, _FEED_STATE_STYLES[status.state]),
     )
-    for choices in _status_counts(status):
-        left = room - text.cell_length - 3
-        count = next((each for each in choices if each and each.cell_length <= left), None)
+    left = room - text.cell_length
+    shown: list[tuple[int, Content]] = []
+    for place, choices in _status_counts(status):
+        count = next((each for each in choices if each and each.cell_length + 3 <= left), None)
         if count:
-            text = text + Content.styled(" · ", "$quiet") + count
-    return text
+            left -= count.cell_length + 3
+            shown.append((place, count))
+    shown.sort(key=lambda each: each[0])
+    return Content.styled(" · ", "$quiet").join([text, *(count for _, count in shown)])
 
 
-def _status_counts(status: FleetStatus) -> Iterator[Sequence[Content]]:
-    """Yield the counts in their order, each from long to short."""
-    yield (Content.styled(status.scan, "$accent"),)
+def _status_counts(status: FleetStatus) -> Iterator[tuple[int, Sequence[Content]]]:
+    """Yield the most important counts first, each with its place and from long to short."""
+    yield 0, (Content.styled(status.scan, "$accent"),)
     if status.sessions is not None:
-        yield (_link(plural(status.sessions, "session"), "$foreground", ""),)
-    yield (Content.styled(status.notes, "$accent"),)
-    yield [*map(_limits_text, status.limits)]
+        yield 1, (_link(plural(status.sessions, "session"), "$foreground", ""),)
+    yield 2, (Content.styled(status.notes, "$accent"),)
+    yield 5, [*map(_limits_text, status.limits)]
     if status.live:
-        yield (_link(f"{status.live} live", "$foreground", "live:"),)
+        yield 3, (_link(f"{status.live} live", "$foreground", "live:"),)
     if status.working:
-        yield (_link(f"{status.working} working", "$foreground", "is:working"),)
+        yield 4, (_link(f"{status.working} working", "$foreground", "is:working"),)
     if status.lag_s is not None and not status.scan:
-        yield (Content.styled(f"lag {max(0.0, status.lag_s):.1f} s", "$quiet"),)
+        yield 6, (Content.styled(f"lag {max(0.0, status.lag_s):.1f} s", "$quiet"),)
 
 
 def _limits_text(limits: Sequence[tuple[str, str]]) -> Content:

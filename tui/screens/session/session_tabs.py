@@ -291,7 +291,7 @@ def _activity_facts(session: Session, now_ms: int) -> Iterator[tuple[str, str]]:
         prompt = session.cold_prompt(now_ms)
         if prompt.tokens:
             amounts = rewrite_amounts(session, prompt)[:1]
-            prices = "".join(f", {each} to write again after it expires" for each in amounts)
+            prices = "".join(f", {each} to write again once cold" for each in amounts)
             yield "cached", f"{rewrite_size(prompt)} tokens{prices}"
     if texts := cost_texts(session.cost):
         yield "cost", texts[0]
