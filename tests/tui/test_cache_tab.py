@@ -81,7 +81,7 @@ async def test_the_detail_says_what_was_paid_and_how_long_the_pause_was(left_alo
         words = " ".join(" ".join(it.part(SessionTab.CACHE)).split())
         assert "pause 37 min" in words
         assert "cached for 5 min" in words
-        assert "rewritten 80,000 of 85,000 tokens written" in words
+        assert "rewritten 80,000 of 85,000 written" in words
         assert "cost ≈ $0.50 to read it ≈ $0.46 less" in words
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from rich.cells import cell_len
 from textual.content import Content
 
 from ....core.measure.cache_ledger import CacheLedger, CacheMiss, CacheTotals, add_up
@@ -20,7 +21,7 @@ from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
 from ...widgets.timeline_picture import CACHE_MISS_SIGN
 
-CAUSE_CELLS: Final = 24
+CAUSE_GAP: Final = 2  # between the longest cause and its tokens
 TOKENS_CELLS: Final = 7
 MONEY_CELLS: Final = 9
 AGE_CELLS: Final = 7
@@ -62,7 +63,11 @@ def ledger_listing(
         return Listing((), head, NO_MISSES)
     totals = add_up(ledger)
     rows = [Row("totals", _totals_row(totals, width), totals)]
-    rows += [Row(_key_of(miss), _miss_row(miss, width, now_ms), miss) for miss in ledger.misses]
+    causes = max((cell_len(cache_text.cause_text(miss)) for miss in ledger.misses), default=0)
+    rows += [
+        Row(_key_of(miss), _miss_row(miss, causes + CAUSE_GAP, width, now_ms), miss)
+        for miss in ledger.misses
+    ]
     return Listing(tuple(rows), head, "")
 
 
@@ -80,13 +85,13 @@ def _totals_row(totals: CacheTotals, width: int) -> Content:
     return Content(shorten(" · ".join(parts), width))
 
 
-def _miss_row(miss: CacheMiss, width: int, now_ms: int) -> Content:
+def _miss_row(miss: CacheMiss, cause_cells: int, width: int, now_ms: int) -> Content:
     changes, agent = cache_text.changes_text(miss), cache_text.agent_text(miss)
-    room = width - 2 - CAUSE_CELLS - TOKENS_CELLS - MONEY_CELLS - AGE_CELLS - 1
+    room = width - 2 - cause_cells - TOKENS_CELLS - MONEY_CELLS - AGE_CELLS - 1
     text = "; ".join(part for part in (agent, changes) if part)
     return Content.assemble(
         (f"{CACHE_MISS_SIGN} ", "$level-notice"),
-        (fit_left(cache_text.cause_text(miss), CAUSE_CELLS), "$foreground"),
+        (fit_left(cache_text.cause_text(miss), cause_cells), "$foreground"),
         (fit_right(tokens(miss.tokens), TOKENS_CELLS), "bold"),
         (fit_right(list_price(miss.cost_usd), MONEY_CELLS), "$foreground"),
         (fit_left(f" {one_line(text)}", max(0, room)), "$quiet"),
@@ -105,7 +110,7 @@ def ledger_detail(item: CacheMiss | CacheTotals, width: int, now_ms: int) -> Con
         "client says": cache_text.client_word(item),
         "pause": cache_text.pause_text(item),
         "cached for": formats.duration(rewrite.lifetime_ms),
-        "rewritten": f"{item.tokens:,} of {request.cache_creation_tokens:,} tokens written",
+        "rewritten": f"{item.tokens:,} of {request.cache_creation_tokens:,} written",
         "read": f"{request.cache_read_tokens:,} tokens",
         "cost": list_price(item.cost_usd),
         "to read it": f"{list_price(item.extra_usd)} less",
