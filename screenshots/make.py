@@ -42,6 +42,8 @@ class Shot:
 FULLEST: Final = ("j",)
 LEADER: Final = ("j",) * 5
 """Down to the session whose agents are told."""
+COLD: Final = ("j",) * 7
+"""Down to the session whose prompt cache has expired."""
 
 SHOTS: Final = (
     Shot("fleet", (120, 40), LEADER),
@@ -51,6 +53,8 @@ SHOTS: Final = (
     Shot("session", (120, 40), (*FULLEST, "enter")),
     Shot("session-80x24", (80, 24), (*FULLEST, "enter")),
     Shot("session-evidence", (120, 40), (*FULLEST, "enter", "5")),
+    Shot("cache", (120, 40), (*COLD, "enter", "8", "j", "j")),
+    Shot("limits", (120, 40), ("U",)),
     Shot("conversation", (120, 40), (*LEADER, "v")),
     Shot("search", (120, 40), ("F", *"wishlist page")),
     Shot("agents", (120, 40), ("j", "j", "j", "j", "A", "j", "j")),

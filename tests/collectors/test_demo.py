@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.demo import DemoFolder, DemoSession, DemoWriter, make_demo
+from ctxtop.collectors.demo.status_lines import write_status_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -284,3 +285,36 @@ def test_the_writer_stops_when_it_is_told_to(folder: DemoFolder) -> None:
     stop = threading.Event()
     stop.set()
     DemoWriter(folder).run(stop)
+
+
+def test_caches_are_lost_for_reasons_that_the_api_names(folder: DemoFolder) -> None:
+    found = {
+        (session.title, miss["type"])
+        for session in folder.sessions
+        for line in lines_of(session.transcript)
+        if (miss := (line.get("message", {}).get("diagnostics") or {}).get("cache_miss_reason"))
+    }
+    split = {"Split the ingest worker from the API", "Split the ingest worker, with a queue"}
+    assert found == {
+        *((title, "model_changed") for title in split),
+        *((title, "previous_message_not_found") for title in split),
+        ("Conflict-free note sync", "tools_changed"),
+    }
+
+
+def test_the_status_lines_were_told_of_a_plan_that_is_used_by_now(
+    folder: DemoFolder, tmp_path: Path
+) -> None:
+    log = tmp_path / "statusline.jsonl"
+    write_status_lines(folder.sessions, log, NOW)
+    told = [json.loads(row) for row in log.read_text().splitlines() if row]
+    now_ms = int(NOW.timestamp() * 1000)
+    assert [each["at"] for each in told] == sorted(each["at"] for each in told)
+    assert told[-1]["at"] <= now_ms
+    limits = told[-1]["given"]["rate_limits"]
+    assert limits["five_hour"]["used_percentage"] == pytest.approx(62, abs=1)
+    assert limits["seven_day"]["used_percentage"] == pytest.approx(41, abs=1)
+    assert all(now_ms < each["resets_at"] * 1000 for each in limits.values())
+    live = by_title(folder, "Fix the flaky").session_id
+    (*_, newest) = (each["given"] for each in told if each["given"]["session_id"] == live)
+    assert newest["prompt_cache"]["recache_tokens_if_cold"] == 163_412
