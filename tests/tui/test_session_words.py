@@ -171,7 +171,7 @@ def test_an_idle_session_s_state_names_the_price_of_its_cold_cache() -> None:
         rewrite_cost=RewriteCost(2.3, 0.1),
     )
     found = [state_text(idle, cells, NOW_MS) for cells in (28, 18, 12, 10)]
-    assert found == ["idle · cold ≈$2.30", "idle · cold ≈$2.30", "cold ≈$2.30", "idle"]
+    assert found == ["idle · cold ≈$2.30", "idle · cold ≈$2.30", "cold ≈$2.30", "cold"]
     assert state_text(idle, 28, NOW_MS - 90_000) == "idle · cold in 1 min"
     assert state_text(idle, 28, NOW_MS - 121_000) == "idle"
     assert state_text(replace(idle, rewrite_cost=None), 28, NOW_MS) == "idle · cold"
@@ -213,15 +213,15 @@ def test_a_subscriber_sees_shares_of_the_plans_window_first() -> None:
     )
     long, short, *_ = cache_texts(idle, NOW_MS)
     assert long == "≈cold: your next prompt rewrites ≈225 k, ≈3 % of 5h ($2.30)"
-    assert short == "≈cold 225 k 3 % 5h"
+    assert short == "≈cold 225 k 3% 5h"
     assert cell_len(short) <= CACHE_CELLS
     assert [state_text(idle, cells, NOW_MS) for cells in (24, 14)] == [
-        "idle · cold ≈3 % 5h",
-        "cold ≈3 % 5h",
+        "idle · cold ≈3% 5h",
+        "cold ≈3% 5h",
     ]
     cold = warm_texts(idle, NOW_MS)
     assert cold[0].endswith("the next prompt rewrites 225 k, ≈3 % of 5h ($2.30)")
-    assert cold[1].endswith("the next prompt rewrites 225 k, ≈3 % 5h")
+    assert cold[1].endswith("the next prompt rewrites 225 k, ≈3% 5h")
     warm = warm_texts(idle, NOW_MS - HOUR_MS // 2)
     assert warm[0].endswith("225 k cached, cold ≈3 % of 5h ($2.30)")
 
@@ -230,9 +230,9 @@ def test_amounts_that_are_small_or_more_than_a_window() -> None:
     assert amount_texts(0.004, None) == ("<$0.01",)
     assert amount_texts(0.0, None) == ("$0.00",)
     assert amount_texts(123.4, None) == ("$123",)
-    assert amount_texts(0.1, {FIVE_HOURS: 0.002})[1] == "<1 % 5h"
-    assert amount_texts(0.0, {FIVE_HOURS: 0.0})[1] == "0 % 5h"
-    assert amount_texts(50.0, {WEEK: 1.2}) == ("120 % of week ($50.00)", "120 % week")
+    assert amount_texts(0.1, {FIVE_HOURS: 0.002})[1] == "<1% 5h"
+    assert amount_texts(0.0, {FIVE_HOURS: 0.0})[1] == "0% 5h"
+    assert amount_texts(50.0, {WEEK: 1.2}) == ("120 % of week ($50.00)", "120% week")
 
 
 def test_a_policy_says_from_which_size_on_and_how_early_it_is_mentioned() -> None:

@@ -36,8 +36,7 @@ def amount_texts(usd: float, ratios: Mapping[str, float] | None) -> tuple[str, .
     from .limits_text import limit_percent, short_window_name  # not before the first paint
 
     window, ratio = next(iter(ratios.items()))
-    share = f"<{limit_percent(LEAST_RATIO, ' %')}"
-    if ratio >= LEAST_RATIO or not ratio:
-        share = limit_percent(ratio, " %")
+    sign, shown = ("<", LEAST_RATIO) if 0 < ratio < LEAST_RATIO else ("", ratio)
     name = short_window_name(window)
-    return f"{share} of {name} ({dollars(usd)})", f"{share} {name}"
+    share = f"{sign}{limit_percent(shown, ' %')} of {name}"
+    return f"{share} ({dollars(usd)})", f"{sign}{limit_percent(shown)} {name}"

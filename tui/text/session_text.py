@@ -224,7 +224,7 @@ def _idle_text(session: Session, now_ms: int, cells: int) -> str:
         return longest_fitting((f"idle · cold in {left}", f"cold in {left}", *idle), cells)
     amounts = rewrite_amounts(session, prompt)[-1:]
     texts = [f"{words} {each}" for each in amounts for words in ("idle · cold", "cold")]
-    return longest_fitting((*(texts or ["idle · cold"]), *idle), cells)
+    return longest_fitting((*(texts or ["idle · cold"]), "cold"), cells)
 
 
 def resume_cost_text(session: Session, now_ms: int) -> str:
@@ -238,7 +238,7 @@ def resume_cost_text(session: Session, now_ms: int) -> str:
     return first
 
 
-CACHE_CELLS: Final = 18  # ≈cold 225 k 3 % 5h
+CACHE_CELLS: Final = 18  # ≈cold 225 k 3% 5h
 
 
 def short_cache_text(session: Session, now_ms: int) -> str:
