@@ -55,10 +55,10 @@ from ctxtop.tui.screens.history.receipt_screen import (
     check_lines,
 )
 from ctxtop.tui.text.column_headers import header_line
+from ctxtop.tui.text.formats import format_bytes
 from ctxtop.tui.text.plan_report import (
     break_even_text,
     change_lines,
-    format_bytes,
     harm_text,
     plan_lines,
     refusal_text,

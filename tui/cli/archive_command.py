@@ -20,8 +20,7 @@ from ...core.store.database import state_folder
 from ...core.store.queries import archive_queries, config_queries
 from ...core.transcript.sanitize import one_line
 from ..tables import Column, TextColumn
-from ..text.formats import iso_time, plural
-from ..text.plan_report import format_bytes
+from ..text.formats import format_bytes, iso_time, plural
 from .command_errors import DONE, FAILED, UNSAFE, RefusedError, print_error
 from .command_options import (
     dry_run_option,

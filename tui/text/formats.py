@@ -455,3 +455,10 @@ def toast_text(text: str) -> str:
         return shorten_path(path, MAX_PATH_CELLS)
 
     return shorten(_PATH_IN_TEXT.sub(name_once, one_line(text)), MAX_TOAST_CELLS)
+
+
+def format_bytes(count: int) -> str:
+    """Round a number of bytes: 950 B, 21 kB, 3.4 MB."""
+    if count < 1_000:
+        return f"{count} B"
+    return f"{count / 1e3:.0f} kB" if count < 1_000_000 else f"{count / 1e6:.1f} MB"

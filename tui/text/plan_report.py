@@ -16,7 +16,7 @@ from ...core.model.context import Context, ContextState
 from ...core.model.problem import Problem
 from ...core.transcript.sanitize import one_line
 from . import plan_text
-from .formats import fit_right, plural, reduction, shorten, tokens
+from .formats import fit_right, format_bytes, plural, reduction, shorten, tokens
 from .gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
 from .text_lines import join_lines, quiet
 
@@ -86,13 +86,6 @@ def harm_text(plan: CompactionPlan) -> str:
     text = f"up to level {level}: {plan_text.HARM_DESCRIPTIONS[most]}"
     # Rule T: a mild change can cost thoughts, which is more harm than was asked for.
     return text if most == plan.harm else f"{text}, and the thinking that depends on it"
-
-
-def format_bytes(count: int) -> str:
-    """Round a number of bytes: 950 B, 21 kB, 3.4 MB."""
-    if count < 1_000:
-        return f"{count} B"
-    return f"{count / 1e3:.0f} kB" if count < 1_000_000 else f"{count / 1e6:.1f} MB"
 
 
 def refusal_text(refusal: Refusal) -> str:

@@ -24,12 +24,13 @@ from ...text.compaction_text import kept_text
 from ...text.formats import (
     duration,
     fit_left,
+    format_bytes,
     plural,
     reduction_with_flag,
     shorten,
     tokens,
 )
-from ...text.plan_report import FULL_TEXT_LINES, change_lines, format_bytes, preview_lines
+from ...text.plan_report import FULL_TEXT_LINES, change_lines, preview_lines
 from ...text.plan_text import HARM_NAMES, OperationChange
 from ...text.text_lines import ScreenColumn, grow_columns, item_line
 from ...widgets.row_list import Row, RowList, Rows
