@@ -27,6 +27,7 @@ from ..core.store.automation_records import (
 from ..core.store.config_records import SettingsFileRecord
 from ..core.store.queries import config_queries
 from ..core.store.readers import fleet_reader
+from ..core.store.readers.limits_reader import read_sessions_near_limits
 from ..core.store.transcript_records import LiveSession
 from .claude_code.discover import ClaudeFolder
 from .claude_code.registry import list_open_sessions, read_client_environment
@@ -94,6 +95,7 @@ class _Facts(msgspec.Struct, frozen=True):
     transcripts: dict[str, ReadTranscript]  # by their paths
     agents_at_work: Counter[str]
     pauses: dict[tuple[str, int], PauseRecord]
+    near_limits: frozenset[str]  # sessions
 
     def candidate(self, session: Session) -> PauseCandidate:
         session_id = session.session_id
@@ -106,6 +108,8 @@ class _Facts(msgspec.Struct, frozen=True):
             via=_find_way(self.places.store, client) if client else None,
             running_agents=self.agents_at_work[session_id],
             idle_from=self._idle_from(session, client) if client else None,
+            opened_at=client.started_at if client else None,
+            near_limit=session_id in self.near_limits,
             earlier=self.pauses.get((session_id, answered_at or 0)),
         )
 
@@ -133,6 +137,7 @@ def _read_facts(
         {each.path: each for each in open_transcripts(db)},
         Counter(each.session_id for each in agents if each.status in _AT_WORK),
         {(each.session_id, each.answered_at): each for each in read_pauses(db)},
+        read_sessions_near_limits(db),
     )
 
 

@@ -59,6 +59,8 @@ class PauseCandidate(msgspec.Struct, frozen=True):
     running_agents: int = 0
     idle_from: int | None = None
     """Tokens from which the client compacts it by itself when idle; None if it never does."""
+    opened_at: int | None = None  # when its client started
+    near_limit: bool = False  # its client counts a limit of the plan as near
     earlier: PauseRecord | None = None  # of the same newest answer
 
 
@@ -194,30 +196,48 @@ def _paused_before(candidate: PauseCandidate) -> _Left | None:
 
 
 IDLE_COMPACTION_SINCE: Final = (2, 1, 329)
-"""The client whose code was read; when earlier ones compact idle sessions is not known. Where
+"""The client that was seen doing it; when earlier ones compact idle sessions is not known. Where
 ctxtop is wrong nothing is done twice: after its own the context is too small for the client's."""
 
-IDLE_COMPACTION_LEFT: Final = 0.1  # of the cache's lifetime, when the client compacts (2.1.329)
+IDLE_COMPACTION_LEFT: Final = 0.1
+"""Of the cache's lifetime, when the client compacts: 2.1.329 did 0.1 to 0.4 s after that."""
+
 IDLE_COMPACTION_LATE_MS: Final = 60_000
-"""A client whose timer is later than this, as after sleep, does not compact any more (2.1.329)."""
+"""A client whose timer is later than this, as after sleep, does not compact any more: 2.1.329 did
+55 s late and not 61 s late."""
 
 
 def idle_compaction_at(candidate: PauseCandidate, now_ms: int) -> int | None:
     """Return when the client compacts an idle session by itself, in ms since 1970; None if never.
 
-    Client 2.1.329 does it for caches that last an hour, and unless the plan's limits are near.
+    It does not if somebody types into it in the minute before, which is not foreseen here.
     """
-    session, least = candidate.session, candidate.idle_from
-    cache, tokens = session.cache, session.context.tokens
-    if cache.expires_at is None or (cache.lifetime_ms or 0) < HOUR_MS:
+    cache = candidate.session.cache
+    if cache.expires_at is None or not cache.is_warm(now_ms):
         return None
-    version = parse_version(session.client_version)
-    if version is None or version < IDLE_COMPACTION_SINCE:
-        return None
-    if least is None or tokens is None or tokens < least:
+    if not _is_compacted_when_idle(candidate):
         return None
     at = cache.expires_at - round(IDLE_COMPACTION_LEFT * HOUR_MS)
     return at if now_ms <= at + IDLE_COMPACTION_LATE_MS else None
+
+
+def _is_compacted_when_idle(candidate: PauseCandidate) -> bool:
+    """Whether the client has set its timer and does not refuse when it ends (2.1.329)."""
+    session, least = candidate.session, candidate.idle_from
+    version, tokens = parse_version(session.client_version), session.context.tokens
+    if version is None or version < IDLE_COMPACTION_SINCE:
+        return False
+    if (session.cache.lifetime_ms or 0) < HOUR_MS or candidate.near_limit:
+        return False
+    if _is_resumed(candidate):
+        return False
+    return least is not None and tokens is not None and tokens >= least
+
+
+def _is_resumed(candidate: PauseCandidate) -> bool:
+    """Whether its client has had no answer yet: it sets the timer when its own turn ends."""
+    opened_at, answered_at = candidate.opened_at, candidate.answered_at
+    return opened_at is not None and answered_at is not None and answered_at < opened_at
 
 
 def _stands_aside(candidate: PauseCandidate, policy: Policy, now_ms: int) -> _Left | None:

@@ -28,6 +28,14 @@ WINDOW_LENGTHS_MS: Final = {FIVE_HOURS: 5 * HOUR_MS, WEEK: 7 * DAY_MS}
 FORGET_STALE_MS: Final = DAY_MS
 """How long after its reset a window is still shown: after that its access may have ended."""
 
+NEAR_LIMITS: Final = {
+    FIVE_HOURS: ((0.9, 0.72),),
+    WEEK: ((0.75, 0.6), (0.5, 0.35), (0.25, 0.15)),
+}
+"""Shares used, and the shares of the window until which the client counts the limit as near then
+(2.1.329: its code, and 0.95 seen before and after). The API can say so earlier, in a header that
+the client keeps to itself."""
+
 SAME_RESET_MS: Final = 5 * 60_000
 """Readings whose resets differ by less are of one window: each answer's header rounds it."""
 
@@ -74,6 +82,20 @@ class LimitReading(msgspec.Struct, frozen=True):
         """
         known = [each for each in (self.answered_at, self.before_at) if each is not None]
         return max(known) if known else self.at
+
+
+def is_near_limit(reading: LimitReading) -> bool:
+    """Whether the client counted its limit as near, or as reached, when it was told of it."""
+    if reading.used_ratio >= 1:
+        return True
+    length = WINDOW_LENGTHS_MS.get(reading.window)
+    if length is None or reading.resets_at is None:
+        return False
+    elapsed = 1 - (reading.resets_at - reading.fresh_at) / length
+    return any(
+        reading.used_ratio >= used and elapsed <= until
+        for used, until in NEAR_LIMITS.get(reading.window, ())
+    )
 
 
 class BurnRate(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from ctxtop.core.measure.timeline import with_current_context
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries, session_queries
+from ctxtop.core.store.queries.evidence_queries import read_evidence_rows
 from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.store.readers.timeline_reader import read_timeline
 from ctxtop.core.store.writer import Writer
@@ -281,3 +282,15 @@ def test_an_answer_that_is_being_written_is_not_silent(store: Store) -> None:
         (row,) = session_queries.sessions(db)
         (working,) = read_sessions(db, (row.last_at or 0) + 1)
     assert (working.status.value, working.is_silent) == ("active", False)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "learned"), [(0.1, [160_000]), (54, []), (55, []), (90, [160_000])]
+)
+def test_a_compaction_of_an_idle_session_is_no_evidence_of_the_trigger(
+    store: Store, minutes: float, learned: list[int]
+) -> None:
+    cut = boundary(at=3 + round(60 * minutes), preTokens=160_000)
+    store.write(*opening(), cut)
+    with closing(store.scan()) as db:
+        assert [row.pre_tokens for row in read_evidence_rows(db).auto_compactions] == learned

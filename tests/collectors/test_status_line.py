@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from ctxtop.core.store import log_records
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import evidence_queries, limit_queries, log_queries
 from ctxtop.core.store.readers.fleet_reader import read_sessions
+from ctxtop.core.store.readers.limits_reader import read_sessions_near_limits
 from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.tui.text.limits_text import client_facts
 
@@ -275,6 +277,20 @@ def test_a_reading_that_changed_is_a_row_of_its_own(collector: Collector, store:
         rows = limit_queries.limit_rows(db)
     assert [each.used_percentage for each in rows] == [10, 12, 10]
     assert [each.before_at for each in rows] == [None, rows[0].last_at, rows[1].last_at]
+
+
+def test_a_sessions_newest_reading_says_whether_a_limit_is_near(
+    collector: Collector, store: Path
+) -> None:
+    def near(used: int) -> frozenset[str]:
+        resets_at = round(time.time()) + 3 * 3_600
+        limits = {"five_hour": {"used_percentage": used, "resets_at": resets_at}}
+        show(store, json.dumps(FULL | {"rate_limits": limits}).encode())
+        collector.scan()
+        with closing(open_reader(store)) as db:
+            return read_sessions_near_limits(db)
+
+    assert [near(used) for used in (50, 95, 20)] == [frozenset(), {SESSION}, frozenset()]
 
 
 def test_only_the_newest_readings_are_kept(

@@ -29,6 +29,7 @@ from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.store.automation_records import PauseRecord
 from ctxtop.core.store.config_records import ConfigScope
 from ctxtop.tui.text.pause_text import preview_summary
+from msgspec.structs import replace
 
 from ..pausing import MINUTE, candidate, idle_session
 from ..tui.makers import WINDOW
@@ -174,8 +175,10 @@ def test_a_session_that_its_client_compacts_when_idle_is_left_to_it() -> None:
         candidate(
             idle_session(context=LARGE.session.context, cache=FIVE_MINUTES), idle_from=200_000
         ),
+        replace(LARGE, near_limit=True),
+        replace(LARGE, opened_at=(LARGE.answered_at or 0) + 1),
     ],
-    ids=["off", "smaller", "older client", "five minutes"],
+    ids=["off", "smaller", "older client", "five minutes", "near a limit", "resumed"],
 )
 def test_a_session_that_its_client_would_not_compact_is_paused(unlike: PauseCandidate) -> None:
     assert idle_compaction_at(unlike, NOW_MS) is None
@@ -187,6 +190,12 @@ def test_a_timer_that_did_not_fire_in_time_never_does() -> None:
     assert idle_compaction_at(LARGE, due + MINUTE) == due
     assert idle_compaction_at(LARGE, due + MINUTE + 1) is None
     assert checked(LARGE, due + MINUTE + 1) is None
+
+
+def test_a_session_whose_model_was_changed_is_not_compacted_when_idle() -> None:
+    cache = replace(LARGE.session.cache, is_for_next_model=False)
+    changed = replace(LARGE, session=replace(LARGE.session, cache=cache))
+    assert idle_compaction_at(changed, NOW_MS) is None
 
 
 def setting(value: object) -> ResolvedSetting:

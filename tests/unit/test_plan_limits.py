@@ -30,6 +30,7 @@ from ctxtop.core.measure.plan_limits import (
     PlanLimit,
     WindowUse,
     find_binding,
+    is_near_limit,
     measure_limits,
 )
 from ctxtop.core.store.queries.limit_queries import AnswerRow
@@ -92,6 +93,26 @@ def test_a_window_that_was_reset_says_nothing_about_now() -> None:
     assert limit.is_stale(NOW)
     assert (limit.burn, limit.exhaustion) == (None, None)
     assert not limit.is_stale(NOW - 1)
+
+
+@pytest.mark.parametrize(
+    ("window", "used", "hours_left", "near"),
+    [
+        (FIVE_HOURS, 0.95, 3, True),
+        (FIVE_HOURS, 0.95, 1, False),  # nearly all of it is over
+        (FIVE_HOURS, 0.89, 3, False),
+        (FIVE_HOURS, 1.0, 1, True),
+        (WEEK, 0.3, 160, True),
+        (WEEK, 0.3, 100, False),
+        (WEEK, 0.8, 100, True),
+        ("seven_day_opus", 0.95, 100, False),
+    ],
+)
+def test_a_limit_is_near_where_much_is_used_early(
+    window: str, used: float, hours_left: int, near: bool
+) -> None:
+    said = replace(reading(0, used, resets_at=NOW + hours_left * HOUR_MS), window=window)
+    assert is_near_limit(said) == near
 
 
 def test_known_windows_come_first_and_unknown_ones_are_kept() -> None:

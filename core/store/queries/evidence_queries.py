@@ -60,6 +60,11 @@ MAX_COMPACTIONS: Final = 200
 """Newest automatic compactions that are used: months of a heavy user; what an older client did says
 nothing about this one."""
 
+IDLE_COMPACTION_MS: Final = (53 * 60_000, 60 * 60_000)
+"""From the answer's first line to the compaction of a session that was idle: 54 minutes after the
+answer's last line, a minute late at most (2.1.329). It is automatic by name, of any size, and says
+nothing about the trigger."""
+
 
 def read_evidence_rows(db: Connection) -> EvidenceRows:
     environments: dict[str, dict[str, str]] = {}
@@ -74,7 +79,8 @@ def read_evidence_rows(db: Connection) -> EvidenceRows:
     sql = """SELECT DISTINCT u.model, s.model AS asked_model, s.client_version
         FROM model_use u LEFT JOIN session s USING (file_id) WHERE u.peak_tokens > ?
         ORDER BY 1, 2, 3"""
-    compactions = fetch_records(AutoCompactionRow, db, _AUTO_COMPACTIONS, [MAX_COMPACTIONS])
+    parameters = [MAX_COMPACTIONS, *IDLE_COMPACTION_MS]
+    compactions = fetch_records(AutoCompactionRow, db, _AUTO_COMPACTIONS, parameters)
     return EvidenceRows(
         reported_windows=tuple(client_windows(db)),
         large_models=tuple(fetch_records(LargeModelRow, db, sql, [SMALL_WINDOW])),
@@ -108,7 +114,8 @@ SELECT f.session_id, f.agent_id, r.model, s.model AS asked_model, s.client_versi
         AND q.query_source IS (SELECT a.query_source FROM request a
             WHERE a.file_id = r.file_id AND a.request = r.request)),
     EXISTS (SELECT 1 FROM request q WHERE q.file_id = b.file_id AND q.offset < r.offset)
-FROM (SELECT file_id, MIN(offset) AS offset, pre_tokens FROM boundary
+FROM (SELECT file_id, MIN(offset) AS offset, pre_tokens,
+        at - COALESCE(duration_ms, 0) AS began_at FROM boundary
     WHERE "trigger" = 'auto' AND pre_tokens IS NOT NULL GROUP BY file_id, uuid
     ORDER BY at DESC LIMIT ?) b
 JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
@@ -117,6 +124,7 @@ JOIN response r ON r.file_id = b.file_id AND r.offset = (
         AND x.offset < b.offset AND (x.sidechain = 0 OR f.kind = 'agent')
         AND x.offset > COALESCE((SELECT MAX(p.offset) FROM boundary p
             WHERE p.file_id = b.file_id AND p.offset < b.offset), -1))
+WHERE COALESCE(b.began_at - r.at NOT BETWEEN ? AND ?, 1)
 ORDER BY f.session_id, b.offset
 """
 

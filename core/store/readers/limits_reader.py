@@ -22,6 +22,7 @@ from ...measure.plan_limits import (
     PlanLimit,
     WindowUse,
     is_forgotten,
+    is_near_limit,
     measure_limits,
 )
 from ..queries.limit_queries import (
@@ -55,6 +56,12 @@ class LimitsReport(msgspec.Struct, frozen=True):
 def read_plan_limits(db: Connection, now_ms: int) -> tuple[PlanLimit, ...]:
     """Measure the windows that a client reported; empty if none did."""
     return measure_limits(map(_to_reading, limit_rows(db)), now_ms)
+
+
+def read_sessions_near_limits(db: Connection) -> frozenset[str]:
+    """List the sessions whose client was last told that a limit is near."""
+    newest = {(row.session_id, row.window): _to_reading(row) for row in limit_rows(db)}
+    return frozenset(each.session_id for each in newest.values() if is_near_limit(each))
 
 
 def _to_reading(row: LimitRow) -> LimitReading:
