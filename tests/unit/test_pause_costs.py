@@ -113,10 +113,10 @@ def test_one_line_says_now_cold_and_break_even() -> None:
 def test_a_subscriber_sees_shares_of_the_plans_window_first() -> None:
     question = replace(QUESTION, expires_at=1_000_000, percent_dollars={FIVE_HOURS: 0.2})
     line = cost_line(compare_ways(question), PauseWay.CLIENT, 0)
-    assert line.startswith("≈ 1 % of 5h ($0.28) now, 10% 5h after ≈ ")
+    assert line.startswith("≈ 1 % of 5h ($0.28) now, 10 % of 5h after ≈ ")
     cold = cost_line(compare_ways(question), PauseWay.PLAN, 2_000_000)
-    assert cold.startswith("≈ 4 % of 5h ($0.80) (the cache is cold; unchanged: 9% 5h); ")
-    assert "leave it 13% 5h, " in totals_line(compare_ways(question))
+    assert cold.startswith("≈ 4 % of 5h ($0.80) (the cache is cold; unchanged: 9 % of 5h); ")
+    assert "leave it 13 % of 5h, " in totals_line(compare_ways(question))
 
 
 def test_a_model_without_a_price_has_no_shares_either() -> None:

@@ -27,16 +27,28 @@ def list_price(usd: float | None) -> str:
 
 
 def amount_texts(usd: float, ratios: Mapping[str, float] | None) -> tuple[str, ...]:
-    """Write an amount without its ≈, longest first.
+    """Write an amount without its ≈, longest first: `3 % of 5h ($2.30)`, `3% 5h`.
 
     As a share of the first of the plan's windows, where its shares are known, else in dollars.
     """
     if not ratios:
         return (dollars(usd),)
+    window, percent = _first_share(ratios, "%")
+    return f"{amount_phrase(usd, ratios)} ({dollars(usd)})", f"{percent} {window}"
+
+
+def amount_phrase(usd: float, ratios: Mapping[str, float] | None) -> str:
+    """Write an amount beside others in a sentence: its share alone, `3 % of 5h`, or dollars."""
+    if not ratios:
+        return dollars(usd)
+    window, percent = _first_share(ratios, " %")
+    return f"{percent} of {window}"
+
+
+def _first_share(ratios: Mapping[str, float], unit: str) -> tuple[str, str]:
+    """Return the first window's short name, and its share with a unit."""
     from .limits_text import limit_percent, short_window_name  # not before the first paint
 
     window, ratio = next(iter(ratios.items()))
     sign, shown = ("<", LEAST_RATIO) if 0 < ratio < LEAST_RATIO else ("", ratio)
-    name = short_window_name(window)
-    share = f"{sign}{limit_percent(shown, ' %')} of {name}"
-    return f"{share} ({dollars(usd)})", f"{sign}{limit_percent(shown)} {name}"
+    return short_window_name(window), f"{sign}{limit_percent(shown, unit)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ...core.measure.limit_use import add_ratios, limit_ratios
 from ...core.measure.pause_costs import CostUnit, PauseCosts, PauseWay
 from ..tables import Cell, Column, TextColumn
-from .amounts import amount_texts
+from .amounts import amount_phrase, amount_texts
 from .formats import plural, shorten, time_of_day, tokens
 from .plan_text import break_even_after
 
@@ -31,6 +31,13 @@ def cost_texts(amount: float, costs: PauseCosts) -> tuple[str, ...]:
     return amount_texts(amount, limit_ratios(amount, costs.percent_dollars))
 
 
+def cost_phrase(amount: float, costs: PauseCosts) -> str:
+    """Format an amount for a sentence that has others."""
+    if costs.unit is CostUnit.INPUT_TOKENS:
+        return _input_tokens(amount)
+    return amount_phrase(amount, limit_ratios(amount, costs.percent_dollars))
+
+
 def _input_tokens(amount: float) -> str:
     return f"{tokens(round(amount))} tokens"
 
@@ -40,14 +47,14 @@ def cost_line(costs: PauseCosts, way: PauseWay, now_ms: int) -> str:
     of_way, leave = costs.ways[way], costs.leave
     expires_at = costs.expires_at
     if expires_at is not None and now_ms >= expires_at:
-        instead = cost_texts(leave.cold, costs)[-1]
+        instead = cost_phrase(leave.cold, costs)
         cold = f"≈ {cost_texts(of_way.cold, costs)[0]} (the cache is cold; unchanged: {instead})"
         return f"{cold}; {_break_even_text(of_way.break_even_cold)}"
     now = f"≈ {cost_texts(of_way.now, costs)[0]}"
     warm = f"{now} now" if expires_at is not None else f"{now} with a warm cache"
     sign = "≈ " * costs.expires_estimated
     after = "" if expires_at is None else f" after {sign}{time_of_day(expires_at)}"
-    cold = f"{cost_texts(of_way.cold, costs)[-1]}{after} (cold)"
+    cold = f"{cost_phrase(of_way.cold, costs)}{after} (cold)"
     return f"{warm}, {cold}; {_break_even_text(of_way.break_even)}"
 
 
@@ -58,7 +65,7 @@ def _break_even_text(requests: float | None) -> str:
 def totals_line(costs: PauseCosts) -> str:
     """Return what each way costs over the requests that are compared, with a break in between."""
     parts = [
-        f"{WAY_NAMES[way]} {cost_texts(costs.paused_total(way), costs)[-1]}"
+        f"{WAY_NAMES[way]} {cost_phrase(costs.paused_total(way), costs)}"
         for way in costs.ways
         if way is not PauseWay.PLAN
     ]
