@@ -450,4 +450,4 @@ def test_a_pane_that_shows_the_same_screen_is_not_the_client_s(lab: Lab) -> None
     screen._tmux("split-window", "-t", "lab", f"cat {copy}; sleep 600")
     assert proved(target).pane == shown.pane
     assert YES_ROW in screen._tmux("capture-pane", "-p", "-t", shown.pane.pane_id)
-    assert Path(shown.pane.socket).name == "tmux.sock"
+    assert Path(shown.pane.socket).name == "lab.sock"
