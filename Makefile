@@ -54,8 +54,8 @@ test: $(VENV)/.test ## Run the tests, on all cores
 test-client: $(VENV)/.client ## Compare ctxtop with the real client, without a network
 	$(BIN)/python -m pytest tests/client
 
-prove: $(VENV)/.client ## Test every strategy, mode and recovery step on every session of the real client
-	$(BIN)/python -m pytest --all-pairs $(addprefix tests/client/test_,strategies.py modes.py compacting.py recovery.py project.py edits_of_the_lab.py)
+prove: $(VENV)/.client ## Test every strategy, mode, recovery step and cause of a lost cache with the real client
+	$(BIN)/python -m pytest --all-pairs $(addprefix tests/client/test_,strategies.py modes.py compacting.py recovery.py project.py edits_of_the_lab.py cache_causes.py)
 
 lint: $(VENV)/.check ## Check format and lint rules
 	$(BIN)/ruff format --check .

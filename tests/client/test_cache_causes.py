@@ -153,6 +153,7 @@ def test_a_tool_server_that_was_added(lab: CachedLab) -> None:
     assert miss["rewritten_tokens"] == asked["written_again"]
 
 
+@pytest.mark.only_all_pairs
 def test_a_word_without_a_loss_is_no_miss(lab: CachedLab) -> None:
     lab.variables |= EVERY_TOOL
     session = begin(lab)
@@ -204,6 +205,7 @@ def test_a_pause_past_the_lifetime_is_foreseen(
     assert cache.is_warm(miss["idle_ms"] + (cache.expires_at or 0) - miss["lifetime_ms"]) is False
 
 
+@pytest.mark.only_all_pairs
 def test_a_cache_that_lasts_an_hour_is_warm_after_ten_minutes(lab: CachedLab) -> None:
     lab.variables["CLAUDE_CODE_PROMPT_CACHE_TTL"] = "1h"
     session = begin(lab)
@@ -217,6 +219,7 @@ def test_a_cache_that_lasts_an_hour_is_warm_after_ten_minutes(lab: CachedLab) ->
     assert miss["rewritten_tokens"] == asked["written_again"]
 
 
+@pytest.mark.only_all_pairs
 def test_instructions_that_were_edited_in_a_pause_are_named_beside_it(lab: CachedLab) -> None:
     rules = lab.project / "CLAUDE.md"
     rules.write_text("# Rules\nBe brief.\n", encoding="utf-8")
@@ -248,6 +251,7 @@ def test_a_compaction(lab: CachedLab) -> None:
     assert asked["written_again"] < miss["rewritten_tokens"] == miss["written_tokens"]
 
 
+@pytest.mark.only_all_pairs
 def test_a_compaction_because_the_prompt_was_too_long(lab: CachedLab) -> None:
     session = begin(lab)
     too_long = "400 prompt is too long: 210000 tokens > 200000 maximum"
@@ -267,6 +271,7 @@ def test_a_fork_reads_what_its_parent_wrote(lab: CachedLab) -> None:
     assert ledger["totals"]["requests"] == 1
 
 
+@pytest.mark.only_all_pairs
 def test_a_fork_after_a_pause(lab: CachedLab) -> None:
     session = begin(lab)
     lab.pass_time(session, 2 * FIVE_MINUTES_S)
@@ -314,6 +319,7 @@ def test_another_version_of_the_client(lab: CachedLab) -> None:
     assert (unsaid["cause"], unsaid["cause_source"]) == ("version_changed", "inferred")
 
 
+@pytest.mark.only_all_pairs
 def test_a_session_of_an_older_client_is_sent_in_another_form(lab: CachedLab) -> None:
     (lab.project / "CLAUDE.md").write_text("# Rules\nBe brief.\n", encoding="utf-8")
     session = begin(lab)
@@ -404,6 +410,7 @@ def test_the_client_counts_as_the_ledger_does(lab: CachedLab) -> None:
 
 
 @pytest.mark.usefixtures("terminal")
+@pytest.mark.only_all_pairs
 def test_the_client_blames_the_service_where_the_ledger_finds_nothing_changed(
     lab: CachedLab,
 ) -> None:
@@ -459,6 +466,7 @@ def rewind(screen: Screen, choice: str) -> None:
 
 
 @pytest.mark.usefixtures("terminal")
+@pytest.mark.only_all_pairs
 def test_a_summary_of_what_was_taken_back_loses_nothing(lab: CachedLab) -> None:
     screen = opened(lab)
     screen.ask(next_prompt(lab))
