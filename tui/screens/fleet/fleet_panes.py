@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 ROWS_PER_PAGE: Final = 1_000  # rows laid out at a time: each costs time at every change
 MEASURED_ROWS: Final = 200  # rows that decide how wide columns are: all that a screen can show
+MEASURE_MS: Final = 10_000  # between two measurements of the same rows: their ages grow slowly
 MORE_KEY: Final = f"{session_list.HEADING_PREFIX}{session_list.HEADING_PREFIX}more"
 """The key of the row that shows the next page: no project's heading has it."""
 
@@ -54,6 +55,7 @@ class SessionPane(RowList):
         self._drawn: dict[str, LazyRow] = {}
         self._most = ROWS_PER_PAGE
         self._needs: dict[str, int] = {}  # what the columns needed so far: none moves back
+        self._measured: tuple[list[Session], int] | None = None  # and the time in MEASURE_MS
 
     @property
     def session(self) -> Session | None:
@@ -83,8 +85,7 @@ class SessionPane(RowList):
         """Show these entries; rows that look the same are reused."""
         page, width = entries[: self._most], self.row_width
         sessions = [each for each in page if isinstance(each, Session)]
-        for name, cells in session_table.measure_needs(sessions[:MEASURED_ROWS], now_ms).items():
-            self._needs[name] = max(cells, self._needs.get(name, 0))
+        self._measure_needs(sessions[:MEASURED_ROWS], now_ms)
         layout = session_table.lay_out_columns(width, self._needs)
         self.set_columns(layout.columns, len(COLUMN_GAP))
         self.show_header(layout.session_header(_common_thresholds(sessions), arrangement.order))
@@ -109,6 +110,14 @@ class SessionPane(RowList):
             rows.append(LazyRow(MORE_KEY, words, partial(Content.styled, words, "$quiet")))
         self._drawn = {row.key: row for row in rows}
         self.show_rows(rows)
+
+    def _measure_needs(self, sessions: list[Session], now_ms: int) -> None:
+        measured = sessions, now_ms // MEASURE_MS
+        if measured == self._measured:
+            return
+        self._measured = measured
+        for name, cells in session_table.measure_needs(sessions, now_ms).items():
+            self._needs[name] = max(cells, self._needs.get(name, 0))
 
 
 def _session_row(line: SessionLine, layout: SessionTableLayout) -> LazyRow:
