@@ -166,7 +166,7 @@ class StoryConversation(MainConversation):
         self.is_opened = self.has_tool_snapshot = True
 
     def pause(self, minutes: int) -> None:
-        """Let time pass until the cache has expired."""
+        """Pass time until the cache has expired."""
         self.chain.clock.tick(timedelta(minutes=minutes))
         # The API remembers an answer for an hour, and finds no difference before.
         reason = "previous_message_not_found" if minutes >= 60 else None

@@ -168,7 +168,7 @@ def _find_cache(
 def _cache_text(
     expires: int, tokens: int, sign: str, prices: Mapping[str, Any], now_s: float
 ) -> str:
-    """Say what the next prompt writes to the cache again.
+    """Return what the next prompt writes to the cache again.
 
     The client draws the line after an answer and when the cache expires, and not in between
     (2.1.329): until when the cache lasts stays true, and how long it still lasts would not.

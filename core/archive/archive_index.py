@@ -255,7 +255,7 @@ class _BlobUse:
         )
 
     def remove(self, session: ArchivedSession) -> int:
-        """Take a session out; return the bytes that this frees."""
+        """Remove a session; return the bytes that this frees."""
         stored = self._stored(session)
         self._uses.subtract(stored.keys())
         return sum(size for place, size in stored.items() if self._uses[place] == 0)

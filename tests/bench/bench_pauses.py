@@ -160,7 +160,7 @@ class Replay:
         return saved + later
 
     def _compact(self, request: Request, following: Request | None) -> float:
-        """Take away what a compaction does; return what it costs."""
+        """Subtract what a compaction removes; return what it costs."""
         first = self.session.first_tokens
         small = max(self.compacted_tokens, first + SUMMARY_TOKENS)
         tokens = request.tokens - self.away

@@ -35,7 +35,7 @@ class CachedLab(Lab):
         return super().env | {"ANTHROPIC_CUSTOM_HEADERS": f"{HEADER}: {json.dumps(asked)}"}
 
     def pass_time(self, session_id: str, seconds: int) -> None:
-        """Let a session rest: its lines become older, and what the cache holds does too."""
+        """Age a session: move its lines' times back, and the cache's clock forward."""
         self.later_s += seconds
         lines = self.transcript(session_id)
         for line in lines:

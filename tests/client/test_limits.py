@@ -33,7 +33,7 @@ HOUR_S = 3600
 
 
 def log_in(lab: Lab) -> None:
-    """Let the client work for a subscriber, with the scopes that such a token has by default."""
+    """Log the client in as a subscriber, with the scopes that such a token has by default."""
     lab.variables |= {"ANTHROPIC_API_KEY": "", "CLAUDE_CODE_OAUTH_TOKEN": TOKEN}
 
 

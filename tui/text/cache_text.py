@@ -197,7 +197,7 @@ def plural_misses(count: int) -> str:
 
 
 def warm_texts(session: Session, now_ms: int) -> tuple[str, ...]:
-    """Say until when the next prompt is read from the cache, or since when not; longest first."""
+    """Format until when the next prompt is cached, or since when it is not; longest first."""
     cache = session.cache
     if cache.expires_at is None:
         return ("no cache: the next prompt is written to it",)

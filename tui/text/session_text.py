@@ -228,7 +228,7 @@ def _idle_text(session: Session, now_ms: int, cells: int) -> str:
 
 
 def resume_cost_text(session: Session, now_ms: int) -> str:
-    """Say what the first prompt after a resume rewrites; empty if that is little or unknown."""
+    """Format what the first prompt after a resume rewrites; empty if it is little or unknown."""
     prompt = session.cold_prompt(now_ms)
     if not is_rewrite_shown(session, prompt):
         return ""

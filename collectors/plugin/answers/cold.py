@@ -48,7 +48,7 @@ _INSTEAD: Final = (
 
 
 def answer(call: HookCall) -> HookReply | None:
-    """Tell what this prompt writes again; None if it is cached, small, or was told before."""
+    """Return a message on what this prompt writes again; None if it is cached, small or known."""
     transcript = transcript_path(call.fields)
     if call.event != "UserPromptSubmit" or transcript is None:
         return None
