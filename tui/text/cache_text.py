@@ -27,6 +27,7 @@ from .formats import (
     duration,
     model_name,
     percent,
+    plural,
     time_of_day,
     tokens,
 )
@@ -185,15 +186,11 @@ def totals_lines(totals: CacheTotals) -> list[str]:
         f" for 5 min), {tokens(totals.input_tokens)} not cached"
     )
     rewritten = (
-        f"{tokens(totals.rewritten_tokens)} written again in {plural_misses(totals.misses)},"
+        f"{tokens(totals.rewritten_tokens)} written again in {plural(totals.misses, 'miss')},"
         f" {percent(totals.rewritten_ratio)} of all cache writes: {list_price(totals.cost_usd)},"
         f" {list_price(totals.extra_usd)} more than reading{unpriced}"
     )
     return [read, rewritten]
-
-
-def plural_misses(count: int) -> str:
-    return f"{count:,} miss" if count == 1 else f"{count:,} misses"
 
 
 def warm_texts(session: Session, now_ms: int) -> tuple[str, ...]:

@@ -214,7 +214,8 @@ def _estimate_sign(context: Context) -> str:
 
 
 def plural(count: int, thing: str) -> str:
-    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+    ending = "es" if thing.endswith("s") else "s"
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}{ending}"
 
 
 def percent(ratio: float | None) -> str:

@@ -15,7 +15,7 @@ from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...text import cache_text, formats
 from ...text.amounts import list_price
-from ...text.formats import fit_left, fit_right, percent, shorten, tokens
+from ...text.formats import fit_left, fit_right, percent, plural, shorten, tokens
 from ...text.session_text import longest_fitting
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
@@ -78,7 +78,7 @@ def _key_of(miss: CacheMiss) -> str:
 def _totals_row(totals: CacheTotals, width: int) -> Content:
     parts = (
         f"{percent(totals.read_ratio)} read",
-        f"{tokens(totals.rewritten_tokens)} rewritten in {cache_text.plural_misses(totals.misses)}",
+        f"{tokens(totals.rewritten_tokens)} rewritten in {plural(totals.misses, 'miss')}",
         list_price(totals.cost_usd),
         f"{percent(totals.rewritten_ratio)} of writes",
     )
