@@ -18,6 +18,7 @@ from ..core.actions import session_access
 from ..core.compaction.compaction_target import CompactionTarget
 from ..core.compaction.receipts import CompactionReceipt, backup_retention
 from ..core.compaction.recovery.recovery_run import RecoveryRetry, retry_delay_ms
+from ..core.files.project_folder import find_launch_folder
 from ..core.model.session import Session
 from ..core.policy.policy import Policy
 from ..core.store.automation_records import claim_client_run
@@ -27,7 +28,7 @@ from ..core.transcript.conversation import Role
 from ..core.transcript.entry_decoder import read_entries
 from .claude_code.discover import ClaudeFolder
 from .claude_code.registry import read_session_registry
-from .claude_code.transcripts.transcript_ends import find_launch_folder, last_version
+from .claude_code.transcripts.transcript_ends import last_version
 from .client_compact.client_run import (
     ClientRunError,
     explicit_config_dir,

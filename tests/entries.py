@@ -8,7 +8,7 @@ import json
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.core.transcript.conversation import Boundary, Entry, MessagePart, PartKind, Role
+from ctxtop.core.transcript.conversation import Author, Boundary, Entry, MessagePart, PartKind, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,8 @@ def entry(*pieces: MessagePart, **fields: Any) -> Entry:
 
 def asked(words: str, **fields: Any) -> Entry:
     """A person's prompt."""
-    return entry(MessagePart(PartKind.PROMPT, words), **fields)
+    known: dict[str, Any] = {"author": Author.PERSON}
+    return entry(MessagePart(PartKind.PROMPT, words), **(known | fields))
 
 
 def answered(words: str = "", context: int = 1000, output: int = 10, **fields: Any) -> Entry:

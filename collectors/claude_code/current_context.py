@@ -225,7 +225,7 @@ def read_rules(transcript: Path, choices: RuleChoices) -> tuple[Rule, ...]:
         if b'"tool_result"' not in line and any(kind in line for kind in _RULE_LINES)
     )
     found = (entry for entry in entries if entry and (is_agent or not entry.sidechain))
-    return session_rules(found, choices)
+    return session_rules(found, str(transcript), choices)
 
 
 def texts_since_compaction(transcript: Path) -> list[str]:

@@ -41,7 +41,7 @@ class IndexedBlock(msgspec.Struct, frozen=True, array_like=True):
 def index_next_block(path: Path, source: SourceFile, before: TailState) -> IndexedBlock:
     """Read on from `before`; raises OSError if the file cannot be read."""
     read = read_tail(path, before)
-    facts = index_block(source, read.block)
+    facts = index_block(source, read.block, str(path))
     if read.bad_lines:
         bad, count = facts.bad + read.bad_lines, facts.bad_lines + len(read.bad_lines)
         facts = msgspec.structs.replace(facts, bad=bad, bad_lines=count)

@@ -60,9 +60,9 @@ def find_hook_project(fields: Mapping[str, Any]) -> str | None:
 
 
 def _first_folder(transcript: Path) -> str | None:
+    from ...core.files.project_folder import find_launch_folder
     from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_line
     from ..claude_code.transcripts.transcript_ends import (
-        find_launch_folder,
         read_head_lines,  # with msgspec, where the client is an old one
         starts_session,
     )

@@ -15,9 +15,9 @@ import msgspec
 
 from ..files import file_operations as files
 from ..files.json_spans import JsonPointerError, JsonSpan, find_span, member_spans, replace_spans
-from ..summaries.summary_facts import DIGEST_MARKER
 from ..summaries.turn_digest import restore_command
 from ..transcript import line_decoder
+from ..transcript.authorship import DIGEST_MARKER
 from ..transcript.conversation import Entry, PartKind
 from ..transcript.line_decoder import TranscriptLine
 from .plan import AppendLine, Operation, RemoveLine, ReplaceValue, edits_of

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from ..transcript.authorship import LONG_PROMPT_CHARS, iter_persons_words
 from ..transcript.client_messages import typed_text
 from ..transcript.conversation import (
     Entry,
@@ -103,7 +104,6 @@ class TodoList:
 MAX_NAMES: Final = 5_000  # the highest ranked: ten times what the longest recorded session uses
 MAX_QUOTES: Final = 1_000  # the newest decisions, and rules: a person does not give more
 
-LONG_PROMPT_CHARS: Final = 20_000  # a longer prompt is a pasted file or log (compaction.md 3)
 EDGE_CHARS: Final = 2_000  # of a paste at either end, and of a tool's input: the rest is data
 FILE_TEXT_CHARS: Final = 200_000  # of the code that a tool writes: longer files are generated
 READ_TOOLS: Final = frozenset({"Read", "NotebookRead"})
@@ -165,6 +165,8 @@ def collect_artifacts(entries: Iterable[Entry], earlier: Artifacts = _NO_ARTIFAC
     for entry in entries:
         for part in entry.parts:
             collector.add_part(part, entry.line)
+            if words := typed_text(part):
+                collector.add_words(iter_persons_words(entry.author, [words]), entry.line)
     return collector.artifacts()
 
 
@@ -237,15 +239,18 @@ class _ArtifactCollector:
             if call and not part.failed:
                 self._add_file_use(*call)
         elif typed := typed_text(part):
-            text = prompt_excerpt(typed)
-            self._add_names(find_names(text), line)
-            _add_quotes(self.decisions, find_decisions(text), line)
-            _add_quotes(self.constraints, find_rules(text), line)
+            self._add_names(find_names(prompt_excerpt(typed)), line)
         elif part.kind is PartKind.TEXT:
             self._add_names(find_names(part.text), line)
             _add_quotes(self.decisions, find_decisions(part.text), line)
         elif part.kind is PartKind.SUMMARY:
             self._add_names(find_names(part.text), line)
+
+    def add_words(self, texts: Iterable[str], line: int) -> None:
+        """Add what a person says in a line: decisions and rules."""
+        for text in texts:
+            _add_quotes(self.decisions, find_decisions(text), line)
+            _add_quotes(self.constraints, find_rules(text), line)
 
     def artifacts(self) -> Artifacts:
         # A call without a result was cut off by the compaction itself.

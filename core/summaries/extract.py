@@ -158,7 +158,7 @@ def extract_facts(
     facts = [
         *_goal_facts(prompts),
         *key_messages.prompt_facts(removed),
-        *_constraint_facts(source, prompts),
+        *_constraint_facts(source),
         *(
             make_fact(FactKind.DECISION, f'"{quote.text}"', quote.line, 0.8 - penalty)
             for quote, penalty in _with_age_penalties(known.decisions)
@@ -178,7 +178,7 @@ def extract_facts(
         *_next_step_facts(entries, source.kept_offsets, todos.open, prompts),
         *_hint_facts(source, removed),
     ]
-    dropped = dropped_rule_keys(entries, source.rule_choices)
+    dropped = dropped_rule_keys(entries, source.transcript_path, source.rule_choices)
     return tuple(
         fact
         for fact in merge_facts(_drop_outdated(previous_facts, facts), facts)
@@ -202,12 +202,12 @@ def _drop_outdated(old: Sequence[SummaryFact], new: Sequence[SummaryFact]) -> li
     ]
 
 
-def _constraint_facts(
-    source: ExtractionSource, prompts: Sequence[SummaryFact]
-) -> list[SummaryFact]:
-    """Return the rules, and what else in the prompts may be one, newest first."""
-    rules = carried_rules(session_rules(source.entries, source.rule_choices))
-    facts = {rule_key(fact.key): fact for fact in key_messages.constraint_facts(prompts)}
+def _constraint_facts(source: ExtractionSource) -> list[SummaryFact]:
+    """Return the rules, and what else in the user's words may be one, newest first."""
+    rules = carried_rules(
+        session_rules(source.entries, source.transcript_path, source.rule_choices)
+    )
+    facts = {rule_key(fact.key): fact for fact in key_messages.constraint_facts(source.entries)}
     facts |= {rule_key(fact.key): fact for fact in rule_facts(rules)}
     return sorted(facts.values(), key=lambda fact: -fact.line)
 

@@ -6,24 +6,28 @@ Sources: requirements 2.2.2, 003-05, 003-17, 003-18, 003-28 and 003-32.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..transcript.authorship import (
+    NOT_TYPED_PREFIXES,
+    iter_persons_words,
+)
 from ..transcript.client_messages import typed_text
 from ..transcript.conversation import (
     RESULT_KINDS,
+    Author,
     ConversationMessage,
     Entry,
     MessagePart,
     PartKind,
 )
 from ..transcript.slash_commands import find_slash_command
-from .artifacts import prompt_excerpt
 from .decision_patterns import DECISION_PATTERN, RULE_PATTERN, find_sentences
 from .mentions import contains_secret
-from .summary_facts import FactKind, SummaryFact, make_fact
+from .summary_facts import FactKind, SummaryFact, make_fact, quote_rule
 
 if TYPE_CHECKING:
     from ..policy.policy import Policy
@@ -114,17 +118,6 @@ def find_anchors(
     return tuple(messages[place] for place in ranked[: importance.max_anchors])
 
 
-NOT_TYPED_PREFIXES: Final = (
-    "[Previous conversation summary]",
-    "This session is being continued from a previous conversation",
-    "CRITICAL: Respond with TEXT ONLY",
-    "Your task is to create a detailed summary of",
-    "<command-",
-    "<local-command-",
-)
-"""How texts begin that take a person's place: summaries, prompts for one, local commands
-(client 2.1.170 to 2.1.329; compaction.md 6.1 has a summary that lists such a one)."""
-
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
 
 
@@ -135,9 +128,11 @@ def typed_command(text: str) -> str | None:
 
 
 def prompt_facts(entries: Iterable[Entry]) -> list[SummaryFact]:
-    """Return the user's messages word for word, oldest first, without the client's additions."""
+    """Return the prompts word for word, oldest first, without the client's additions."""
     facts: list[SummaryFact] = []
     for entry in entries:
+        if entry.author is Author.CTXTOP:
+            continue
         prompts = filter(None, map(typed_text, entry.parts))
         text = _REMINDER.sub("", "\n".join(prompts)).strip()
         text = typed_command(text) or text
@@ -146,15 +141,23 @@ def prompt_facts(entries: Iterable[Entry]) -> list[SummaryFact]:
     return facts
 
 
-def constraint_facts(prompts: Sequence[SummaryFact]) -> list[SummaryFact]:
+def persons_words(entry: Entry) -> Iterator[str]:
+    """Yield what the person wrote themselves in a line: no paste, no quotation, nobody else's."""
+    return iter_persons_words(entry.author, [*filter(None, map(typed_text, entry.parts))])
+
+
+def constraint_facts(entries: Iterable[Entry]) -> list[SummaryFact]:
     """Return the sentences in which the user sets a rule (Q8), newest first, each once.
 
     A sentence that holds what looks like a key is left out; its message still holds it.
     """
     facts: dict[str, SummaryFact] = {}
-    for prompt in prompts:
-        for sentence in find_sentences(RULE_PATTERN, prompt_excerpt(prompt.text)):
-            if not contains_secret(sentence):
-                facts.pop(sentence, None)
-                facts[sentence] = make_fact(FactKind.CONSTRAINT, f'"{sentence}"', prompt.line, 1.0)
+    for entry in entries:
+        for words in persons_words(entry):
+            for sentence in find_sentences(RULE_PATTERN, words):
+                if not contains_secret(sentence):
+                    facts.pop(sentence, None)
+                    facts[sentence] = make_fact(
+                        FactKind.CONSTRAINT, quote_rule(sentence), entry.line, 1.0, sentence
+                    )
     return list(reversed(facts.values()))

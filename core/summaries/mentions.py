@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import Final
 
+from ..transcript.authorship import PASTE_TAG, remove_pastes
+
 MIN_NAME_CHARS: Final = 8  # compaction.md 4.6; shorter ones occur in any text by chance
 MAX_NAME_CHARS: Final = 160  # a longer one is data, not a name
-PASTE_TAG: Final = "pasted_content"  # the tag that the client puts around pasted text
 
 _TOKEN: Final = re.compile(rf"[\w./\\$@-]{{{MIN_NAME_CHARS},}}")
 
@@ -43,14 +44,7 @@ def strip_paste_tags(text: str) -> str:
 
 def strip_pasted_text(text: str) -> str:
     """Return a prompt without what was pasted; all of it if nothing else was typed."""
-    if PASTE_TAG not in text:
-        return text
-    opening, closing = f"<{PASTE_TAG}", f"</{PASTE_TAG}>"
-    typed, at = [], 0
-    while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start)) >= 0:
-        typed.append(text[at:start])
-        at = end + len(closing)
-    words = strip_paste_tags(" ".join((*typed, text[at:])))
+    words = remove_pastes(text)
     return words if words.strip() else strip_paste_tags(text)
 
 

@@ -1,24 +1,26 @@
 """The ledger of rules: what the person told the model to do or not to do, in their own words.
 
-Rules are found in prompts (`find_rules`) and in the memory files that the client put into the
-context (`find_memory_rules`). A compaction that ctxtop makes carries them word for word.
+Rules are found in what the person wrote (`find_rules`) and in the project's and the person's own
+memory files (`find_memory_rules`), which are quoted with their path, as data. A compaction that
+ctxtop makes carries them word for word. What somebody else wrote states no rule, wherever it is.
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from ..files.project_folder import is_own_memory_file
 from ..model.rule import RuleMark
+from ..transcript.authorship import iter_persons_words
 from ..transcript.client_messages import MEMORY_FILE_HEADING, QUEUED_PROMPT
-from ..transcript.conversation import Entry, MessagePart, PartKind
-from .artifacts import prompt_excerpt
+from ..transcript.conversation import Author, Entry, MessagePart, PartKind
 from .decision_patterns import find_memory_rules, find_rules
-from .key_messages import prompt_facts
+from .key_messages import persons_words
 from .mentions import contains_secret
-from .summary_facts import FactKind, SummaryFact, make_fact, parse_carried_constraints
+from .summary_facts import FactKind, SummaryFact, make_fact, parse_carried_rules, quote_rule
 
 STARTUP_MEMORY: Final = "instructions"
 """The attachment of the memory files that the client reads at its start, and sends again after
@@ -41,7 +43,7 @@ class Rule(msgspec.Struct, frozen=True):
     line: int = 0  # of the transcript, from 1
     offset: int = 0
     at: int | None = None  # milliseconds since 1970
-    path: str | None = None  # of the memory file; None if a prompt states it
+    path: str | None = None  # of the memory file; None if the person wrote it
     is_resent: bool = False  # the client sends it again after a compaction
     is_pinned: bool = False
 
@@ -77,23 +79,26 @@ def make_rule_id(origin: str, text: str) -> str:
 
 
 def session_rules(
-    entries: Iterable[Entry], choices: RuleChoices = NO_RULE_CHOICES
+    entries: Iterable[Entry], transcript_path: str, choices: RuleChoices = NO_RULE_CHOICES
 ) -> tuple[Rule, ...]:
     """List the rules that hold in a session, each once as it was last stated, oldest first.
 
-    Pass all entries of one context (`list_all_entries`). What the person dropped is left out.
+    Pass all entries of one context (`list_all_entries`), and the file that holds them. What the
+    person dropped is left out.
     """
     return tuple(
         replace(rule, is_pinned=rule.rule_id in choices.pinned)
-        for rule in list_stated_rules(entries)
+        for rule in list_stated_rules(entries, transcript_path)
         if rule.rule_id not in choices.dropped
     )
 
 
-def dropped_rule_keys(entries: Iterable[Entry], choices: RuleChoices) -> frozenset[str]:
+def dropped_rule_keys(
+    entries: Iterable[Entry], transcript_path: str, choices: RuleChoices
+) -> frozenset[str]:
     if not choices.dropped:
         return frozenset()
-    stated = list_stated_rules(entries)
+    stated = list_stated_rules(entries, transcript_path)
     return frozenset(rule.key for rule in stated if rule.rule_id in choices.dropped)
 
 
@@ -103,11 +108,14 @@ def carried_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def rule_facts(rules: Iterable[Rule]) -> list[SummaryFact]:
-    return [make_fact(FactKind.CONSTRAINT, f'"{rule.text}"', rule.line, 1.0) for rule in rules]
+    return [
+        make_fact(FactKind.CONSTRAINT, quote_rule(rule.text, rule.path), rule.line, 1.0, rule.text)
+        for rule in rules
+    ]
 
 
-def list_stated_rules(entries: Iterable[Entry]) -> tuple[Rule, ...]:
-    """List every rule once, dropped ones too: as the person last stated it, oldest first.
+def list_stated_rules(entries: Iterable[Entry], transcript_path: str) -> tuple[Rule, ...]:
+    """List every rule once, dropped ones too: as it was last stated, oldest first.
 
     A prompt comes before a memory file that says the same, and both before a summary of ctxtop's
     that carried the rule.
@@ -116,21 +124,16 @@ def list_stated_rules(entries: Iterable[Entry]) -> tuple[Rule, ...]:
     memory: dict[str, Rule] = {}
     stated: dict[str, Rule] = {}
     for entry in entries:
-        carried |= {rule.key: rule for rule in _carried_rules(entry)}
-        memory |= {rule.key: rule for rule in _memory_rules(entry)}
+        carried |= {rule.key: rule for rule in _carried_rules(entry, transcript_path)}
+        memory |= {rule.key: rule for rule in _memory_rules(entry, transcript_path)}
         stated |= {rule.key: rule for rule in _prompt_rules(entry)}
     return tuple(sorted((carried | memory | stated).values(), key=lambda rule: rule.offset))
 
 
-def find_prompt_rules(text: str) -> Iterator[str]:
-    """Yield the rules in what a person typed; what holds a key or a password is left out.
-
-    Of a hand-off from another session those are the rules that it carries.
-    """
-    carried = parse_carried_constraints(text)
-    return (
-        each for each in carried or find_rules(prompt_excerpt(text)) if not contains_secret(each)
-    )
+def find_persons_rules(author: Author | None, texts: Collection[str]) -> Iterator[str]:
+    """Yield the rules in what a person wrote; what holds a key or a password is left out."""
+    for words in iter_persons_words(author, texts):
+        yield from _without_secrets(find_rules(words))
 
 
 def find_file_rules(text: str) -> Iterator[str]:
@@ -138,31 +141,39 @@ def find_file_rules(text: str) -> Iterator[str]:
     body = text.partition(_MEMORY_EPILOGUE)[0]
     if body.startswith(MEMORY_FILE_HEADING):
         body = body.partition("\n")[2]
-    return (each for each in find_memory_rules(body) if not contains_secret(each))
+    return _without_secrets(find_memory_rules(body))
 
 
-def is_memory_file(part: MessagePart) -> bool:
-    return part.kind is PartKind.ATTACHMENT and part.name in MEMORY_ATTACHMENTS and bool(part.path)
+def states_memory_rules(part: MessagePart, transcript_path: str) -> bool:
+    """Whether a part is a memory file whose rules count: the project's or the person's own."""
+    is_memory = part.kind is PartKind.ATTACHMENT and part.name in MEMORY_ATTACHMENTS
+    return is_memory and part.path is not None and is_own_memory_file(part.path, transcript_path)
+
+
+def _without_secrets(rules: Iterable[str]) -> Iterator[str]:
+    return (rule for rule in rules if not contains_secret(rule))
 
 
 def _prompt_rules(entry: Entry) -> Iterator[Rule]:
-    for prompt in prompt_facts([entry]):
-        for text in find_prompt_rules(prompt.text):
+    for words in persons_words(entry):
+        for text in _without_secrets(find_rules(words)):
             yield _make_rule(entry, text)
 
 
-def _carried_rules(entry: Entry) -> Iterator[Rule]:
+def _carried_rules(entry: Entry, transcript_path: str) -> Iterator[Rule]:
     for part in entry.parts:
-        if part.kind is PartKind.SUMMARY:
-            for text in parse_carried_constraints(part.text):
-                yield _make_rule(entry, text)
+        if part.kind is PartKind.SUMMARY or entry.author is Author.CTXTOP:
+            for text, path in parse_carried_rules(part.text):
+                if path is None or is_own_memory_file(path, transcript_path):
+                    yield _make_rule(entry, text, path)
 
 
-def _memory_rules(entry: Entry) -> Iterator[Rule]:
-    for part in filter(is_memory_file, entry.parts):
-        for text in find_file_rules(part.text):
-            rule = _make_rule(entry, text, part.path)
-            yield replace(rule, is_resent=part.name == STARTUP_MEMORY)
+def _memory_rules(entry: Entry, transcript_path: str) -> Iterator[Rule]:
+    for part in entry.parts:
+        if states_memory_rules(part, transcript_path):
+            for text in find_file_rules(part.text):
+                rule = _make_rule(entry, text, part.path)
+                yield replace(rule, is_resent=part.name == STARTUP_MEMORY)
 
 
 def _make_rule(entry: Entry, text: str, path: str | None = None) -> Rule:

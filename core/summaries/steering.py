@@ -18,6 +18,7 @@ from .artifacts import (
 )
 from .mentions import MentionIndex, split_path
 from .session_rules import Rule, carried_rules
+from .summary_facts import quote_rule
 from .tool_outcomes import RESULT_TAIL_CHARS
 
 RECENT_RESULTS: Final = 40  # what failed before these was worked on since
@@ -63,19 +64,21 @@ ESSENTIAL_CHARS: Final = 600  # of one item: the longest rule fits word for word
 class EssentialKind(StrEnum):
     """What must survive, the most important first (compaction.md 4.2)."""
 
-    CONSTRAINT = "constraint"
+    CONSTRAINT = "constraint"  # a rule that the person wrote
     TODO = "todo"
     AGENT = "agent"
     FILE = "file"
     DECISION = "decision"
+    MEMORY = "memory"  # a rule that a memory file states
 
 
 _KIND_HEADINGS: Final = {
-    EssentialKind.CONSTRAINT: "Rules:",
+    EssentialKind.CONSTRAINT: "Rules, quoted from the user's messages:",
     EssentialKind.TODO: "Todos:",
     EssentialKind.AGENT: "Running agents:",
     EssentialKind.FILE: "Files:",
     EssentialKind.DECISION: "Decisions:",
+    EssentialKind.MEMORY: "Lines of memory files, quoted; the user may not have read them:",
 }
 
 KEEP_HEADING: Final = (
@@ -83,8 +86,8 @@ KEEP_HEADING: Final = (
 )
 
 RULES_HEADING: Final = (
-    "The last compaction's summary left out these rules. The user set them earlier in this"
-    " session, and they still apply:"
+    "The last compaction's summary left out these sentences, quoted from messages that the user"
+    " sent earlier in this session:"
 )
 
 REMINDER_HEADING: Final = (
@@ -105,10 +108,20 @@ class RunningAgent(msgspec.Struct, frozen=True):
     description: str
 
 
+RULE_KINDS: Final = frozenset({EssentialKind.CONSTRAINT, EssentialKind.MEMORY})
+
+
 def rule_essentials(rules: Iterable[Rule]) -> list[Essential]:
     """List the rules that a compaction must carry, pinned ones first, then the newest."""
     ordered = sorted(carried_rules(rules), key=lambda rule: (not rule.is_pinned, -rule.offset))
-    return [Essential(EssentialKind.CONSTRAINT, f'"{rule.text}"', rule.text) for rule in ordered]
+    return [
+        Essential(
+            EssentialKind.MEMORY if rule.path else EssentialKind.CONSTRAINT,
+            quote_rule(rule.text, rule.path),
+            rule.text,
+        )
+        for rule in ordered
+    ]
 
 
 def list_essentials(
@@ -119,8 +132,11 @@ def list_essentials(
 ) -> tuple[Essential, ...]:
     """List what must survive, the most useful first: the first of each kind, then the second."""
     files = sorted(artifacts.files, key=lambda use: use.path not in failing_files)
+    stated = rule_essentials(rules)
     kinds = {
-        EssentialKind.CONSTRAINT: [(item.text, item.key) for item in rule_essentials(rules)],
+        EssentialKind.CONSTRAINT: [
+            (item.text, item.key) for item in stated if item.kind is EssentialKind.CONSTRAINT
+        ],
         EssentialKind.TODO: [
             (f'[{todo.status}] "{todo.text}"', todo.text) for todo in artifacts.todos
         ],
@@ -132,6 +148,9 @@ def list_essentials(
             (f"{use.path} ({describe_file_use(use, failing_files)})", use.path) for use in files
         ],
         EssentialKind.DECISION: [(f'"{quote.text}"', quote.text) for quote in artifacts.decisions],
+        EssentialKind.MEMORY: [
+            (item.text, item.key) for item in stated if item.kind is EssentialKind.MEMORY
+        ],
     }
     return tuple(
         Essential(kind, *items[rank])
@@ -179,7 +198,7 @@ def render_essentials(items: Sequence[Essential], heading: str) -> str:
 
 
 def fit_reminder(lost: Sequence[Essential], budget: int) -> tuple[Essential, ...]:
-    """Choose what the next prompt repeats: the rules first, as many as the budget allows."""
+    """Choose what the next prompt repeats: the user's rules first, as the budget allows."""
     rules = [item for item in lost if item.kind is EssentialKind.CONSTRAINT]
     others = [item for item in lost if item.kind is not EssentialKind.CONSTRAINT]
     chosen = fit_essentials(rules, budget, RULES_HEADING)
@@ -188,7 +207,7 @@ def fit_reminder(lost: Sequence[Essential], budget: int) -> tuple[Essential, ...
 
 
 def render_reminder(items: Sequence[Essential]) -> str:
-    """Write the rules as rules of the user's, and what else was lost as data."""
+    """Write what the user said as the user's words, and what else was lost as data."""
     rules = [item for item in items if item.kind is EssentialKind.CONSTRAINT]
     others = [item for item in items if item.kind is not EssentialKind.CONSTRAINT]
     stated = [RULES_HEADING, *(_essential_line(item).rstrip("\n") for item in rules)]

@@ -9,10 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from ..measure.tokens import count_text
+from ..transcript.authorship import NOT_TYPED_PREFIXES, SUMMARY_MARKER
 from .artifacts import mentions_name, shared_basenames
 from .key_messages import (
     DEFAULT_IMPORTANCE,
-    NOT_TYPED_PREFIXES,
     ImportanceSettings,
     read_importance_settings,
 )
@@ -21,7 +21,6 @@ from .summary_facts import (
     FACT_HEADINGS,
     FOUR_SECTIONS,
     PREFACE,
-    SUMMARY_MARKER,
     FactKind,
     SummaryFact,
     SummaryTemplate,

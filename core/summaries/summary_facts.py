@@ -12,7 +12,13 @@ from typing import Final
 
 import msgspec
 
-from ..transcript.conversation import Entry, PartKind
+from ..transcript.authorship import (
+    DIGEST_MARKER,
+    HAND_OFF_MARKER,
+    OWN_MARKERS,
+    SUMMARY_MARKER,
+)
+from ..transcript.conversation import Author, Entry, PartKind
 from .decision_patterns import quote_line
 
 MARKED_WEIGHT: Final = 1.0  # of an anchor that somebody marked: it is the last to go (2.2.2)
@@ -24,7 +30,7 @@ class FactKind(StrEnum):
 
     WRITTEN = "written"  # what a model wrote, if one was asked
     GOAL = "goal"
-    PROMPT = "prompt"  # a person's message, word for word
+    PROMPT = "prompt"  # what the model was asked, word for word
     CONSTRAINT = "constraint"
     DECISION = "decision"
     FILE = "file"
@@ -190,11 +196,6 @@ def find_template(name: str) -> SummaryTemplate:
     return TEMPLATES.get(name, FOUR_SECTIONS)
 
 
-SUMMARY_MARKER: Final = "[Previous conversation summary]"  # 001-34; begins our own summaries
-HAND_OFF_MARKER: Final = "[Hand-off from session "  # begins the first message of a new session
-CUT_MARKER: Final = "[Earlier conversation removed]"  # begins the summary of a cut
-DIGEST_MARKER: Final = "[Condensed conversation]"  # begins our digests (`turn_digest`)
-
 PREFACE: Final = (
     f"{SUMMARY_MARKER}\nThe earlier part of this conversation is no longer in the context."
     " ctxtop took"
@@ -205,8 +206,11 @@ PREFACE: Final = (
 _HEADINGS_AND_WEIGHTS: Final = {
     FactKind.WRITTEN: ("A model's summary:", 0.3),
     FactKind.GOAL: ("Requests:", 0.99),
-    FactKind.PROMPT: ("The user's messages, word for word:", 1.0),
-    FactKind.CONSTRAINT: ("Constraints, in the user's words:", 1.0),
+    FactKind.PROMPT: ("Prompts, word for word:", 1.0),
+    FactKind.CONSTRAINT: (
+        "Rules, quoted from the user's messages, or from the memory file that is named:",
+        1.0,
+    ),
     FactKind.DECISION: ("Decisions:", 0.5),
     FactKind.FILE: ("Files, from the tool calls:", 0.6),
     FactKind.ERROR: ("Errors, and how they ended:", 0.5),
@@ -262,11 +266,11 @@ def render_facts(facts: Sequence[SummaryFact]) -> list[str]:
 
 
 def parse_summary(text: str) -> tuple[SummaryFact, ...]:
-    """Parse the facts of a summary that ctxtop wrote; any other text gives none.
+    """Parse the facts of a summary or a hand-off that ctxtop wrote; any other text gives none.
 
     A quoted text cannot pass for a heading or an item: each of its lines begins with a mark.
     """
-    if not text.startswith(SUMMARY_MARKER):
+    if not text.startswith((SUMMARY_MARKER, HAND_OFF_MARKER)):
         return ()
     facts: list[SummaryFact] = []
     kind: FactKind | None = None
@@ -291,18 +295,27 @@ def parse_summary(text: str) -> tuple[SummaryFact, ...]:
     return tuple(facts)
 
 
-def parse_carried_constraints(text: str) -> list[str]:
+def quote_rule(text: str, path: str | None = None) -> str:
+    """Quote a rule, with the memory file that states it."""
+    return f'"{text}" (from {path})' if path else f'"{text}"'
+
+
+_QUOTED_RULE: Final = re.compile(r'"(.*)"(?: \(from (.*)\))?')
+
+
+def parse_carried_rules(text: str) -> list[tuple[str, str | None]]:
     """Return the rules that a summary, a digest, a hand-off or a cut of ctxtop's carries.
 
-    They are without quotes.
+    Each is without quotes, with the memory file that states it, if one does.
     """
-    if not text.startswith((SUMMARY_MARKER, DIGEST_MARKER, HAND_OFF_MARKER, CUT_MARKER)):
+    if not text.startswith(OWN_MARKERS):
         return []
     _, found, rest = text.partition(f"\n{FACT_HEADINGS[FactKind.CONSTRAINT]}\n")
     if not found:
         return []
     items = takewhile(bool, map(_ITEM.fullmatch, rest.split("\n")))
-    return [item[1].removeprefix('"').removesuffix('"') for item in items if item]
+    quoted = (_QUOTED_RULE.fullmatch(item[1]) for item in items if item)
+    return [(rule[1], rule[2]) for rule in quoted if rule]
 
 
 def _parsed_fact(kind: FactKind, text: str, line: int) -> SummaryFact:
@@ -316,6 +329,8 @@ def _fact_key(kind: FactKind, text: str, line: int) -> str | None:
         return f"{line}:{text}"
     if kind is FactKind.WRITTEN:
         return MODEL_SUMMARY_KEY
+    if kind is FactKind.CONSTRAINT and (rule := _QUOTED_RULE.fullmatch(text)):
+        return rule[1]
     if kind in {FactKind.TODO, FactKind.DONE}:
         stated = _STATUS_PREFIX.fullmatch(text)
         return stated[1] if stated else text.rpartition("` ")[0].lstrip("`") or None
@@ -341,8 +356,19 @@ def previous_summary_facts(history: Sequence[Entry]) -> tuple[SummaryFact, ...]:
 
     Facts of our own summary count only if the lines it was made of are gone; otherwise those
     lines are read themselves. The client's summary is quoted, never summarised again, and weighs
-    more if it is all that is left.
+    more if it is all that is left. The hand-off that began the session is never read itself.
     """
+    handed = tuple(
+        fact
+        for entry in history
+        if entry.author is Author.CTXTOP
+        for part in entry.parts
+        for fact in parse_summary(part.text)
+    )
+    return merge_facts(handed, _last_summary_facts(history))
+
+
+def _last_summary_facts(history: Sequence[Entry]) -> tuple[SummaryFact, ...]:
     for place in range(len(history) - 1, -1, -1):
         entry = history[place]
         text = next((part.text for part in entry.parts if part.kind is PartKind.SUMMARY), None)

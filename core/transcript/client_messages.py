@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from .conversation import MessagePart, PartKind, PromptSnapshot
+from .authorship import queued_author
+from .conversation import Author, MessagePart, PartKind, PromptSnapshot
 from .line_decoder import decode_list
 from .sanitize import sanitize_path, sanitize_title
 
@@ -181,10 +182,11 @@ def attachment_parts(
         if is_agent_message(prompt):
             text = prompt if sent is None else "\n".join(sent)
             return (MessagePart(PartKind.AGENT_RETURN, text),)
+        if queued_author(attachment) is not Author.PERSON:
+            texts = [prompt] if sent is None else sent
+            return tuple(MessagePart(PartKind.META, text, kind) for text in texts if text)
         if sent is None:
-            is_typed = attachment.get("commandMode") in {None, "prompt"}
-            prompt_kind = PartKind.PROMPT if is_typed else PartKind.META
-            return (MessagePart(prompt_kind, prompt, kind),) if prompt else ()
+            return (MessagePart(PartKind.PROMPT, prompt, kind),) if prompt else ()
     if sent is not None:
         # Each is a text of its own in the request.
         texts = sent
@@ -212,7 +214,7 @@ _QUEUED_PROMPT_TEXT: Final = re.compile(
 
 
 def typed_text(part: MessagePart) -> str | None:
-    """Return what a person typed, also during a turn; None if nobody typed this part."""
+    """Return a prompt's text, also of one that was sent during a turn; None for other parts."""
     if part.kind is PartKind.PROMPT:
         return part.text
     if part.kind is not PartKind.ATTACHMENT or part.name != QUEUED_PROMPT:

@@ -37,8 +37,17 @@ class Role(StrEnum):
     ASSISTANT = "assistant"
 
 
+class Author(StrEnum):
+    """Who wrote the texts of a line of the user's role (`authorship`)."""
+
+    PERSON = "person"  # typed them, or started the client with them (`claude -p`, an SDK)
+    CALLER = "caller"  # the model that started the agent
+    CTXTOP = "ctxtop"  # the hand-off that begins a session
+    OTHER = "other"  # the client, a hook, a channel, another session, an agent
+
+
 class PartKind(StrEnum):
-    PROMPT = "prompt"  # a person's words
+    PROMPT = "prompt"  # what the model is asked, by a person or by the model that started an agent
     TEXT = "text"  # the model's words
     THINKING = "thinking"
     TOOL_INPUT = "tool_input"
@@ -113,6 +122,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     subtype: str | None = None
     at: int | None = None
     role: Role | None = None  # None if the line is no message
+    author: Author | None = None  # of the texts in a user's line
     parts: tuple[MessagePart, ...] = ()
     message_id: str | None = None
     model: str | None = None

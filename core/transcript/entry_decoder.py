@@ -13,15 +13,17 @@ from msgspec.structs import replace
 
 from ..files.transcript_file import open_transcript
 from . import line_decoder
+from .authorship import CLIENT_TEXT, PROMPT_AUTHORS, line_author, queued_author
 from .client_messages import (
     AGENT_TASK_TYPES,
+    QUEUED_PROMPT,
     attachment_parts,
     is_agent_message,
     parse_prompt_snapshot,
 )
 from .conversation import Boundary, Entry, MessagePart, Microcompaction, PartKind, Role
 from .line_decoder import NotJsonError, RawBlock, RawMessage, TranscriptLine, UnexpectedShapeError
-from .line_types import AGENT_OUTPUT_TOOLS, AGENT_TOOLS, CLIENT_TEXT
+from .line_types import AGENT_OUTPUT_TOOLS, AGENT_TOOLS
 from .raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length, timestamp_to_ms
 from .sanitize import sanitize_path, sanitize_title
 
@@ -213,6 +215,7 @@ def _to_entry(
         uuid=line.uuid,
         parent=line.parent_uuid,
         subtype=line.subtype,
+        author=line_author(line, unread) if line.type == "user" else None,
         at=timestamp_to_ms(line.timestamp),
         sidechain=bool(line.is_sidechain),
         request_id=line.request_ref,
@@ -283,11 +286,9 @@ def _assistant_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedT
 
 
 def _user_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedToolCall]) -> Entry:
-    kind = PartKind.META if line.is_meta else PartKind.PROMPT
+    kind = PartKind.PROMPT if entry.author in PROMPT_AUTHORS else PartKind.META
     if line.is_compact_summary:
         kind = PartKind.SUMMARY
-    elif line.origin and line.origin.kind == "task-notification":
-        kind = PartKind.META
     return _with_message(entry, Role.USER, line.message or RawMessage(), kind, calls)
 
 
@@ -309,6 +310,7 @@ def _attachment_entry(entry: Entry, line: TranscriptLine) -> Entry:
         entry,
         role=Role.USER,
         subtype=kind,
+        author=queued_author(attachment) if kind == QUEUED_PROMPT else None,
         parts=attachment_parts(kind, attachment, rendered),
         snapshot=parse_prompt_snapshot(attachment) if kind == "prompt_snapshot" else None,
         unread_fields=(*entry.unread_fields, *unread),

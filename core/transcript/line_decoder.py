@@ -230,6 +230,24 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
     rendered: Raw | UnsetType = UNSET
     replacements: list[ResultReplacement] | None = None
     origin: MessageOrigin | None = None
+    prompt_source: str | None = None
+    turn_origin: str | None = None
+    # What marks a message as not typed by the person, whatever the value (`authorship`).
+    email_sender_turn: Raw | UnsetType = UNSET
+    from_another_session: Raw | UnsetType = UNSET
+    from_connector: Raw | UnsetType = UNSET
+    handed_off: Raw | UnsetType = UNSET
+    is_virtual: Raw | UnsetType = UNSET
+    is_visible_in_transcript_only: Raw | UnsetType = UNSET
+    projects_user_turn: Raw | UnsetType = UNSET
+    prompt_rewritten: Raw | UnsetType = UNSET
+    queue_skip_attachments: Raw | UnsetType = UNSET
+    queue_transcript_only: Raw | UnsetType = UNSET
+    scheduled_task_id: Raw | UnsetType = UNSET
+    text_not_typed: Raw | UnsetType = UNSET
+    turn_companion: Raw | UnsetType = UNSET
+    verified_slack_human_turn: Raw | UnsetType = UNSET
+    wakeup_source: Raw | UnsetType = UNSET
     forked_from: ForkSource | None = None
     error: Raw | UnsetType = UNSET
     error_details: Raw | UnsetType = UNSET

@@ -63,14 +63,6 @@ answers and instructions are state, and the same call again is another one (R002
 
 FULLY_DECODED_TOOLS: Final = AGENT_TOOLS | {PLAN_TOOL}  # an answer that calls one is decoded whole
 
-CLIENT_TEXT: Final = re.compile(
-    r"\s*(?:<(?:command-|local-command-|bash-|task-notification|teammate-message|system-reminder"
-    r"|user-memory-input|ide_)|\[Request interrupted|Caveat: |This session is being continued"
-    r"|Another Claude session sent a message|A peer session sent a message)"
-)
-"""Text of a user's line that no person typed (claude-code-formats 2.3)."""
-
-
 NonObject = list[Raw] | str | int | float | bool | None
 """What some lines hold in place of an object: an error's text, or a future client's value."""
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from ctxtop.core.summaries.artifacts import prompt_excerpt
 from ctxtop.core.summaries.decision_patterns import (
     DECISION_PATTERN,
     REASON_PATTERN,
@@ -25,6 +24,7 @@ from ctxtop.core.summaries.decision_patterns import (
     find_sentences,
     quote_line,
 )
+from ctxtop.core.summaries.key_messages import persons_words
 from ctxtop.core.summaries.mentions import find_names
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
@@ -62,17 +62,12 @@ def candidates(kind: str, text: str) -> Iterator[str]:
 
 def spoken(kind: str, paths: Iterable[Path]) -> Iterator[str]:
     """Yield the texts in which a kind is looked for."""
-    kinds = {PartKind.PROMPT} if kind == RULE else {PartKind.PROMPT, PartKind.TEXT}
     for path in paths:
         for entry in read_entries(path):
             if not entry.sidechain:
-                for piece in entry.parts:
-                    if piece.kind in kinds:
-                        yield (
-                            prompt_excerpt(piece.text)
-                            if piece.kind is PartKind.PROMPT
-                            else piece.text
-                        )
+                yield from persons_words(entry)
+                if kind == DECIDED:
+                    yield from (piece.text for piece in entry.parts if piece.kind is PartKind.TEXT)
 
 
 def show(kind: str, paths: list[Path], find: Callable[[str], Iterator[str]]) -> None:

@@ -98,6 +98,17 @@ class Screen:
             self._tmux("send-keys", "-t", self._name, key)
             time.sleep(KEYS_APART_S)
 
+    def paste(self, typed: str, pasted: str) -> None:
+        """Type a beginning, paste a text as a terminal does, and send both off."""
+        path = self._lab.root / "pasted.txt"
+        path.write_text(pasted, encoding="utf-8")
+        self._tmux("send-keys", "-t", self._name, "-l", typed)
+        self.until(lambda: self._shows(typed), "what was typed")
+        self._tmux("load-buffer", str(path))
+        self._tmux("paste-buffer", "-p", "-t", self._name)
+        time.sleep(KEYS_APART_S)
+        self.press("Enter")
+
     def ask(self, prompt: str) -> Json:
         """Send a prompt, wait until it is answered; give what the status line was told then."""
         stops = len(self._lab.hooks("Stop", self.session_id))

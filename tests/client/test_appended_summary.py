@@ -29,8 +29,8 @@ from ctxtop.core.summaries.summary_facts import (
     EIGHT_SECTIONS,
     ELEVEN_SECTIONS,
     FOUR_SECTIONS,
-    SUMMARY_MARKER,
 )
+from ctxtop.core.transcript.authorship import SUMMARY_MARKER
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.transcripts.transcript_ends import find_launch_folder
+from ctxtop.core.files.project_folder import find_launch_folder
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.config_queries import project_roots
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions

@@ -223,7 +223,7 @@ def test_two_prompts_at_once_say_it_once(tmp_path: Path, session: Path) -> None:
 
 def test_a_note_that_is_none_is_a_fault_of_this_prompt_alone(tmp_path: Path, session: Path) -> None:
     judge(tmp_path, session, "nothing")
-    (note,) = (tmp_path / "state").rglob("forgotten-*")
+    (note,) = (tmp_path / "state").rglob("lost-*")
     note.write_bytes(b"no JSON")
     with pytest.raises(ValueError, match="JSON"):
         prompted(tmp_path, session)

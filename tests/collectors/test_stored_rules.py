@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 OTHER = "99999999-2222-4333-8444-555555555555"
 RULE = "Never push to main."
-MEMORY = attachment("nested_memory", path="/p/CLAUDE.md", content="# Style\n\n- Use tabs.\n")
+MEMORY = attachment(
+    "nested_memory", path="/home/dev/proj/CLAUDE.md", content="# Style\n\n- Use tabs.\n"
+)
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ def test_rules_of_prompts_and_memory_files_are_listed_only_if_they_are_asked_for
 
     assert {(text, rule.source, rule.path) for text, rule in rules(store)} == {
         (RULE, RuleSource.PROMPT, None),
-        ("Use tabs.", RuleSource.MEMORY, "/p/CLAUDE.md"),
+        ("Use tabs.", RuleSource.MEMORY, "/home/dev/proj/CLAUDE.md"),
     }
     assert [text for text, _ in rules(store, query="pu")] == [RULE]
     with closing(open_reader(store)) as db:
@@ -87,7 +89,7 @@ def test_the_store_and_a_compaction_call_a_rule_the_same(
     write(path, [user(RULE), MEMORY, user("Prefer small commits.", uuid=None)])
     collector.scan()
 
-    stated = {rule.text: rule.rule_id for rule in session_rules(read_entries(path))}
+    stated = {rule.text: rule.rule_id for rule in session_rules(read_entries(path), str(path))}
     assert {text: rule.rule_id for text, rule in rules(store)} == stated
     assert len(stated) == 3
 
@@ -108,7 +110,7 @@ def test_a_rule_that_was_typed_during_a_turn(
     collector.scan()
 
     ((text, listed),) = rules(store)
-    (rule,) = session_rules(read_entries(path))
+    (rule,) = session_rules(read_entries(path), str(path))
     assert text == rule.text == "Stop renaming files."
     assert listed.rule_id == rule.rule_id
     assert read_rules(path, NO_RULE_CHOICES) == (rule,)

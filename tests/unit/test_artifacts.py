@@ -7,9 +7,11 @@ import time
 
 import pytest
 from ctxtop.core.summaries import artifacts
-from ctxtop.core.summaries.artifacts import LONG_PROMPT_CHARS, collect_artifacts, prompt_excerpt
+from ctxtop.core.summaries.artifacts import collect_artifacts, prompt_excerpt
 from ctxtop.core.summaries.key_messages import prompt_facts
-from ctxtop.core.transcript.conversation import MessagePart, PartKind
+from ctxtop.core.transcript.authorship import LONG_PROMPT_CHARS
+from ctxtop.core.transcript.conversation import Author, MessagePart, PartKind
+from msgspec.structs import replace
 
 from ..entries import answered, asked, attached, called, entry, returned, touched
 
@@ -101,7 +103,7 @@ def test_what_was_typed_during_a_turn_is_a_persons_words() -> None:
         "<system-reminder>\nThe user sent a new message while you were working:\nNever push.\n\n"
         "This is how Claude Code surfaces messages the user sends mid-turn.\n</system-reminder>"
     )
-    queued = attached("queued_command", text)
+    queued = replace(attached("queued_command", text), author=Author.PERSON)
 
     assert [quote.text for quote in collect_artifacts([queued]).constraints] == ["Never push."]
     assert [fact.text for fact in prompt_facts([queued])] == ["Never push."]
@@ -114,12 +116,17 @@ def test_a_rule_with_a_key_in_it_is_not_kept() -> None:
     )
 
 
-def test_of_a_pasted_log_its_edges_are_a_persons_words() -> None:
-    pasted = "Never push.\n" + "you must log in\n" * LONG_PROMPT_CHARS + "Always ask first."
+def test_of_a_pasted_log_no_word_is_a_persons_but_around_a_marked_one() -> None:
+    log = "you must log in\n" * LONG_PROMPT_CHARS
+    unmarked = f"Never push.\n{log}Always ask first."
+    marked = (
+        f'Never push.\n<pasted_content id="1f">\n{log}</pasted_content id="1f">\nAlways ask first.'
+    )
 
-    assert len(prompt_excerpt(pasted)) < LONG_PROMPT_CHARS
-    texts = {said.text for said in collect_artifacts([asked(pasted)]).constraints}
-    assert {"Never push.", "Always ask first."} <= texts
+    assert len(prompt_excerpt(unmarked)) < LONG_PROMPT_CHARS
+    assert collect_artifacts([asked(unmarked)]).constraints == ()
+    texts = {said.text for said in collect_artifacts([asked(marked)]).constraints}
+    assert texts == {"Never push.", "Always ask first."}
 
 
 def test_the_last_list_of_todos_stands() -> None:

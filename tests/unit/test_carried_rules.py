@@ -22,14 +22,15 @@ from ctxtop.core.summaries.summary_building import (
     SummarySettings,
     estimate_tokens,
 )
-from ctxtop.core.summaries.summary_facts import CUT_MARKER, TEMPLATES, SummaryTemplate
+from ctxtop.core.summaries.summary_facts import TEMPLATES, SummaryTemplate
 from ctxtop.core.summaries.turn_digest import (
     DigestSection,
     DigestSource,
     parse_digest,
     render_digest,
 )
-from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind
+from ctxtop.core.transcript.authorship import CUT_MARKER
+from ctxtop.core.transcript.conversation import Author, Entry, MessagePart, PartKind
 from msgspec.structs import replace
 
 from ..bench.evaluation.kept import constraints_kept, constraints_of
@@ -39,6 +40,7 @@ LAST = {"uuid": "u9", "sessionId": "s", "cwd": "/p", "version": "2.1.329", "time
 RULES = [f"Never change part number {n} of the shop by hand." for n in range(40)]
 NEWEST = "From now on answer in Korean."
 MEMORY_RULE = "Use tabs in the templates."
+TRANSCRIPT = "/c/projects/-p/t.jsonl"
 BUDGET = SummaryBudget(200, 60)
 """Enough for the frame alone: no rule and hardly a prompt would fit in it."""
 
@@ -70,7 +72,7 @@ def conversation(choices: RuleChoices | None = None) -> Conversation:
         SESSION,
         LAST,
         lambda part: estimate_tokens(part.text) + 4,
-        "/t.jsonl",
+        TRANSCRIPT,
         rule_choices=choices or RuleChoices(),
     )
 
@@ -110,7 +112,7 @@ def test_a_summary_of_a_summary_holds_every_rule() -> None:
 
 def test_a_hand_off_holds_every_rule_and_the_next_session_has_them() -> None:
     text = write_hand_off(conversation(), "old", SummarySettings(budget=BUDGET)).text
-    told = session_rules([asked(text)])
+    told = session_rules([asked(text, author=Author.CTXTOP)], TRANSCRIPT)
 
     assert carried(text) == ALL
     assert {rule.text for rule in told} >= ALL
@@ -133,7 +135,7 @@ def test_a_cut_without_rules_says_nothing_of_them() -> None:
     )
     operation = plan_cut(replace(conversation(), entries=plain), 2)
 
-    assert "onstraints" not in appended(operation)
+    assert "Rules," not in appended(operation)
     assert "rule" not in operation.what if isinstance(operation, Operation) else False
 
 
@@ -156,7 +158,7 @@ def test_a_models_summary_gets_the_rules_that_it_lacks() -> None:
 
 @pytest.mark.parametrize("place", [0, 1])
 def test_a_dropped_rule_is_not_carried(place: int) -> None:
-    rule = list_stated_rules(SESSION)[place]
+    rule = list_stated_rules(SESSION, TRANSCRIPT)[place]
     choices = RuleChoices(dropped=frozenset({rule.rule_id}))
 
     summary = appended(summarise_by_rules(conversation(choices), SummarySettings(budget=BUDGET)))
@@ -165,19 +167,17 @@ def test_a_dropped_rule_is_not_carried(place: int) -> None:
 
 
 def test_a_digest_lists_the_rules_that_it_does_not_quote() -> None:
-    conversation = Conversation(SESSION, LAST, lambda part: estimate_tokens(part.text))
+    conversation = Conversation(SESSION, LAST, lambda part: estimate_tokens(part.text), TRANSCRIPT)
     state = read_digest_state(conversation)
     body = DigestSource().digest_turn(SESSION)
     quoted = DigestSection(1, 1, 200, 9_000, "", body)
     text = render_digest([quoted], "s", state.describe([quoted], ()))
-    carried = [
-        rule.text for rule in list_stated_rules([entry(MessagePart(PartKind.SUMMARY, text))])
-    ]
+    summary = entry(MessagePart(PartKind.SUMMARY, text))
+    carried = [rule.text for rule in list_stated_rules([summary], TRANSCRIPT)]
     assert carried == [MEMORY_RULE]
     text = render_digest([], "s", state.describe([], SESSION[:5]))
-    carried = [
-        rule.text for rule in list_stated_rules([entry(MessagePart(PartKind.SUMMARY, text))])
-    ]
+    summary = entry(MessagePart(PartKind.SUMMARY, text))
+    carried = [rule.text for rule in list_stated_rules([summary], TRANSCRIPT)]
     assert carried == [*RULES[1:], NEWEST]
     assert parse_digest(text) == ()
 

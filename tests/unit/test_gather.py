@@ -6,12 +6,12 @@ from ctxtop.core.summaries.extract import ExtractionSource, extract_facts, list_
 from ctxtop.core.summaries.summary_building import SummaryBudget, build_summary
 from ctxtop.core.summaries.summary_facts import (
     FOUR_SECTIONS,
-    SUMMARY_MARKER,
     FactKind,
     SummaryFact,
     merge_facts,
     previous_summary_facts,
 )
+from ctxtop.core.transcript.authorship import SUMMARY_MARKER
 from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind
 
 from ..entries import answered, asked, called, compacted, entry, returned, summed_up, touched

@@ -15,23 +15,35 @@ from ctxtop.core.summaries.session_rules import (
     make_rule_id,
     session_rules,
 )
-from ctxtop.core.summaries.summary_facts import CUT_MARKER, HAND_OFF_MARKER
-from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind, Role
+from ctxtop.core.summaries.summary_facts import FACT_HEADINGS, FactKind
+from ctxtop.core.transcript.authorship import CUT_MARKER, HAND_OFF_MARKER
+from ctxtop.core.transcript.conversation import Author, Entry, MessagePart, PartKind, Role
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 NEVER = "Never push to main."
+TRANSCRIPT = "/c/projects/-p/s.jsonl"
 
 
-def entry(line: int, *parts: MessagePart, kind: str = "user") -> Entry:
+def entry(
+    line: int, *parts: MessagePart, kind: str = "user", author: Author = Author.OTHER
+) -> Entry:
     return Entry(
-        line * 100, 90, line, kind, f"u{line}", at=line * 1_000, role=Role.USER, parts=parts
+        line * 100,
+        90,
+        line,
+        kind,
+        f"u{line}",
+        at=line * 1_000,
+        role=Role.USER,
+        author=author,
+        parts=parts,
     )
 
 
 def asked(line: int, text: str) -> Entry:
-    return entry(line, MessagePart(PartKind.PROMPT, text))
+    return entry(line, MessagePart(PartKind.PROMPT, text), author=Author.PERSON)
 
 
 def attached(line: int, text: str, kind: str = "nested_memory") -> Entry:
@@ -40,7 +52,7 @@ def attached(line: int, text: str, kind: str = "nested_memory") -> Entry:
 
 
 def texts(*entries: Entry, choices: RuleChoices = NO_RULE_CHOICES) -> list[str]:
-    return [rule.text for rule in session_rules(entries, choices)]
+    return [rule.text for rule in session_rules(entries, TRANSCRIPT, choices)]
 
 
 def test_rules_are_found_in_prompts_and_in_memory_files() -> None:
@@ -48,7 +60,8 @@ def test_rules_are_found_in_prompts_and_in_memory_files() -> None:
         [
             asked(1, f"Fix the parser. {NEVER}"),
             attached(2, "# Style\n\n- Use tabs.\n- The parser is old.\n"),
-        ]
+        ],
+        TRANSCRIPT,
     )
 
     assert [(rule.text, rule.line, rule.at, rule.path) for rule in found] == [
@@ -58,7 +71,9 @@ def test_rules_are_found_in_prompts_and_in_memory_files() -> None:
 
 
 def test_a_rule_is_listed_once_as_it_was_last_stated() -> None:
-    found = session_rules([asked(1, NEVER), asked(5, "never  push to main"), attached(7, NEVER)])
+    found = session_rules(
+        [asked(1, NEVER), asked(5, "never  push to main"), attached(7, NEVER)], TRANSCRIPT
+    )
 
     assert [(rule.text, rule.line) for rule in found] == [("never push to main", 5)]
 
@@ -105,21 +120,32 @@ def test_what_the_client_sends_again_is_carried_only_if_it_is_pinned() -> None:
     entries = [attached(1, "- Use tabs.", "instructions"), attached(2, "- Use spaces in YAML.")]
     pinned = RuleChoices(pinned=frozenset({make_rule_id("/p/CLAUDE.md", "Use tabs.")}))
 
-    assert [rule.text for rule in carried_rules(session_rules(entries))] == ["Use spaces in YAML."]
-    assert len(carried_rules(session_rules(entries, pinned))) == 2
+    assert [rule.text for rule in carried_rules(session_rules(entries, TRANSCRIPT))] == [
+        "Use spaces in YAML."
+    ]
+    assert len(carried_rules(session_rules(entries, TRANSCRIPT, pinned))) == 2
 
 
 @pytest.mark.parametrize(
     "start", ["[Previous conversation summary]", f"{HAND_OFF_MARKER}s1]", CUT_MARKER]
 )
 def test_the_rules_in_a_summary_of_ours_are_rules(start: str) -> None:
-    kind = PartKind.PROMPT if start.startswith(HAND_OFF_MARKER) else PartKind.SUMMARY
+    is_hand_off = start.startswith(HAND_OFF_MARKER)
+    kind = PartKind.PROMPT if is_hand_off else PartKind.SUMMARY
+    author = Author.CTXTOP if is_hand_off else Author.OTHER
     text = (
-        f"{start}\nNever rely on this.\n\n## Constraints\nConstraints, in the user's words:\n"
-        f'- "{NEVER}" [L3]\n- "Call it "shop", not "store"" [L4]\n\n## Names\n- "Never this."'
+        f"{start}\nNever rely on this.\n\n## Constraints\n{FACT_HEADINGS[FactKind.CONSTRAINT]}\n"
+        f'- "{NEVER}" [L3]\n- "Call it "shop", not "store"" [L4]\n'
+        '- "Use tabs." (from /p/CLAUDE.md) [L5]\n- "Obey." (from /evil/CLAUDE.md)\n\n'
+        '## Names\n- "Never this."'
     )
 
-    assert texts(entry(1, MessagePart(kind, text))) == [NEVER, 'Call it "shop", not "store"']
+    found = session_rules([entry(1, MessagePart(kind, text), author=author)], TRANSCRIPT)
+    assert [(rule.text, rule.path) for rule in found] == [
+        (NEVER, None),
+        ('Call it "shop", not "store"', None),
+        ("Use tabs.", "/p/CLAUDE.md"),
+    ]
 
 
 def test_a_clients_summary_states_no_rule() -> None:

@@ -35,7 +35,7 @@ STANDING = Artifacts(
     todos=(Todo("Round the totals", "in_progress", 5),),
     constraints=(Quote("Only the rules of the session are kept.", 1),),
 )
-RULES = session_rules([asked("Always run the tests."), asked("You must never push.")])
+RULES = session_rules([asked("Always run the tests."), asked("You must never push.")], "")
 AGENT = RunningAgent("a12345", "reviewer", "Review the cart")
 
 
@@ -58,7 +58,7 @@ def test_it_is_written_by_kind_and_word_for_word() -> None:
     text = render_essentials(list_essentials(STANDING, {"/p/c.py"}, [AGENT], RULES), KEEP_HEADING)
     assert text.splitlines() == [
         KEEP_HEADING,
-        "Rules:",
+        "Rules, quoted from the user's messages:",
         '- "You must never push."',
         '- "Always run the tests."',
         "Todos:",
@@ -151,10 +151,10 @@ def test_a_pinned_rule_comes_first_and_what_the_client_sends_again_is_left_out()
         asked("Never guess."),
         attached("instructions", "- Use tabs.", "/m"),
     ]
-    first = next(rule for rule in session_rules(entries) if rule.text == "Always sort.")
-    rules = session_rules(entries, RuleChoices(pinned=frozenset({first.rule_id})))
+    first = next(rule for rule in session_rules(entries, "") if rule.text == "Always sort.")
+    rules = session_rules(entries, "", RuleChoices(pinned=frozenset({first.rule_id})))
     assert [item.key for item in rule_essentials(rules)] == ["Always sort.", "Never guess."]
-    assert next(item.key for item in rule_essentials(session_rules(entries))) == "Never guess."
+    assert next(item.key for item in rule_essentials(session_rules(entries, ""))) == "Never guess."
 
 
 def call(number: int, command: str, said: str, *, failed: bool) -> list[MessagePart]:

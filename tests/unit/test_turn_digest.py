@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.summaries.summary_facts import DIGEST_MARKER, previous_summary_facts
+from ctxtop.core.summaries.summary_facts import previous_summary_facts
 from ctxtop.core.summaries.tool_outcomes import list_failed_calls
 from ctxtop.core.summaries.turn_digest import (
     DigestSection,
@@ -13,6 +13,7 @@ from ctxtop.core.summaries.turn_digest import (
     quote_summary,
     render_digest,
 )
+from ctxtop.core.transcript.authorship import DIGEST_MARKER
 from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,7 +41,9 @@ def test_the_persons_words_are_whole() -> None:
 def test_answers_to_questions_and_reasons_of_a_rejection_are_whole() -> None:
     answer = 'User has answered your questions: "Which?"="The second,\nplease"'
     said = (
-        "The tool use was rejected. To tell you how to proceed, the user said:\nUse tabs.\nAlways."
+        "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it"
+        " was a file edit, the new_string was NOT written to the file). To tell you how to proceed,"
+        " the user said:\nUse tabs.\nAlways."
     )
     body = digest(
         called("AskUserQuestion", "q1", questions=[]),

@@ -34,7 +34,7 @@ KIND_NAMES: Final = {
     AGENT_KIND: "what an agent returned",
     BOUNDARY_KIND: "what a compaction kept",
     PLAN_KIND: "a plan, made in plan mode or by ctxtop",
-    RULE_KIND: "a rule that you set",
+    RULE_KIND: "a rule of yours or of a memory file",
 }
 
 SIZE_CELLS: Final = 24

@@ -23,6 +23,7 @@ from ....core.files.transcript_file import open_transcript
 from ....core.measure.composition import ContextPart, context_parts
 from ....core.measure.tokens import ThinkingTokens
 from ....core.store.transcript_records import RequestPartRecord, RequestRecord
+from ....core.transcript.authorship import CLIENT_TEXT
 from ....core.transcript.client_messages import (
     TASK_NOTIFICATION,
     is_agent_message,
@@ -33,7 +34,6 @@ from ....core.transcript.client_messages import (
 from ....core.transcript.conversation import Entry, MessagePart, PartKind, PromptSnapshot
 from ....core.transcript.entry_decoder import MEDIA_BLOCKS, iter_lines
 from ....core.transcript.line_decoder import Count
-from ....core.transcript.line_types import CLIENT_TEXT
 from ....core.transcript.raw_lines import MAX_LINE_BYTES, text_key, timestamp_to_ms
 from ....core.transcript.sanitize import sanitize_title
 

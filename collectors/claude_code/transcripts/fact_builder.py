@@ -7,10 +7,11 @@ from typing import Any, Final, TypeVar, get_args, get_origin
 import msgspec
 from msgspec.structs import replace
 
+from ....core.files.project_folder import find_launch_folder
 from ....core.store import transcript_records as records
 from ....core.transcript import line_decoder, sanitize
 from ....core.transcript.raw_lines import time_span
-from .transcript_ends import find_launch_folder, starts_session
+from .transcript_ends import starts_session
 from .turn_tracking import MergedAnswers, TurnTracker, UncountedLines
 
 RecordT = TypeVar("RecordT", bound=msgspec.Struct)
@@ -93,8 +94,11 @@ _FIELDS: Final = {
 
 
 class FactBuilder:
-    def __init__(self, source: records.SourceFile, *, at_file_start: bool) -> None:
+    def __init__(
+        self, source: records.SourceFile, transcript_path: str = "", *, at_file_start: bool
+    ) -> None:
         self.source: Final = source
+        self.transcript_path: Final = transcript_path  # the whole path
         self.is_agent: Final = source.kind is records.FileKind.AGENT
         self.lines = 0
         self.times: list[str] = []

@@ -9,6 +9,7 @@ from ....core.store.transcript_records import FileKind, SourceFile, TranscriptRe
 from ....core.summaries.mentions import strip_pasted_text
 from ....core.summaries.session_rules import RULE_ATTACHMENTS
 from ....core.transcript import line_types
+from ....core.transcript.authorship import CLIENT_TEXT, PROMPT_AUTHORS, line_author
 from ....core.transcript.line_decoder import (
     COMPACT_BOUNDARY,
     SYNTHETIC_MODEL,
@@ -31,7 +32,7 @@ from ..tail import LineBlock
 from . import agent_results, client_output, turn_tracking
 from .api_requests import REQUEST_TYPE, read_request_line, read_request_part
 from .fact_builder import FactBuilder
-from .stated_rules import read_attached_rules, read_prompt_rules
+from .stated_rules import read_attached_rules, read_persons_rules
 
 
 def _index_answer(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
@@ -71,21 +72,22 @@ def _index_prompt(
     builder: FactBuilder, offset: int, line: TranscriptLine, blocks: list[RawBlock]
 ) -> None:
     texts = [block.text for block in blocks if block.type == "text" and block.text]
-    typed = [text for text in texts if not line_types.CLIENT_TEXT.match(text)]
+    sent = [text for text in texts if not CLIENT_TEXT.match(text)]
     # So begins the line that the client writes when a person interrupts it.
     if any(text.startswith("[Request interrupted") for text in texts):
         builder.turns.set_turn(TurnState.OVER, offset, line.timestamp)
-    elif typed:
+    elif sent:
         builder.turns.set_turn(TurnState.ASKED, offset, line.timestamp)
     builder.set_model(
         offset, client_output.read_model_choice(blocks[0].text or "") if blocks else ""
     )
     if builder.is_agent and blocks:
         builder.session.setdefault("prompt", agent_results.prompt_key(join_texts(blocks)))
-    if typed and (not line.origin or line.origin.kind in {None, "human"}):
+    author = line_author(line)
+    if sent and author in PROMPT_AUTHORS:
         if not builder.is_agent:
-            builder.add(*read_prompt_rules(offset, line, typed))
-        text = strip_pasted_text(typed[0])
+            builder.add(*read_persons_rules(offset, line, author, sent))
+        text = strip_pasted_text(sent[0])
         if prompt := sanitize_long_title(text):
             builder.session.setdefault("first_prompt", prompt)
             _add_prompt(builder, line, text, prompt)
@@ -142,7 +144,7 @@ def _index_attachment(builder: FactBuilder, offset: int, line: TranscriptLine) -
     else:
         builder.count_type(f"attachment/{kind}", known=kind in line_types.IGNORED_ATTACHMENTS)
     if kind in RULE_ATTACHMENTS and not builder.is_agent and not builder.is_sidechain(line):
-        builder.add(*read_attached_rules(offset, line, kind))
+        builder.add(*read_attached_rules(offset, line, builder.transcript_path))
 
 
 def _index_title(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
@@ -203,9 +205,14 @@ LINE_INDEXERS: Final[dict[str, Callable[[FactBuilder, int, TranscriptLine], None
 _OPEN, _CLOSE, _TYPE = b"{}t"
 
 
-def index_block(source: SourceFile, block: LineBlock) -> TranscriptRecords:
-    """Index whole lines; the same lines give the same records, however they are cut into blocks."""
-    builder = FactBuilder(source, at_file_start=block.offset == 0)
+def index_block(
+    source: SourceFile, block: LineBlock, transcript_path: str = ""
+) -> TranscriptRecords:
+    """Index whole lines; the same lines give the same records, however they are cut into blocks.
+
+    `transcript_path` tells which memory files are the project's and the person's own.
+    """
+    builder = FactBuilder(source, transcript_path, at_file_start=block.offset == 0)
     _index_lines(builder, block)
     if builder.is_agent:
         builder.add(*client_output.find_markers(block.data, block.offset, block.size))

@@ -3,9 +3,8 @@
 For callers that cannot wait for the whole file.
 """
 
-import unicodedata
 from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final
 
 from ....core.files.transcript_file import open_transcript, transcript_status
@@ -14,8 +13,6 @@ from ....core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_
 from ....core.transcript.line_decoder import NotJsonError, TranscriptLine, UnexpectedShapeError
 from ....core.transcript.line_types import glance
 from ....core.transcript.raw_lines import complete_line_length
-
-MAX_PROJECT_NAME_CHARS: Final = 200  # a longer path becomes a hash
 
 
 def starts_session(line: TranscriptLine) -> bool:
@@ -27,27 +24,6 @@ def starts_session(line: TranscriptLine) -> bool:
     fork = line.forked_from
     is_handoff = fork is not None and fork.message_uuid not in {None, line.uuid}
     return line.parent_uuid is None and line.logical_parent_uuid is None and not is_handoff
-
-
-def find_launch_folder(cwd: str, project: str) -> str | None:
-    """Return `cwd` or the nearest folder above it that the client named `project` after."""
-    path = PurePosixPath(cwd)
-    if not path.is_absolute() or len(project) > MAX_PROJECT_NAME_CHARS:
-        return None
-    for folder in (path, *path.parents):
-        # Unicode's composed form is at most three times shorter.
-        if len(str(folder)) <= 3 * MAX_PROJECT_NAME_CHARS and _project_name(str(folder)) == project:
-            return str(folder)
-    return None
-
-
-def _project_name(folder: str) -> str:
-    """Return the client's name for a project's folder (claude-code-formats 1.2)."""
-    units = unicodedata.normalize("NFC", folder).encode("utf-16-le", "surrogatepass")
-    return "".join(
-        chr(low) if high == 0 and chr(low).isascii() and chr(low).isalnum() else "-"
-        for low, high in zip(units[::2], units[1::2], strict=True)
-    )
 
 
 HEAD_BYTES: Final = 64 * 1024  # an agent's first prompt is in the first line

@@ -10,7 +10,6 @@ import os
 
 from ..hook_answer import text_field, transcript_path
 from ..plugin_log import decode_object, open_safely
-from .remember import NOTIFICATION_PREFIX
 
 TYPE_CHECKING = False
 
@@ -51,9 +50,6 @@ def answer(call: HookCall) -> HookReply | None:
     """Return a message on what this prompt writes again; None if it is cached, small or known."""
     transcript = transcript_path(call.fields)
     if call.event != "UserPromptSubmit" or transcript is None:
-        return None
-    if text_field(call.fields, "prompt").startswith(NOTIFICATION_PREFIX):
-        # Nobody typed it, and nobody may be there.
         return None
     last = read_last_answer(transcript)
     if last is None or not last.tokens:
@@ -148,10 +144,14 @@ def _tell_once(call: HookCall, transcript: Path, last: LastAnswer, why: str) -> 
     if told.announced_at() is not None:
         return None
     from ....core.measure.cold_prompt import price_rewrite
+    from ....core.transcript.authorship import CLIENT_TEXT
     from ..hook_answer import HookReply
     from ..hook_inputs import resolve_hook_policy
     from ..statusline import format_tokens
 
+    if CLIENT_TEXT.match(text_field(call.fields, "prompt")):
+        # Nobody typed it, and nobody may be there.
+        return None
     policy = resolve_hook_policy(call.fields)
     if last.tokens < policy.count("cold.min_tokens") or not told.claim():
         return None

@@ -1,6 +1,6 @@
 """Feature `remember`: repeat once, with the next prompt, what a compaction's summary left out.
 
-Rules come first, word for word, as rules that the user set; all else is data.
+What the user wrote comes first, word for word; all else is data, lines of memory files too.
 """
 
 from __future__ import annotations
@@ -17,11 +17,9 @@ if TYPE_CHECKING:
     from ..hook_answer import HookCall, HookReply
 
 
-NOTIFICATION_PREFIX: Final = "<task-notification>"
-"""Begins a prompt that nobody typed (2.1.329): the reminder waits for a person's prompt."""
-
 MAX_NOTED_RULES: Final = 80  # a note holds as many of the longest; the budget repeats fewer
 
+_NOTE: Final = "lost-"  # and the session's id
 _ANALYSIS: Final = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)  # not sent to the model
 
 
@@ -43,8 +41,8 @@ def _check_summary(call: HookCall, transcript: Path) -> None:
     from ....core.store.database import state_folder
     from ....core.summaries.rule_choices import read_rule_choices
     from ....core.summaries.steering import (
+        RULE_KINDS,
         Essential,
-        EssentialKind,
         find_missing_essentials,
         rule_essentials,
     )
@@ -64,10 +62,10 @@ def _check_summary(call: HookCall, transcript: Path) -> None:
         return
     summary = _ANALYSIS.sub("", text_field(call.fields, "compact_summary"))
     # Every rule is checked: steering had room for some of them.
-    others = (item for item in items if item.kind is not EssentialKind.CONSTRAINT)
+    others = (item for item in items if item.kind not in RULE_KINDS)
     lost_rules = find_missing_essentials(clean_essentials(rule_essentials(rules)), [summary])
     lost = (*lost_rules[:MAX_NOTED_RULES], *find_missing_essentials(others, [summary]))
-    note = f"forgotten-{session_id}"
+    note = f"{_NOTE}{session_id}"
     if lost:
         state_files.leave_note(call.store, note, msgspec.json.encode(lost))
     else:
@@ -75,11 +73,14 @@ def _check_summary(call: HookCall, transcript: Path) -> None:
 
 
 def _remind(call: HookCall, transcript: Path) -> HookReply | None:
-    name = f"forgotten-{transcript.stem.lower()}"
+    name = f"{_NOTE}{transcript.stem.lower()}"
     # Most prompts end here: the slow imports come after it.
-    if not state_files.has_note(call.store, name) or text_field(call.fields, "prompt").startswith(
-        NOTIFICATION_PREFIX
-    ):
+    if not state_files.has_note(call.store, name):
+        return None
+    from ....core.transcript.authorship import CLIENT_TEXT
+
+    if CLIENT_TEXT.match(text_field(call.fields, "prompt")):
+        # Nobody typed it: the reminder waits for a person's prompt.
         return None
     left = state_files.take_note(call.store, name)
     if left is None:

@@ -188,11 +188,12 @@ class DigestState(msgspec.Struct, frozen=True):
 
     rules: tuple[Rule, ...]  # that a compaction has to carry
     todos_and_jobs: tuple[str, ...]  # lines of a digest
+    transcript_path: str
 
     def describe(self, sections: Iterable[DigestSection], retained: Iterable[Entry]) -> list[str]:
         """Write the lines behind the sections; rules that `retained` states are left out."""
         quoted = rule_key("".join(each.text for each in sections).replace(f"\n{QUOTE_MARK}", " "))
-        stated = {rule.key for rule in list_stated_rules(retained)}
+        stated = {rule.key for rule in list_stated_rules(retained, self.transcript_path)}
         facts = rule_facts(
             rule for rule in self.rules if rule.key not in stated and rule.key not in quoted
         )
@@ -202,8 +203,9 @@ class DigestState(msgspec.Struct, frozen=True):
 
 def read_digest_state(conversation: Conversation) -> DigestState:
     entries = list_all_entries(conversation.entries)
-    rules = carried_rules(session_rules(entries, conversation.rule_choices))
-    return DigestState(rules, tuple(describe_state(entries)))
+    path = conversation.transcript_path
+    rules = carried_rules(session_rules(entries, path, conversation.rule_choices))
+    return DigestState(rules, tuple(describe_state(entries)), path)
 
 
 class CondensedTurns(msgspec.Struct, frozen=True):

@@ -24,14 +24,13 @@ from ...summaries.session_rules import (
 )
 from ...summaries.summary_building import Summary, SummaryBudget, SummarySettings
 from ...summaries.summary_facts import (
-    CUT_MARKER,
     FACT_HEADINGS,
-    HAND_OFF_MARKER,
     FactKind,
     SummaryFact,
     previous_summary_facts,
     render_facts,
 )
+from ...transcript.authorship import CUT_MARKER, HAND_OFF_MARKER
 from ...transcript.conversation import Entry, MessagePart, PartKind, group_messages, has_prompt
 from ...transcript.redaction import redact
 from ...transcript.visible_messages import reannounced_attachments, visible_entries
@@ -381,8 +380,9 @@ def plan_cut(conversation: Conversation, turns: int) -> Operation | Refusal:
 def _rules_not_in(conversation: Conversation, retained: Sequence[Entry]) -> list[SummaryFact]:
     """Return the rules that no retained entry states, as the facts of a summary."""
     entries = list_all_entries(conversation.entries)
-    known = {rule.key for rule in list_stated_rules(retained)}
-    rules = carried_rules(session_rules(entries, conversation.rule_choices))
+    path = conversation.transcript_path
+    known = {rule.key for rule in list_stated_rules(retained, path)}
+    rules = carried_rules(session_rules(entries, path, conversation.rule_choices))
     return rule_facts(rule for rule in rules if rule.key not in known)
 
 

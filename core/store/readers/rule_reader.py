@@ -12,6 +12,8 @@ from ...model.rule import ListedRule, RuleState
 from ...summaries.decision_patterns import quote_line
 from ...summaries.mentions import MentionIndex
 from ...summaries.session_rules import RuleChoices
+from ...summaries.steering import RULE_KINDS
+from ...summaries.summary_facts import quote_rule
 from ..queries.agent_queries import answer_items
 from ..queries.query_rows import LISTED
 
@@ -62,9 +64,9 @@ def _read_compactions(db: Connection, file_ids: Iterable[int]) -> dict[int, list
 
 
 def _read_given(db: Connection, session_id: str) -> dict[str, int]:
-    """Return when each rule was given back last, by its text."""
+    """Return when each rule was given back last, as it was quoted."""
     items = answer_items(db, "remember", session_id)
-    return {item.text: item.at for item in items if item.kind == "constraint"}
+    return {item.text: item.at for item in items if item.kind in RULE_KINDS}
 
 
 def _find_state(
@@ -74,7 +76,7 @@ def _find_state(
     lost = next((each for each in since if _is_lost(text, path, each)), None)
     if lost is None:
         return RuleState.IN_CONTEXT, 0
-    given_at = given.get(f'"{text}"', -1)
+    given_at = given.get(quote_rule(text, path), -1)
     if given_at >= lost.at:
         return RuleState.GIVEN_BACK, given_at
     return RuleState.LOST, lost.at

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 from ctxtop.core.summaries.artifacts import (
     collect_artifacts,
     parse_tool_input,
-    prompt_excerpt,
     shared_basenames,
 )
 from ctxtop.core.summaries.decision_patterns import RULE_PATTERN, find_decisions, find_sentences
@@ -85,9 +84,9 @@ def constraints_of(entries: Sequence[Entry]) -> list[str]:
     return list(
         dict.fromkeys(
             sentence
-            for piece in pieces_of(entries)
-            if piece.kind is PartKind.PROMPT
-            for sentence in find_sentences(RULE_PATTERN, prompt_excerpt(piece.text))
+            for entry in entries
+            for words in persons_words(entry)
+            for sentence in find_sentences(RULE_PATTERN, words)
         )
     )
 
