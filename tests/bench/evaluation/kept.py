@@ -12,6 +12,7 @@ from ctxtop.core.summaries.artifacts import (
     shared_basenames,
 )
 from ctxtop.core.summaries.decision_patterns import RULE_PATTERN, find_decisions, find_sentences
+from ctxtop.core.summaries.key_messages import persons_words
 from ctxtop.core.summaries.mentions import MentionIndex, strip_pasted_text
 from ctxtop.core.transcript.conversation import PartKind
 
