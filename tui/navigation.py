@@ -70,6 +70,9 @@ def _recover_page(app: NavigationApp) -> Page | None:
     from .screens.recover_screen import RecoverScreen
 
     session = app.current_session
+    if session is not None and session.recovered_in is not None:
+        app.toast(f"it was recovered already: resume the fork {session.recovered_in[:8]}")
+        return None
     if session is not None and session.too_long is None:
         app.toast("only a session that is too long can be recovered; c compacts any session")
         return None

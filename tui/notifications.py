@@ -49,6 +49,7 @@ class NotificationKind(StrEnum):
     SILENT = "silent"
     COLD = "cold"
     TOO_LONG = "too_long"
+    RECOVERED = "recovered"
     LIMIT = "limit"
     AUTOMATIC = "automatic"
     DONE = "done"
@@ -64,6 +65,7 @@ _GROUP_TITLES: Final = {
     NotificationKind.COLD: "sessions are about to lose their prompt cache",
     NotificationKind.AGENT: "sessions have noncompliant agents",
     NotificationKind.TOO_LONG: "sessions have a prompt that is too long",
+    NotificationKind.RECOVERED: "sessions were recovered",
     NotificationKind.LIMIT: "windows of the plan's limits are nearly used up",
     NotificationKind.AUTOMATIC: "automatic runs ended",
     NotificationKind.DONE: "jobs finished",
@@ -242,6 +244,10 @@ def _session_notifications(before: Session | None, now: Session) -> Iterator[Not
         yield about(NotificationKind.TOO_LONG, active_at, title, how, severity)
     if before is None:
         return
+    if now.recovered_in and before.too_long:
+        how = f"continue in the fork: claude --resume {now.recovered_in}"
+        kind, severity = NotificationKind.RECOVERED, EventSeverity.NOTE
+        yield about(kind, now.recovered_in, "the session was recovered", how, severity)
     if now.compactions > before.compactions:
         sizes = f"{tokens(before.context.tokens)} → {tokens(now.context.tokens)} tokens"
         kind, severity = NotificationKind.COMPACTION, EventSeverity.NOTE

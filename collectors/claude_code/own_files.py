@@ -51,11 +51,11 @@ class ReceiptFollower:
 
         self._written_at = written_at
         changes = ReceiptStore(self._state).last_changes()
-        changed_at = {session_id: change.at for session_id, change in changes.items()}
-        touched = {session_id for session_id, _ in changed_at.items() ^ self._known.items()}
+        known = {(session_id, each.at, each.fork_id) for session_id, each in changes.items()}
+        touched = {session_id for session_id, *_ in known ^ self._known}
         if touched:
-            self._writer.save_changed_sessions(changed_at)
-            self._known = changed_at
+            self._writer.save_changed_sessions(known)
+            self._known = known
         return touched
 
 

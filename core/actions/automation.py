@@ -108,7 +108,9 @@ class Automation:
             policy = policies.for_project(session.project_root)
             active_at, until = self._waits.get(session.session_id, (None, 0))
             is_waiting = active_at == session.last_activity_at and now_ms < until
-            if is_waiting or not check_automation_enabled(policy).allowed:
+            # It continues in its fork: what is done to it is lost.
+            is_over = is_waiting or session.recovered_in is not None
+            if is_over or not check_automation_enabled(policy).allowed:
                 continue
             own = [run for run in runs if run.session_id == session.session_id]
             situation = self._situation(session, own, now_ms)

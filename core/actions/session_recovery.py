@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ..compaction.apply import apply_plan
 from ..compaction.compaction_target import CompactionTarget
 from ..compaction.plan import CompactionRefusedError, Operation, Refusal
-from ..compaction.receipts import ApplyMode, CompactionReceipt, ReceiptStore
+from ..compaction.receipts import ApplyMode, CompactionReceipt, LastChange, ReceiptStore
 from ..compaction.recovery import recovery_run, recovery_steps
 from ..compaction.recovery.limit_errors import SessionRefusal, find_refusal
 from ..compaction.recovery.recovery_run import AttemptRefusedError, RecoveryStep
@@ -66,6 +66,7 @@ class RecoveryOptions(msgspec.Struct, frozen=True):
     confirmed: frozenset[RecoveryStep] = frozenset()
     """Steps that ask first and that a person has confirmed."""
     summary: SummarySettings = SummarySettings()
+    earlier: LastChange | None = None  # the fork that it was recovered in already
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -75,6 +76,7 @@ class Recovery(msgspec.Struct, frozen=True):
     run: recovery_run.RecoveryRun | None  # as it is stored; None if there was no attempt yet
     receipt: CompactionReceipt | None = None
     fits_at: int | None = None  # tokens at which there is room for an answer; None without a limit
+    earlier: LastChange | None = None  # the fork that it was recovered in already
 
 
 def recover(options: RecoveryOptions, db: sqlite3.Connection) -> Recovery:
@@ -118,7 +120,15 @@ def recovery_options(
         reserve_tokens=policy.reserve_tokens,
         confirmed=confirmed,
         summary=read_summary_settings(policy),
+        earlier=find_earlier_recovery(access),
     )
+
+
+def find_earlier_recovery(access: SessionAccess) -> LastChange | None:
+    """Return the change that recovered a session in a fork; None if it is still to be recovered."""
+    if access.session.recovered_in is None:
+        return None
+    return ReceiptStore(access.target.state_folder).last_changes().get(access.session.session_id)
 
 
 def preview_recovery(
@@ -137,18 +147,34 @@ def preview_recovery(
         choice = recovery_steps.choose_step(
             recovery_steps.available_steps(counted, steps), counted, confirmed
         )
-        return Recovery(context.refusal, steps, choice, run, fits_at=context.max_fitting_tokens)
+        return Recovery(
+            context.refusal,
+            steps,
+            choice,
+            run,
+            fits_at=context.max_fitting_tokens,
+            earlier=options.earlier,
+        )
 
 
 def run_recovery(
-    access: SessionAccess, confirmed: frozenset[RecoveryStep] = frozenset()
+    access: SessionAccess, confirmed: frozenset[RecoveryStep] = frozenset(), *, again: bool = False
 ) -> tuple[Recovery, ResumeResult | None]:
-    """Recover in a fork, and ask again if the policy says so (T-11). Raises RECOVERY_ERRORS."""
+    """Recover in a fork, and ask again if the policy says so (T-11). Raises RECOVERY_ERRORS.
+
+    With `again` also a session that was recovered already: it gets another fork.
+    """
     _require_not_busy(access)
+    earlier = None if again else find_earlier_recovery(access)
+    if earlier is not None:
+        why = f"it was recovered already in session {earlier.fork_id}, by {earlier.receipt_id}"
+        other = f"`ctxtop recover {access.session.session_id[:8]} --apply --again`"
+        todo = f"`{earlier.resume_command}` continues it, {other} makes another fork"
+        raise AttemptRefusedError(Refusal("recovered", why, todo))
     with closing(open_reader(access.store)) as db, closing(Writer(access.store)) as writer:
         clean_up_runs(writer.connection, time.time_ns() // 1_000_000)
         options = recovery_options(access, db, confirmed)
-        recovery = recover(options, writer.connection)
+        recovery = replace(recover(options, writer.connection), earlier=options.earlier)
     chosen = recovery.choice.chosen
     if recovery.receipt is None or chosen is None:
         return recovery, None
@@ -250,10 +276,13 @@ def _recovery_context(options: RecoveryOptions) -> Iterator[RecoveryContext]:
 def _require_new_refusal(
     target: CompactionTarget, view: TranscriptView, refusal: SessionRefusal
 ) -> None:
-    """Raise NothingToRecoverError if the refusal is older than the session's last change."""
+    """Raise NothingToRecoverError if the refusal is older than the session's last change.
+
+    One of which a fork was made is unchanged itself: see `find_earlier_recovery`.
+    """
     change = ReceiptStore(target.state_folder).last_changes().get(target.session_id)
     refused = next((each for each in view.entries if each.line == refusal.line), None)
-    if change is None or refused is None or (refused.at or 0) > change.at:
+    if change is None or change.fork_id or refused is None or (refused.at or 0) > change.at:
         return
     raise NothingToRecoverError(
         f"it was made smaller after the refusal, by receipt {change.receipt_id}, and nothing was"

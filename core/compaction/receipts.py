@@ -102,11 +102,12 @@ class CompactionReceipt(_ReceiptFields, frozen=True, kw_only=True):
 
 
 class LastChange(NamedTuple):
-    """The last receipt that changed or made a session, and of which nothing was undone."""
+    """The last receipt that changed or made a session, or a fork of it, and was not undone."""
 
     receipt_id: str
     at: int  # in ms since 1970
     resume_command: str
+    fork_id: str | None = None  # the session that was made of it; None if it was changed itself
 
 
 class ReceiptStore:
@@ -137,8 +138,9 @@ class ReceiptStore:
         changes: dict[str, LastChange] = {}
         for each in sorted(self._stored(), key=lambda receipt: receipt.at):
             if each.now is not None and each.pending is None and not each.now.undone:
-                changed = each.new_session_id or each.session_id
-                changes[changed] = LastChange(each.receipt_id, each.at, each.resume_command)
+                change = LastChange(each.receipt_id, each.at, each.resume_command)
+                changes[each.session_id] = change._replace(fork_id=each.new_session_id)
+                changes[each.new_session_id or each.session_id] = change._replace(fork_id=None)
         return changes
 
     def write(self, receipt: CompactionReceipt) -> None:

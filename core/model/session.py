@@ -78,7 +78,7 @@ class Session(msgspec.Struct, frozen=True):
     tmux: str | None
     context: Context
     too_long: PromptTooLong | None
-    refusal: str | None  # the API's message, if the last answer was a refusal
+    refusal: str | None  # the API's message, if the last answer was one and was not recovered
     compactions: int
     last_compaction_at: int | None
     agents: int
@@ -106,6 +106,9 @@ class Session(msgspec.Struct, frozen=True):
     is_silent: bool = False  # SILENT_ANSWERS in a row after its last compaction, and it is idle
     deleted_at: int | None = None  # Claude Code deletes its file then; None if it is gone already
     archived: str = ""  # how much the archive has of a file that is gone: all, summaries
+    recovered_in: str | None = None
+    """The fork that ctxtop made after the last answer was refused: it continues there. It is
+    None again if that fork is undone or gone, or if the session itself was continued."""
 
     @property
     def spent_tokens(self) -> int | None:
@@ -171,9 +174,9 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         tmux=row.tmux,
         context=evidence.measure(seen, stored_token_counts(row)),
         too_long=PromptTooLong(row.error_prompt_tokens, row.error_limit_tokens)
-        if row.error_kind == TOO_LONG
+        if _is_stuck(row)
         else None,
-        refusal=row.error_detail,
+        refusal=None if row.recovered_in else row.error_detail,
         compactions=row.boundaries,
         last_compaction_at=row.boundary_at,
         agents=row.agents,
@@ -188,7 +191,12 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         is_silent=status not in WORKING_STATUSES and "0" * SILENT_ANSWERS in first_answers,
         deleted_at=_deletion_time(row, evidence),
         archived=row.archived,
+        recovered_in=row.recovered_in,
     )
+
+
+def _is_stuck(row: SessionRow) -> bool:
+    return row.error_kind == TOO_LONG and row.recovered_in is None
 
 
 def _deletion_time(row: SessionRow, evidence: Evidence) -> int | None:
@@ -320,7 +328,7 @@ def _status(row: SessionRow, now_ms: int) -> SessionStatus:
     if row.archived:
         # Nothing but to restore it can be done, whatever its last prompt was.
         return SessionStatus.ARCHIVED
-    if row.error_kind == TOO_LONG:
+    if _is_stuck(row):
         return SessionStatus.TOO_LONG
     if row.live_status is not None:
         # Besides those above, the registry has only this word (claude-code-formats 1.4).

@@ -610,10 +610,11 @@ CREATE TABLE left_open (
     session_id TEXT PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
--- When ctxtop itself last changed or made a session.
+-- When ctxtop itself last changed a session, made it, or made a fork of it.
 CREATE TABLE changed_session (
     session_id TEXT PRIMARY KEY,
-    at INTEGER NOT NULL
+    at INTEGER NOT NULL,
+    fork_id TEXT -- The fork's session; NULL if the session itself was changed or made.
 ) STRICT, WITHOUT ROWID;
 
 -- Context windows that a client reported, the newest for each session and model.

@@ -225,12 +225,13 @@ class Writer:
             sql = "INSERT OR REPLACE INTO about VALUES ('registry', ?)"
             self.connection.execute(sql, [str(int(exists))])
 
-    def save_changed_sessions(self, changes: Mapping[str, int]) -> None:
-        """Replace when ctxtop last changed or made each session, in ms since 1970."""
-        self._replace("changed_session", [*changes.items()])
+    def save_changed_sessions(self, changes: Iterable[tuple[str, int, str | None]]) -> None:
+        """Replace when ctxtop last changed each session (ms since 1970), and the fork it made."""
+        self._replace("changed_session", [*changes])
 
-    def read_changed_sessions(self) -> dict[str, int]:
-        return dict(self.connection.execute("SELECT session_id, at FROM changed_session"))
+    def read_changed_sessions(self) -> set[tuple[str, int, str | None]]:
+        sql = "SELECT session_id, at, fork_id FROM changed_session"
+        return {(row[0], row[1], row[2]) for row in self.connection.execute(sql)}
 
     def save_environment(self, session_id: str, variables: Mapping[str, str]) -> None:
         rows = [(session_id, *item) for item in variables.items()]

@@ -541,6 +541,21 @@ def test_a_refused_session_is_mended_in_a_fork_where_the_project_wants_it(scene:
     assert receipt.resume_command in notice
 
 
+def test_a_recovered_session_is_left_alone_although_it_is_full(scene: Scene) -> None:
+    """It continues in its fork: nothing is compacted where nobody works any more."""
+    scene.choose('mode = "auto"\n[recovery]\nauto = true\n')
+    before = scene.write(chain(*worked(scene.project), too_long(scene.project)[-1]))
+    scene.look(scene.start(), 30)
+    (receipt,) = scene.receipts()
+    scene.now += 3_600_000
+    for _ in range(2):
+        scene.collector.scan()
+        scene.look(scene.start(), 30)
+    assert scene.path.read_bytes() == before
+    assert [each.session_id for each in scene.runs()] == [SESSION]
+    assert scene.receipts() == [receipt]
+
+
 def test_a_refused_session_is_only_told_of_without_that(scene: Scene) -> None:
     scene.write(
         chain(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import pytest
 from ctxtop.core.compaction.recovery.recovery_run import COUNTER_RESET_MS, RecoverySettings
 from ctxtop.core.store.automation_records import update_recovery
 from ctxtop.core.store.writer import Writer
+from ctxtop.tui.doctor import session_checks
 from msgspec.structs import replace
 
 from ..recovering import chain, turn
@@ -96,14 +98,69 @@ def test_the_fork_is_no_longer_stuck_and_is_not_mended_a_second_time(
     too_long(transcript)
     done = json.loads(call_ctxtop("recover", SESSION, "--apply", "--json").out)["receipt"]
     fork = done["new_session_id"]
-    status = {each["session_id"]: each["status"] for each in call_ctxtop("sessions", "--json").json}
-    assert status[SESSION] == "too_long"
-    assert status[fork] != "too_long"
+    found = {each["session_id"]: each for each in call_ctxtop("sessions", "--json").json}
+    assert {each: found[each]["status"] for each in (SESSION, fork)} == {
+        SESSION: "ended",
+        fork: "ended",
+    }
+    assert (found[SESSION]["recovered_in"], found[fork]["recovered_in"]) == (fork, None)
     again = call_ctxtop("recover", fork, "--apply")
     assert again.code == 2
     assert done["receipt_id"] in again.err
     assert f"claude --resume {fork}" in again.err
     assert len(list(transcript.parent.glob("*.jsonl"))) == 2
+
+
+def refused_sessions(call_ctxtop: Callable[..., Ended]) -> dict[str, Any]:
+    """Who each place says is to be recovered: sessions, doctor, metrics and recover."""
+    sessions = call_ctxtop("sessions", "--json").json
+    checks = call_ctxtop("doctor", "--json").json["checks"]
+    metrics = call_ctxtop("export", "--format", "prometheus").out
+    return {
+        "sessions": [each["session_id"] for each in sessions if each["status"] == "too_long"],
+        "doctor": next(each["detail"] for each in checks if each["name"] == "refused sessions"),
+        "metrics": re.findall(r'ctxtop_sessions\{status="too_long"\} (\d+)', metrics),
+        "recover": call_ctxtop("recover", SESSION, "--apply").err,
+    }
+
+
+def test_every_place_agrees_on_what_was_recovered(
+    call_ctxtop: Callable[..., Ended], transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until its fork is gone: then it is stuck again, and can be recovered again."""
+    monkeypatch.setattr(session_checks, "RECENT_RUN_MS", 10**15)
+    too_long(transcript)
+    done = call_ctxtop("recover", SESSION, "--apply", "--json").json["receipt"]
+    fork, receipt = done["new_session_id"], done["receipt_id"]
+    said = refused_sessions(call_ctxtop)
+    assert (said["sessions"], said["metrics"]) == ([], ["0"])
+    assert said["doctor"].startswith("none in ")
+    assert f"recovered already in session {fork}, by {receipt}" in said["recover"]
+    assert f"`ctxtop recover {SESSION[:8]} --apply --again` makes another" in said["recover"]
+    assert len(list(transcript.parent.glob("*.jsonl"))) == 2
+
+    transcript.with_name(f"{fork}.jsonl").unlink()
+    said = refused_sessions(call_ctxtop)
+    assert (said["sessions"], said["metrics"]) == ([SESSION], ["1"])
+    assert said["doctor"].startswith("1 session ended in one: ")
+    assert "recovered already" not in said["recover"]
+
+
+def test_the_plan_of_a_recovered_session_names_its_fork(
+    call_ctxtop: Callable[..., Ended], transcript: Path, tmp_path: Path
+) -> None:
+    too_long(transcript)
+    done = call_ctxtop("recover", SESSION, "--apply", "--json").json["receipt"]
+    planned, told = call_ctxtop("recover", SESSION, "--json").json, call_ctxtop("recover", SESSION)
+    assert planned["recovered"]["session_id"] == done["new_session_id"]
+    assert planned["recovered"]["receipt_id"] == done["receipt_id"]
+    assert f"  recovered already in session {done['new_session_id']}" in told.out
+    assert f"ctxtop recover {SESSION[:8]} --apply --again" in told.out
+    with closing(Writer(tmp_path / "state" / "ctxtop.db")) as writer:
+        update_recovery(writer.connection, SESSION, exhausted_long_ago)
+    again = call_ctxtop("recover", SESSION, "--apply", "--again", "--json").json
+    assert again["receipt"]["new_session_id"] not in {SESSION, done["new_session_id"]}
+    assert again["recovered"]["receipt_id"] == done["receipt_id"]
 
 
 def test_a_fork_that_is_refused_again_is_mended_again(
@@ -139,7 +196,7 @@ def test_the_second_attempt_waits(call_ctxtop: Callable[..., Ended], transcript:
     """R002-06."""
     too_long(transcript)
     assert call_ctxtop("recover", SESSION, "--apply").code == 0
-    ended = call_ctxtop("recover", SESSION, "--apply")
+    ended = call_ctxtop("recover", SESSION, "--apply", "--again")
     assert ended.code == 4
     assert "cooldown: it was just recovered: receipt" in ended.err
     assert "try again in" in ended.err
@@ -162,7 +219,7 @@ def exhausted_long_ago(run: RecoveryRun | None) -> RecoveryRun:
     assert run.began_at is not None
     began_at = run.began_at - COUNTER_RESET_MS
     counters = replace(run.counters, truncated=RecoverySettings().max_truncate)
-    return replace(run, counters=counters, began_at=began_at)
+    return replace(run, counters=counters, began_at=began_at, cool_until=0)
 
 
 def test_a_session_that_is_well(call_ctxtop: Callable[..., Ended], transcript: Path) -> None:
@@ -250,6 +307,7 @@ KEYS = {
     "plan",
     "refused",
     "receipt",
+    "recovered",
     "resumed",
 }
 

@@ -77,6 +77,18 @@ def test_a_prompt_that_is_too_long_is_a_trouble() -> None:
     assert f"`ctxtop recover {IDLE.session_id[:8]}`" in notice.body
 
 
+def test_a_session_that_was_recovered_is_told_with_its_fork() -> None:
+    """002: whoever recovered it, also another ctxtop."""
+    stuck = replace(IDLE, too_long=PromptTooLong(210_000, 200_000))
+    recovered = replace(IDLE, recovered_in="f0-1")
+    (notice,) = found(stuck, recovered)
+    assert (notice.title, notice.severity) == ("the session was recovered", EventSeverity.NOTE)
+    assert notice.body.endswith("claude --resume f0-1")
+    assert notification_settings(BUILT_IN_POLICY).includes(notice)
+    assert found(recovered, replace(recovered, last_prompt="x")) == []
+    assert found(None, recovered) == []
+
+
 def test_a_session_that_went_silent_after_a_compaction_is_reported_once() -> None:
     """R002-09; not again for the same compaction."""
     silent = replace(IDLE, is_silent=True)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import pytest
+    from ctxtop.core.model.session import Session
 
     from .support import Opened, Stage
 
@@ -70,9 +71,20 @@ async def test_it_is_mended_in_a_fork(demo: Stage) -> None:
         assert "recover" in rows(it)[0]
         await it.press("escape", "escape")
         await it.answered()
+        await it.until(lambda: shown(it).recovered_in == receipt.new_session_id)
         await it.press("f")
-        await it.until(lambda: any("it was just recovered" in toast for toast in it.toasts))
+        await it.until(lambda: any("it was recovered already" in toast for toast in it.toasts))
         assert len(kept(demo)) == 1
+        await it.until(lambda: any("continue in the fork" in toast for toast in it.toasts))
+        await it.press("escape", "r")
+        assert it.app.screen is it.app.fleet
+        assert any("resume the fork" in toast for toast in it.toasts)
+
+
+def shown(it: Opened) -> Session:
+    """The session in the newest view."""
+    assert it.app.view
+    return next(each for each in it.app.view.sessions if each.title == TITLE)
 
 
 async def test_a_step_that_loses_something_asks_first(stage: Stage) -> None:

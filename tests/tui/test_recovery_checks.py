@@ -49,12 +49,12 @@ def db(tmp_path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def check(db: sqlite3.Connection, name: str, at: int = NOW) -> DoctorCheck:
-    found = recovery_checks(db, [], [], at)
+    found = recovery_checks(db, [], at)
     return next(each for each in found if each.name == name)
 
 
 def test_nothing_to_tell_of(db: sqlite3.Connection) -> None:
-    for each in recovery_checks(db, [], [], NOW):
+    for each in recovery_checks(db, [], NOW):
         assert each.ok
     assert check(db, "recovery locks").detail == "none"
     assert "mode = auto" in check(db, "automatic runs").detail

@@ -35,8 +35,14 @@ from .printing import COLUMN_GAP, MIN_TEXT_CELLS, draw_table, print_result, term
     metavar="STEP",
     help="Allow a step that needs confirmation, such as `revert`; repeatable.",
 )
+@click.option("--again", is_flag=True, help="Make another fork of one that was recovered already.")
 def recover_session(
-    context: click.Context, *, session: str, is_applied: bool, confirmed: tuple[str, ...]
+    context: click.Context,
+    *,
+    session: str,
+    is_applied: bool,
+    confirmed: tuple[str, ...],
+    again: bool,
 ) -> int:
     """Repair a session that the API refuses.
 
@@ -49,7 +55,7 @@ def recover_session(
             access = open_target(snapshot, session)
             allowed = frozenset(map(RecoveryStep, confirmed))
             if is_applied:
-                recovery, resumed = session_recovery.run_recovery(access, allowed)
+                recovery, resumed = session_recovery.run_recovery(access, allowed, again=again)
             else:
                 recovery = session_recovery.preview_recovery(access, snapshot.db, allowed)
     except (RefusedError, session_recovery.NothingToRecoverError) as error:
@@ -85,6 +91,8 @@ def _recovery_record(recovery: Recovery, resumed: ResumeResult | None) -> Record
         "plan": plans.plan_to_dict(choice.plan) if choice.plan else None,
         "refused": records_of(choice.refusals, "check why what_to_do"),
         "receipt": receipts.receipt_to_dict(receipt) if receipt else None,
+        "recovered": recovery.earlier
+        and record_of(recovery.earlier, "receipt_id session_id=fork_id at resume_command"),
         "resumed": resumed
         and {
             **record_of(resumed, "prompt answered said=output attempts"),
@@ -162,7 +170,8 @@ def _next_lines(recovery: Recovery, resumed: ResumeResult | None) -> Iterator[st
         for hint in hints or [f"see `ctxtop compact {start}`, or start a new session"]:
             yield f"next:  {hint}"
     elif receipt is None:
-        yield f"next:  ctxtop recover {start} --apply   (in a fork: the session is unchanged)"
+        again = "--apply --again" if recovery.earlier else "--apply"
+        yield f"next:  ctxtop recover {start} {again}   (in a fork: the session is unchanged)"
     else:
         yield f"done in a fork, {len(receipt.verified)} checks passed"
         if resumed:

@@ -9,7 +9,6 @@ from pathlib import Path
 from ...collectors.places import PlaceError, Places
 from ...collectors.policy_files import PolicyFiles
 from ...collectors.store_update import rebuild_store, update_store
-from ...core.compaction.receipts import ReceiptStore
 from ...core.store import database
 from ...core.store.database import StoreError
 from ...core.store.queries import (
@@ -115,8 +114,7 @@ def _content_checks(db: sqlite3.Connection, places: Places) -> Iterator[DoctorCh
     yield from save_file_checks(db)
     yield measurement_check(db)
     yield hooks_check(db, places.store)
-    receipts = ReceiptStore(database.state_folder(places.store)).all()
-    yield from recovery_checks(db, fleet_reader.read_sessions(db, now_ms), receipts, now_ms)
+    yield from recovery_checks(db, fleet_reader.read_sessions(db, now_ms), now_ms)
     yield deletions_check(db, places, policies.policies.common, now_ms)
     yield archive_check(places)
     yield from saves_checks(read_saves(db, (), now_ms, policies.policies))

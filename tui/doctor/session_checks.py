@@ -1,7 +1,7 @@
 """Checks of sessions: those that will be deleted, need recovery, or were changed."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from ...collectors.claude_code.archive_job import SessionArchiver
@@ -9,7 +9,6 @@ from ...collectors.places import Places
 from ...core.archive.archive_index import TranscriptArchive, find_damaged_sessions
 from ...core.archive.archive_mode import ArchiveMode
 from ...core.archive.archive_policy import read_archive_settings
-from ...core.compaction.receipts import CompactionReceipt
 from ...core.compaction.recovery.limit_errors import parse_recoverable_error
 from ...core.compaction.recovery.recovery_run import LOCKED_STATES, release_dead_holder
 from ...core.measure.retention import DAY_MS, SOON_DAYS, cleanup_days, deletion_time
@@ -72,32 +71,23 @@ MAX_NAMED_SESSIONS: Final = 3
 def recovery_checks(
     db: sqlite3.Connection,
     sessions: Iterable[Session],
-    receipts: Sequence[CompactionReceipt],
     now_ms: int,
 ) -> list[DoctorCheck]:
     return [
-        _refused_sessions_check(sessions, receipts, now_ms),
+        _refused_sessions_check(sessions, now_ms),
         _locks_check(db, now_ms),
         _automatic_runs_check(db, now_ms),
     ]
 
 
-def _refused_sessions_check(
-    sessions: Iterable[Session], receipts: Sequence[CompactionReceipt], now_ms: int
-) -> DoctorCheck:
+def _refused_sessions_check(sessions: Iterable[Session], now_ms: int) -> DoctorCheck:
     name = "refused sessions"
-    repaired_at = {
-        session_id: each.at
-        for each in reversed(receipts)
-        for session_id in (each.session_id, each.new_session_id)
-    }
-
-    def is_open(session: Session) -> bool:
-        last = session.last_activity_at or 0
-        is_recent = now_ms - last < RECENT_RUN_MS
-        return is_recent and repaired_at.get(session.session_id, -1) < last
-
-    ended = [each for each in sessions if parse_recoverable_error(each.refusal) and is_open(each)]
+    ended = [
+        each
+        for each in sessions
+        if now_ms - (each.last_activity_at or 0) < RECENT_RUN_MS
+        and parse_recoverable_error(each.refusal)
+    ]
     if not ended:
         return passed(name, f"none in {RECENT_RUN_MS // 86_400_000} days that was not repaired")
     listed = [f"{each.session_id[:8]} ({each.title})" for each in ended[:MAX_NAMED_SESSIONS]]

@@ -128,6 +128,10 @@ def recovery_cause_lines(recovery: Recovery) -> Iterator[str]:
         yield f"  {sizes}{room}"
     elif found.message_index is not None:
         yield f"  the API names message {found.message_index}"
+    if recovery.earlier is not None:
+        earlier = recovery.earlier
+        yield f"  recovered already in session {earlier.fork_id}, by {earlier.receipt_id}:"
+        yield f"    {earlier.resume_command}"
 
 
 def step_hint(proposal: StepProposal) -> str:

@@ -57,7 +57,7 @@ def doing_text(session: Session, cells: int) -> str:
     """Describe what a session does or waits for, in at most `cells` cells."""
     activity = session.activity if session.live else None
     if activity is None:
-        return longest_fitting(_STATUS_TEXTS[session.status], cells)
+        return longest_fitting((*recovered_texts(session), *_STATUS_TEXTS[session.status]), cells)
     if activity.kind is ActivityKind.MODEL:
         return longest_fitting(("thinking", "thinks"), cells)
     if activity.kind is ActivityKind.PERSON:
@@ -68,6 +68,13 @@ def doing_text(session: Session, cells: int) -> str:
         return _waiting_text(activity, cells)
     detail = relative_path(activity.detail, session.project_root, session.cwd)
     return _with_detail(replace(activity, detail=detail), cells)
+
+
+def recovered_texts(session: Session) -> tuple[str, ...]:
+    """Write that a refused session continues in a fork, longest first; empty for others."""
+    if session.recovered_in is None:
+        return ()
+    return (f"recovered in {session.recovered_in[:8]}", "recovered")
 
 
 def relative_path(path: str, *folders: str | None) -> str:

@@ -145,6 +145,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     """Of the first answers after the last boundary: 1 for text or a tool call, 0 for neither."""
     text_counts: str | None = None  # tokens of its text by the rule of counting, JSON
     archived: str = ""  # how much the archive has of a file that is gone: all, summaries
+    recovered_in: str | None = None  # the session that ctxtop forked after the refused answer
 
 
 class AgentRow(msgspec.Struct, frozen=True):

@@ -225,7 +225,8 @@ WATCHED_ANSWERS: Final = 5  # after a compaction; later ones say nothing about i
 # Only an answer after the last boundary counts: the model no longer sees what is before it.
 # Sidechain lines are an agent's (clients up to 2.0). What another model saw says nothing about
 # this one's window. A refusal before ctxtop's last change is of a transcript that no longer
-# exists. `--fork-session` does not record the parent: it is the session that was opened before
+# exists; one before a fork was made of it is recovered there, unless the fork is gone.
+# `--fork-session` does not record the parent: it is the session that was opened before
 # and has the most answers in common.
 _SESSIONS: Final = f"""
 WITH base AS MATERIALIZED (
@@ -233,8 +234,8 @@ WITH base AS MATERIALIZED (
         (SELECT MAX(offset) FROM response r WHERE r.file_id = f.file_id AND r.sidechain = 0)
             AS answered,
         (SELECT MAX(offset) FROM api_error e WHERE e.file_id = f.file_id AND COALESCE(e.at, 0) >
-            COALESCE((SELECT c.at FROM changed_session c WHERE c.session_id = f.session_id), -1))
-            AS refused
+            COALESCE((SELECT c.at FROM changed_session c
+                WHERE c.session_id = f.session_id AND c.fork_id IS NULL), -1)) AS refused
     FROM file f
     WHERE f.kind = 'session' AND {{where}} AND {_HAS_CONTENT} AND {_NEWEST_FILE}
 )
@@ -313,7 +314,11 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
         WHERE file_id = f.file_id AND sidechain = 0 AND offset > cut
         ORDER BY offset LIMIT {WATCHED_ANSWERS}) x)),
     {TEXT_COUNTS.format(file_id="f.file_id")},
-    f.archived
+    f.archived,
+    IIF(e.offset IS NULL, NULL, (SELECT c.fork_id FROM changed_session c
+        WHERE c.session_id = f.session_id AND c.at >= COALESCE(e.at, 0)
+            AND COALESCE((SELECT MIN(k.gone) FROM file k
+                WHERE k.session_id = c.fork_id AND k.kind = 'session'), 0) = 0))
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut

@@ -287,7 +287,7 @@ class FleetReader:
             self._evidence, self._definitions = evidence, definitions
             self._reader = SessionReader(self._db, evidence, policies, percent_sizes)
             self._restart()
-        elif stale := set(changed) | self._stale_sessions(now_ms):
+        elif stale := self._with_origins(changed) | self._stale_sessions(now_ms):
             self._read(self._reader, sorted(stale), now_ms)
         self._read_next_batch(self._reader, now_ms)
         self._set_percent_sizes(self._reader, percent_sizes)
@@ -370,6 +370,12 @@ class FleetReader:
     def is_current(self, now_ms: int) -> bool:
         """Return whether everything was read and the passing of time changed none of it."""
         return not self._unread and not self._stale_sessions(now_ms)
+
+    def _with_origins(self, changed: Iterable[str]) -> set[str]:
+        """Add the sessions that were recovered in one of these: it may be gone."""
+        forks = set(changed)
+        origins = (each for each in self._sessions.values() if each.recovered_in in forks)
+        return forks | {each.session_id for each in origins}
 
     def _stale_sessions(self, now_ms: int) -> set[str]:
         """Return sessions that are live only because their file grew, too long ago by now."""

@@ -280,6 +280,8 @@ def session_facts(
     }
     if session.forked_from:
         facts["forked from"] = session.forked_from
+    if session.recovered_in:
+        facts["recovered in"] = session.recovered_in
     return facts
 
 
