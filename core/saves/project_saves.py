@@ -45,6 +45,7 @@ from .save_status import (
     TranscriptSigns,
     ends_current_save,
     find_save_status,
+    is_same_save,
     parse_closing_line,
     parse_save_note,
 )
@@ -433,9 +434,9 @@ def _was_confirmed(
     It did if that was seen, or if the result file is gone (004-52).
     """
     result = status.source_file
-    if status.state is SaveState.PARTIAL and flow.result:
+    if status.state is SaveState.PARTIAL and flow.pending:
         # What was saved is reported beside what is pending (004-57).
-        result = flow.result
+        result = next((each for each in flow.results if is_same_save(each, flow.pending)), result)
     if confirmed_at is not None:
         return True
     if result is None or result not in (flow.result, *flow.earlier_results):

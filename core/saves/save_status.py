@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from ..store.config_records import SaveError, SaveFileKind, SaveFileRecord
+from ..store.config_records import SaveError, SaveFileContent, SaveFileKind, SaveFileRecord
 from .save_noise import SaveNoise, expand_categories
 from .selected_files import ProjectSaveFiles, SaveLimits, content_of, written_ms
 
@@ -155,6 +155,10 @@ _SAME_SAVE_MS: Final = 60 * MS_PER_SECOND
 """A partial save writes its result and what is pending within a few seconds (004-57)."""
 
 
+def is_same_save(result: SaveFileRecord, pending: SaveFileRecord) -> bool:
+    return abs(written_ms(result) - written_ms(pending)) <= _SAME_SAVE_MS
+
+
 def _all_of_save(*files: SaveFileRecord) -> tuple[str, ...]:
     """Return the categories of a save, by its pending files, the newest first.
 
@@ -196,15 +200,15 @@ def _finish(flow: ProjectSaveFiles, status: SaveStatus) -> SaveStatus:
 
 
 def _of_pending_file(flow: ProjectSaveFiles, file: SaveFileRecord) -> SaveStatus:
-    content, at, result = content_of(file), _named_time_ms(file), flow.result
-    errors = content.errors or ()
+    content, at = content_of(file), _named_time_ms(file)
+    # The plugin writes an error into the result, and only its category into what is pending.
+    # The result is deleted once a prompt has confirmed it (004-52).
+    same = (each for each in flow.results if is_same_save(each, file))
+    told = next(map(content_of, same), SaveFileContent())
+    errors = tuple(dict.fromkeys((*(content.errors or ()), *(told.errors or ()))))
     waiting = expand_categories(content.categories or ())
-    named = _all_of_save(file, *flow.earlier_pending)
-    saved = tuple(name for name in named if name not in waiting)
-    apart = abs(written_ms(result) - written_ms(file)) if result else 0
-    if result and apart <= _SAME_SAVE_MS and not content_of(result).errors and not saved:
-        named = expand_categories(content_of(result).categories or ())
-        saved = tuple(name for name in named if name not in waiting)
+    named = (*_all_of_save(file, *flow.earlier_pending), *(told.categories or ()))
+    saved = tuple(name for name in expand_categories(named) if name not in waiting)
     why = content.reason or "no reason given"
     if not waiting:
         # R004-07: the plugin counts an empty list, says nothing, and looks no further.
@@ -212,9 +216,9 @@ def _of_pending_file(flow: ProjectSaveFiles, file: SaveFileRecord) -> SaveStatus
         return SaveStatus(SaveState.FAILED_UNKNOWN, reason, file, at, (), saved, errors=errors)
     if saved or content.reason == "partial_failure":
         reason = _partial_reason(saved, waiting, errors, why)
-        titles = content_of(result).titles or () if result else ()
+        titles = told.titles or ()
         return SaveStatus(SaveState.PARTIAL, reason, file, at, waiting, saved, titles, errors)
-    reason = f"{_category_count(len(waiting))} still to save ({why})"
+    reason = f"{_category_count(len(waiting))} still to save ({_cause(waiting, errors, why)})"
     return SaveStatus(SaveState.PENDING, reason, file, at, waiting, errors=errors)
 
 
@@ -339,8 +343,14 @@ def _partial_reason(
     saved: Collection[str], failed: Collection[str], errors: Sequence[SaveError], why: str
 ) -> str:
     """Count what was saved and what failed, and say why."""
-    cause = next((each.error for each in errors if each.category in failed), why)
+    cause = _cause(failed, errors, why)
     return f"{len(saved)} of {len(saved) + len(failed)} saved, {len(failed)} failed: {cause}"
+
+
+def _cause(failed: Collection[str], errors: Sequence[SaveError], why: str) -> str:
+    """Return the error of what failed; `why`, the plugin's word for it, if none is told."""
+    of_failed = [each for each in errors if each.category.strip().lower() in failed]
+    return next((each.error for each in (*of_failed, *errors) if each.error), why)
 
 
 def _named_time_ms(file: SaveFileRecord) -> int:

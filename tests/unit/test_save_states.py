@@ -226,6 +226,44 @@ def test_what_was_saved_and_what_was_not_is_told() -> None:
     assert partial.reason == f"1 of 2 saved, 1 failed: {ERROR.error}"
 
 
+BOOM = SaveError("constraint", "boom")
+
+
+@pytest.mark.parametrize("errors_are_in", ["result", "pending", "both"])
+def test_a_partial_save_of_the_plugin_is_counted_with_its_error(errors_are_in: str) -> None:
+    """The result has the error, what is pending only the category that failed (004-57)."""
+    errors = {name: () if errors_are_in not in {name, "both"} else (BOOM,) for name in BOTH}
+    ended = result(20, titles=("T",), errors=errors["result"])
+    left = pending(
+        19, categories=("constraint",), reason="partial_failure", errors=errors["pending"]
+    )
+    partial = state_of(ended, left)
+    assert partial.state is S.PARTIAL
+    assert partial.reason == "1 of 2 saved, 1 failed: boom"
+    assert (partial.saved_categories, partial.categories) == (("decision",), ("constraint",))
+    assert (partial.errors, partial.titles) == ((BOOM,), ("T",))
+    # The plugin deletes the result once it has confirmed it; what it said is still true.
+    assert state_of(left, past=(ended,)) == partial
+
+
+BOTH = ("result", "pending")
+
+
+def test_an_error_without_a_category_is_still_the_reason() -> None:
+    left = pending(5, categories=("constraint",), errors=(SaveError("", "plain"),))
+    assert state_of(left).reason == "1 category still to save (plain)"
+    upper = pending(
+        5,
+        reason="partial_failure",
+        categories=("Constraint",),
+        errors=(SaveError("Constraint", "x"),),
+    )
+    assert state_of(upper).reason == "0 of 1 saved, 1 failed: x"
+    # A result that was written long before is of another save.
+    old = result(500, errors=(BOOM,))
+    assert state_of(old, left).errors == (SaveError("", "plain"),)
+
+
 THREE = ("decision", "runbook", "constraint")
 
 

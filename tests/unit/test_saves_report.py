@@ -120,6 +120,8 @@ def test_confirmed_by_a_note_or_because_the_result_is_gone() -> None:
     # Of a partial save both are told (004-57).
     partly = only(rows(files=[result(7, categories=("runbook",)), pending(5)]))
     assert (partly.status.state, partly.was_confirmed) == (SaveState.PARTIAL, False)
+    gone = only(rows(files=[pending(5)], earlier_files=[result(7, categories=("runbook",))]))
+    assert (gone.status.state, gone.was_confirmed) == (SaveState.PARTIAL, True)
 
 
 def test_staged_files_that_a_save_left_behind() -> None:
