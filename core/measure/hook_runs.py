@@ -64,7 +64,7 @@ def time_hooks(runs: Iterable[HookRun], handlers: Sequence[HookHandler]) -> list
 def _time_hook(runs: Sequence[HookRun], handlers: Sequence[HookHandler]) -> HookTiming:
     last = runs[-1]
     unknown = HookHandler(last.event, "command", last.command)
-    handler = _find_handler(last, handlers) or unknown
+    handler = find_handler(last, handlers) or unknown
     durations = sorted(run.duration_ms for run in runs)
     return HookTiming(
         event=last.event,
@@ -80,13 +80,16 @@ def _time_hook(runs: Sequence[HookRun], handlers: Sequence[HookHandler]) -> Hook
     )
 
 
-def _find_handler(run: HookRun, handlers: Sequence[HookHandler]) -> HookHandler | None:
+def find_handler(run: HookRun, handlers: Sequence[HookHandler]) -> HookHandler | None:
+    """Return the hook of the settings that a run is of; None if none is found."""
     return next(
         (each for each in handlers if each.event == run.event and _is_command(each, run)), None
     )
 
 
 def _is_command(handler: HookHandler, run: HookRun) -> bool:
+    if handler.status_message is not None:
+        return handler.status_message == run.command
     root, variable, below = handler.command.rpartition(PLUGIN_ROOT_VARIABLE)
     if not variable:
         return handler.command == run.command

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from ..measure.hook_runs import HookRun, HookTiming, time_hooks
+from ..measure.hook_runs import HookRun, HookTiming, find_handler, time_hooks
 from ..model.session import Session, project_name
 from ..policy.resolve import DEFAULT_POLICIES, Policies
 from ..store.config_records import (
@@ -234,7 +234,8 @@ def group_by_project(
     for name, logged in events.items():
         projects[name].events.extend(logged)
     for run in hook_runs:
-        if run.cwd in projects and TRIAGE_SCRIPT in run.command:
+        handler = find_handler(run, hook_handlers)
+        if run.cwd in projects and TRIAGE_SCRIPT in (handler.command if handler else run.command):
             projects[run.cwd].hook_runs.append(run)
     for own in projects.values():
         own.saves.sort(key=lambda save: (save.noise.at or 0, save.path, save.offset))

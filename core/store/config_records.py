@@ -46,6 +46,7 @@ class HookHandler(msgspec.Struct, frozen=True):
     kind: str  # command, http, mcp_tool, prompt or agent
     command: str  # in one line, without what looks like a secret
     timeout_s: float | None = None  # None for the client's default
+    status_message: str | None = None  # what its runs are recorded by, instead of the command
 
 
 class SettingsFileRecord(msgspec.Struct, frozen=True):

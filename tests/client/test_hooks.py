@@ -10,17 +10,22 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.claude_code.own_log_records import HOOK_EVENTS
 from ctxtop.collectors.plugin import installed_commands
 from ctxtop.collectors.plugin.plugin_log import HOOKS_LOG, fault_path, log_path
 from ctxtop.collectors.plugin.statusline import format_tokens
+from ctxtop.core.measure.hook_runs import time_hooks
 from ctxtop.core.policy import schema
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import log_queries
+from ctxtop.core.store.queries import config_queries, log_queries
+from ctxtop.core.store.writer import Writer
 
 from tests.log_rows import log_rows
 
 from ..extra_feature import feature
+from ..recorder import Recorder
 from .features import hook_command
 from .lab import LARGE
 
@@ -181,6 +186,25 @@ def test_the_model_is_told_between_tools_by_its_real_window(lab: Lab) -> None:
     assert bodies(lab, small.session_id, text) == [0, 0, 1, 1]
     assert bodies(lab, large.session_id, "context window: work on") == [0, 0]
     faultless(lab)
+
+
+def test_the_timeout_of_every_kind_of_stop_hook_is_found(lab: Lab) -> None:
+    """The client records a status message in place of the command, and line ends as a sign."""
+    prompt = 'Is it done?\nGiven: $ARGUMENTS [[say:{"ok": true}&&&usage:9000]]'
+    asked = {"type": "prompt", "prompt": prompt, "timeout": 20}
+    named = {"type": "command", "command": "true", "timeout": 21, "statusMessage": "Looking …"}
+    plain = {"type": "command", "command": "true\ntrue", "timeout": 22}
+    lab.write_settings({"hooks": {"Stop": [{"hooks": [asked, named, plain]}]}})
+    lab.turn("Work. [[say:Done.&&&usage:21000/50]]")
+    with closing(Writer(lab.store)) as writer:
+        Collector(ClaudeFolder(lab.config.resolve()), writer, Recorder()).scan()
+    with closing(open_reader(lab.store)) as db:
+        timings = time_hooks(config_queries.hook_runs(db), config_queries.hook_handlers(db))
+    assert sorted((each.timeout_ms, each.has_default_timeout) for each in timings) == [
+        (20_000, False),
+        (21_000, False),
+        (22_000, False),
+    ]
 
 
 def test_the_client_notices_nothing_where_ctxtop_is_gone(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from ctxtop.core.measure.hook_runs import time_hooks
 from ctxtop.core.store.config_records import HookHandler
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.config_queries import hook_handlers, hook_runs
@@ -50,6 +51,26 @@ def test_each_hook_with_a_duration_is_a_run(
     assert (second.event, second.reason) == ("SubagentStop", "enough")
     assert first.command.startswith("check --token=…")
     assert "\x1b" not in first.command
+
+
+def test_a_hook_of_several_lines_is_found_with_its_timeout(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    """As client 2.1.329 writes them; `tests/client/test_hooks.py` has its own lines."""
+    words = "Decide what to save, token: abc\nGiven: $ARGUMENTS"
+    agent = {"type": "agent", "prompt": words, "timeout": 180}
+    named = {"type": "command", "command": "x", "timeout": 9, "statusMessage": "Saving …"}
+    put(claude.root / "settings.json", {"hooks": {"Stop": [{"hooks": [agent, named]}]}})
+    recorded = [words.replace("\n", "\u2424"), "Saving …"]
+    runs = [{"command": each, "durationMs": 1} for each in recorded]
+    write(claude.projects / PROJECT / f"{SESSION}.jsonl", [user(), stopped(1, *runs)])
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        timings = time_hooks(hook_runs(db, SESSION), hook_handlers(db))
+    assert {(each.kind, each.timeout_ms, each.has_default_timeout) for each in timings} == {
+        ("agent", 180_000, False),
+        ("command", 9_000, False),
+    }
 
 
 def test_the_hooks_of_an_installed_plugin(

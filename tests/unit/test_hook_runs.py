@@ -41,6 +41,15 @@ def test_the_timeout_is_that_of_the_hook_of_the_event(
     assert timing.timeout_ms == timeout_ms
 
 
+def test_a_hook_with_a_status_message_is_found_by_it() -> None:
+    """The client records that in place of the command, or of an agent hook's prompt."""
+    handler = HookHandler("Stop", "agent", "Look at all of it", 180, "Saving memories")
+    (timing,) = time_hooks([run(1, command="Saving memories")], [handler])
+    assert (timing.timeout_ms, timing.has_default_timeout) == (180_000, False)
+    (timing,) = time_hooks([run(1, command="Look at all of it")], [handler])
+    assert timing.has_default_timeout
+
+
 def test_a_plugin_s_hook_is_found_in_its_folder() -> None:
     handler = HookHandler("Stop", "command", 'python3 "${CLAUDE_PLUGIN_ROOT}/t.py"', 60)
     (timing,) = time_hooks([run(1, command='python3 "/p/memory/t.py"')], [handler])

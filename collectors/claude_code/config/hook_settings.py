@@ -39,11 +39,13 @@ def read_hooks(settings: dict[str, Any]) -> tuple[HookHandler, ...]:
 
 
 def _read_handler(event: str, handler: dict[str, Any]) -> HookHandler:
+    message = handler.get("statusMessage")
     return HookHandler(
         as_title(event) or "",
         as_title(handler.get("type")) or "command",
         handler_command(handler),
         _read_timeout(handler.get("timeout")),
+        describe_command(message) if isinstance(message, str) and message else None,
     )
 
 
@@ -60,7 +62,11 @@ def handler_command(handler: dict[str, Any]) -> str:
     return describe_command(shown)
 
 
+_CONTROL_PICTURES: Final = re.compile("[\u2400-\u2426]")
+"""The client records a hook's line ends as \u2424 in its summary (client 2.1.329)."""
+
+
 def describe_command(command: str) -> str:
     """Write a hook's command in one line, without what looks like a secret."""
     # Not shortened: ctxtop recognizes its own hooks by the end of their commands.
-    return sanitize_path(" ".join(mask_secrets(command).split()))
+    return sanitize_path(" ".join(mask_secrets(_CONTROL_PICTURES.sub("\n", command)).split()))
