@@ -30,6 +30,7 @@ _NAMES: Final = {
     SaveFileKind.HANDLED: ".triage-handled",
     SaveFileKind.CONTEXT: "context-decision.txt",
     SaveFileKind.FIRE_COUNT: ".triage-fire-count",
+    SaveFileKind.CONFIG: "memory-config.json",
 }
 
 

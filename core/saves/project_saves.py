@@ -2,25 +2,29 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
+from itertools import pairwise
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ..measure.hook_runs import HookRun, HookTiming, find_handler, time_hooks
+from ..measure.retention import DAY_MS
 from ..model.session import Session, project_name
 from ..policy.resolve import DEFAULT_POLICIES, Policies
 from ..store.config_records import (
     HookHandler,
-    MemoryPluginRecord,
     SaveEventRecord,
-    SaveFileKind,
     SaveFileRecord,
     StagingLocation,
 )
 from ..store.queries.config_queries import MemoryNoteRow, StopBlockRow
-from . import save_metrics
+from . import save_log, save_metrics
+from .memory_plugin import (
+    PluginCompatibility,
+    PluginMessage,
+    next_plugin_message,
+)
 from .save_metrics import (
     BandVerdict,
     BeforeAfter,
@@ -30,7 +34,6 @@ from .save_metrics import (
     TriggerCrossing,
 )
 from .save_noise import (
-    ALL_CATEGORIES,
     STOP_FEEDBACK_PREFIX,
     SaveNoise,
     TriageDataForm,
@@ -39,11 +42,12 @@ from .save_noise import (
 )
 from .save_status import (
     MS_PER_SECOND,
+    SAME_SAVE_MS,
+    LostRequest,
     SaveConfirmation,
+    SaveSigns,
     SaveState,
     SaveStatus,
-    TranscriptSigns,
-    ends_current_save,
     find_save_status,
     is_same_save,
     parse_closing_line,
@@ -58,118 +62,6 @@ from .selected_files import (
     select_save_files,
     written_ms,
 )
-
-
-class PluginFit(StrEnum):
-    """Whether the skill can read what the triage hands over."""
-
-    OK = "ok"
-    BROKEN = "broken"
-    UNKNOWN = "unknown"
-
-
-class SaveArchitecture(StrEnum):
-    """How a version of the plugin saves (004-12, R004-17)."""
-
-    INLINE = "inline"
-    FILE = "file"
-    DETERMINISTIC = "deterministic"
-    UNKNOWN = "unknown"
-
-
-class PluginCompatibility(msgspec.Struct, frozen=True):
-    plugin: MemoryPluginRecord
-    fit: PluginFit
-    architecture: SaveArchitecture
-    reason: str
-
-
-def check_plugin(plugin: MemoryPluginRecord) -> PluginCompatibility:
-    """Judge the two halves of an installation by what their files mention.
-
-    Source: the matrix of 004-37: only an old skill with a new triage is broken, and then every
-    save fails silently.
-    """
-    fit = PluginFit.OK
-    if plugin.skill_takes_file is None or plugin.triage_writes_file is None:
-        missing = "SKILL.md" if plugin.skill_takes_file is None else "memory_triage.py"
-        fit, reason = PluginFit.UNKNOWN, f"{missing} was not found"
-    elif plugin.triage_writes_file and not plugin.skill_takes_file:
-        fit = PluginFit.BROKEN
-        reason = (
-            "old skill, new triage: the skill does not know <triage_data_file>, so every save"
-            " fails silently; update SKILL.md, or revert memory_triage.py"
-        )
-    else:
-        skill = "new" if plugin.skill_takes_file else "old"
-        triage = "new" if plugin.triage_writes_file else "old"
-        reason = f"{skill} skill, {triage} triage"
-    return PluginCompatibility(plugin, fit, _architecture(plugin), reason)
-
-
-def _architecture(plugin: MemoryPluginRecord) -> SaveArchitecture:
-    if plugin.has_orchestrator:
-        return SaveArchitecture.DETERMINISTIC
-    if plugin.triage_writes_file is None:
-        return SaveArchitecture.UNKNOWN
-    return SaveArchitecture.FILE if plugin.triage_writes_file else SaveArchitecture.INLINE
-
-
-class BlindSpot(StrEnum):
-    """A case in which the plugin reports less than its files show."""
-
-    EMPTY_PENDING = "empty_pending"  # R004-07: no category is named, so nothing is reported
-    ANY_RESULT = "any_result"
-    """R004-08: any result file, stale, torn or another project's, hides an orphan once."""
-    ALL_IS_ONE = "all_is_one"  # R004-06: `["all"]` is counted as one category; it is six
-
-
-BLIND_SPOT_TEXTS = {
-    BlindSpot.EMPTY_PENDING: "the plugin reports nothing: it counts an empty list of categories",
-    BlindSpot.ANY_RESULT: "the plugin reports nothing this time: the result file of another save"
-    " hides it",
-    BlindSpot.ALL_IS_ONE: 'the plugin says 1 category: it counts ["all"] as one',
-}
-
-
-class PluginMessage(msgspec.Struct, frozen=True):
-    text: str | None
-    blind_spots: tuple[BlindSpot, ...] = ()
-
-
-ORPHAN_MESSAGE = "Previous session may have crashed during save. Use /memory:save to retry."
-
-
-def next_plugin_message(flow: ProjectSaveFiles, status: SaveStatus) -> PluginMessage:
-    """Predict the plugin's message at the next prompt (004-58, 004-60, 004-63)."""
-    if flow.pending:
-        return _pending_message(content_of(flow.pending).categories or ())
-    if status.state is SaveState.ORPHANED:
-        in_sight = [file for file in (flow.result, *flow.invalid, *flow.other_results) if file]
-        own = flow.result if flow.result and ends_current_save(flow.result, flow) else None
-        if any(
-            file.kind is SaveFileKind.RESULT and not (own and file.path == own.path)
-            for file in in_sight
-        ):
-            return PluginMessage(None, (BlindSpot.ANY_RESULT,))
-        return PluginMessage(ORPHAN_MESSAGE)
-    if flow.result and status.source_file == flow.result:
-        content = content_of(flow.result)
-        saved = f"Memories saved ({', '.join(content.categories or ())})"
-        return PluginMessage(f"{saved}: {', '.join(content.titles or ())}")
-    return PluginMessage(None)
-
-
-def _pending_message(categories: tuple[str, ...]) -> PluginMessage:
-    if not categories:
-        return PluginMessage(None, (BlindSpot.EMPTY_PENDING,))
-    is_all = [name.lower() for name in categories] == [ALL_CATEGORIES]
-    count = "1 category" if len(categories) == 1 else f"{len(categories)} categories"
-    text = (
-        f"Pending memory save: {count} from last session. Run /memory:save to re-triage and save."
-    )
-    return PluginMessage(text, (BlindSpot.ALL_IS_ONE,) if is_all else ())
-
 
 TRIAGE_SCRIPT: Final = "memory_triage"  # what the plugin's Stop hook runs
 NO_PROJECT: Final = ""  # the project of a global result that names none
@@ -252,6 +144,17 @@ def _with_project(file: SaveFileRecord) -> SaveFileRecord:
     return replace(file, project=NO_PROJECT) if owning_project(file) is None else file
 
 
+class OtherSave(msgspec.Struct, frozen=True):
+    """A save of another project, of which the plugin says no more than that (004-51)."""
+
+    name: str  # of the project
+    at: int  # milliseconds since 1970
+
+
+PENDING_DAYS: Final = 7
+MANY_PENDING: Final = 3  # in that time: most deferred saves are never made (004-65)
+
+
 class ProjectSaves(msgspec.Struct, frozen=True):
     """All that is known of one project's saves; times are milliseconds since 1970."""
 
@@ -275,9 +178,15 @@ class ProjectSaves(msgspec.Struct, frozen=True):
     expected_cost: ExpectedSaveCost
     crossings: tuple[TriggerCrossing, ...]
     is_degraded: bool  # the data came inline although the plugin can write it to a file
+    missing_file: str | None  # named as the triage data by the newest block, and never there
     last_at: int | None  # newest sign of any save
     hook: HookTiming | None = None  # of the plugin's Stop hook
     block_reason: str | None = None  # its first line, of the newest block
+    other_save: OtherSave | None = None  # the newest result of another project that is seen here
+    odd_transitions: tuple[str, ...] = ()  # of the sentinel, as `saved → saving` (R004-03)
+    skips: dict[str, int] = {}  # how often the Stop hook did nothing, by its guard (R004-10)
+    recent_pending: int = 0  # saves in PENDING_DAYS that were left to a person (004-65)
+    is_deferred: bool = False  # all are, by the project's configuration (004-68)
 
     @property
     def has_leftovers(self) -> bool:
@@ -335,7 +244,8 @@ def _evaluate(
     flow = select_save_files(name, [*own.files, *shared], own.earlier_files, limits)
     if flow.is_empty and not own.saves and not own.events:
         return None
-    status = find_save_status(flow, now_ms, limits, _signs(own))
+    lost = _lost_request(own, flow)
+    status = find_save_status(flow, now_ms, limits, _signs(own, lost))
     noises = [save.noise for save in own.saves]
     cost = save_metrics.expected_cost(noises or rows.all_noise)
     confirmed_at = _confirmed_at(own, flow, status)
@@ -359,12 +269,12 @@ def _evaluate(
         staged_files=flow.staged_files,
         refires=max(refires, (counted or 1) - 1),
         fire_counts=save_metrics.fire_distribution(map(len, fires)),
-        durations=save_metrics.summarize_durations(_durations_ms(flow, own.events)),
+        durations=save_metrics.summarize_durations(save_log.durations_ms(flow, own.events)),
         phases_ms=save_metrics.phase_means(
             content_of(file).phase_ms or {} for file in flow.results
         ),
-        trigger_rates=save_metrics.trigger_rates(list(_triggered(own.events))),
-        success_rate=_success_rate(flow, own.events),
+        trigger_rates=save_metrics.trigger_rates(list(save_log.triggered_categories(own.events))),
+        success_rate=save_log.success_rate(flow, own.events),
         client_versions=tuple(
             dict.fromkeys(block.client_version for block in own.blocks if block.client_version)
         ),
@@ -372,10 +282,63 @@ def _evaluate(
         expected_cost=cost,
         crossings=tuple(_crossings(sessions, cost)),
         is_degraded=_is_degraded(noises, rows.plugins),
+        missing_file=lost.data_file if lost else None,
         last_at=max((at for at in signs if at), default=None),
         hook=next(iter(time_hooks(own.hook_runs, rows.hook_handlers)), None),
         block_reason=_block_reason(own.blocks[-1].text) if own.blocks else None,
+        other_save=_other_save(flow, now_ms, limits),
+        odd_transitions=_odd_transitions(flow),
+        skips=save_log.count_skips(own.events),
+        recent_pending=_recent_pending(flow, now_ms),
+        is_deferred=flow.is_deferred,
     )
+
+
+def _lost_request(own: ProjectRows, flow: ProjectSaveFiles) -> LostRequest | None:
+    """Return the newest save if its triage data was never there, and its session did nothing."""
+    noise = own.saves[-1].noise if own.saves else None
+    if noise is None or noise.data_file is None or noise.saver or noise.at is None:
+        return None
+    if any(written_ms(file) >= noise.at - SAME_SAVE_MS for file in flow.triage_versions):
+        return None
+    if any(written_ms(file) >= noise.at for file in (*flow.results, *flow.earlier_pending)):
+        return None
+    last_at = max(noise.at, noise.last_at or 0)
+    return LostRequest(noise.at, last_at, noise.data_file, noise.categories)
+
+
+def _other_save(flow: ProjectSaveFiles, now_ms: int, limits: SaveLimits) -> OtherSave | None:
+    named = [file for file in flow.other_results if owning_project(file) and not file.problem]
+    newest = max(named, key=written_ms, default=None)
+    if newest is None or now_ms - written_ms(newest) >= limits.fresh_for_s * MS_PER_SECOND:
+        return None
+    return OtherSave(project_name(owning_project(newest), ""), written_ms(newest))
+
+
+_TRANSITIONS: Final = frozenset(
+    {("pending", "saving"), ("pending", "failed"), ("saving", "saved"), ("saving", "failed")}
+)
+"""Of the sentinel (R004-03); besides, another triage sets it to pending again."""
+
+
+def _odd_transitions(flow: ProjectSaveFiles) -> tuple[str, ...]:
+    """List the transitions of one session's sentinel that the plugin never makes itself."""
+    files = [file for file in (flow.handled, *flow.earlier_handled) if file]
+    states = [content_of(file) for file in sorted(files, key=written_ms)]
+    odd = [
+        f"{before.state} → {after.state}"
+        for before, after in pairwise(states)
+        if before.session_id == after.session_id
+        and before.state
+        and after.state not in {None, "pending", before.state}
+        and (before.state, after.state) not in _TRANSITIONS
+    ]
+    return tuple(dict.fromkeys(odd))
+
+
+def _recent_pending(flow: ProjectSaveFiles, now_ms: int) -> int:
+    files = [file for file in (flow.pending, *flow.earlier_pending) if file]
+    return sum(now_ms - written_ms(file) < PENDING_DAYS * DAY_MS for file in files)
 
 
 def _block_reason(text: str) -> str:
@@ -391,7 +354,7 @@ def _is_degraded(noises: Sequence[SaveNoise], plugins: Iterable[PluginCompatibil
     return writes_file or any(noise.form is TriageDataForm.FILE for noise in noises)
 
 
-def _signs(own: ProjectRows) -> TranscriptSigns:
+def _signs(own: ProjectRows, lost: LostRequest | None) -> SaveSigns:
     open_saves = [save.noise.last_at for save in own.saves if not save.noise.closed]
     noted = max((note.at for note in own.notes), default=0)
     # If a save has two reports, the plugin's counts: with an agent in the background it
@@ -401,9 +364,11 @@ def _signs(own: ProjectRows) -> TranscriptSigns:
         for save in own.saves
         if (save.noise.at or 0) > noted and (line := parse_closing_line(save.noise))
     ]
-    return TranscriptSigns(
+    return SaveSigns(
         last_sign_ms=max((at for at in open_saves if at is not None), default=None),
         confirmation=max((*closing, *own.notes), key=lambda report: report.at, default=None),
+        logged=save_log.logged_end(own.events),
+        lost=lost,
     )
 
 
@@ -443,41 +408,3 @@ def _was_confirmed(
     if result is None or result not in (flow.result, *flow.earlier_results):
         return None
     return result != flow.result
-
-
-def _durations_ms(flow: ProjectSaveFiles, events: Iterable[SaveEventRecord]) -> list[float]:
-    """List how long saves took: by the log, else by the results (R004-10, R004-02)."""
-    durations = [event.duration_ms for event in events if event.event == _COMPLETE]
-    if not any(durations):
-        durations = [(content_of(file).phase_ms or {}).get("total_ms") for file in flow.results]
-    return [duration for duration in durations if duration is not None]
-
-
-def _success_rate(flow: ProjectSaveFiles, events: Iterable[SaveEventRecord]) -> Rate:
-    """Count the saves without an error: by the log, else by the results."""
-    failed = [event.error is not None for event in events if event.event == _COMPLETE]
-    failed = failed or [bool(content_of(file).errors) for file in flow.results]
-    return Rate(failed.count(False), len(failed))
-
-
-_COMPLETE: Final = "save.complete"
-
-
-class _Scored(msgspec.Struct):
-    category: str | None = None
-
-
-class _Scores(msgspec.Struct):
-    triggered: list[_Scored] = []
-
-
-def _triggered(events: Iterable[SaveEventRecord]) -> Iterator[list[str]]:
-    """List which categories each triage wanted to be saved (R004-10)."""
-    for event in events:
-        if event.event == "triage.score" and event.data:
-            try:
-                scores = msgspec.json.decode(event.data, type=_Scores)
-            except msgspec.DecodeError:
-                # No version wrote this shape: no category is known.
-                scores = _Scores()
-            yield [scored.category for scored in scores.triggered if scored.category]

@@ -24,6 +24,10 @@ class IntRange(msgspec.Struct, frozen=True):
     low: int
     high: int | None = None  # included; None for no limit
 
+    def excess_of(self, number: int) -> int:
+        """Return by how much a number is above the range; 0 if it is not."""
+        return 0 if self.high is None else max(0, number - self.high)
+
     def position_of(self, number: int) -> BandPosition:
         if number < self.low:
             return BandPosition.BELOW
@@ -51,9 +55,10 @@ SIX_CATEGORIES_BAND: Final = CostBand(
 )
 COST_BANDS: Final = (BEFORE_BAND, ONE_CATEGORY_BAND, THREE_CATEGORIES_BAND, SIX_CATEGORIES_BAND)
 
-# What a leaking agent adds to the upper end of each band (004-19).
-LEAK_LINES: Final = 15
-LEAK_TOKENS: Final = 2_000
+# What a leaking agent adds; the most is added to the upper end of each band (004-19).
+LEAK_LINES: Final = IntRange(10, 15)
+LEAK_TOKENS: Final = IntRange(1_000, 2_000)
+LEAK_REDUCTION: Final = 0.60  # the most that is to be expected then (004-38)
 
 
 class BandVerdict(msgspec.Struct, frozen=True):
@@ -61,6 +66,9 @@ class BandVerdict(msgspec.Struct, frozen=True):
     lines: BandPosition
     tokens: BandPosition
     is_expected: bool  # the band of this save's number of categories
+    lines_over: int = 0  # above the band, widened for a leak
+    tokens_over: int = 0
+    reduction: tuple[float, float] | None = None  # the band's, less where a leak takes from it
 
     @property
     def is_met(self) -> bool:
@@ -82,16 +90,27 @@ def compare_with_bands(noise: SaveNoise) -> tuple[BandVerdict, ...]:
     expected = expected_band(len(noise.categories))
     verdicts = []
     for band in COST_BANDS:
-        lines, tokens = band.lines, band.tokens
+        lines, tokens, reduction = band.lines, band.tokens, band.reduction
         if noise.leaked_calls and band is not BEFORE_BAND:
             lines, tokens = _widened(lines, LEAK_LINES), _widened(tokens, LEAK_TOKENS)
-        positions = lines.position_of(noise.lines), tokens.position_of(noise.tokens)
-        verdicts.append(BandVerdict(band, *positions, is_expected=band == expected))
+        if noise.leaked_calls and reduction:
+            reduction = min(reduction[0], LEAK_REDUCTION), min(reduction[1], LEAK_REDUCTION)
+        verdicts.append(
+            BandVerdict(
+                band,
+                lines.position_of(noise.lines),
+                tokens.position_of(noise.tokens),
+                is_expected=band == expected,
+                lines_over=lines.excess_of(noise.lines),
+                tokens_over=tokens.excess_of(noise.tokens),
+                reduction=reduction,
+            )
+        )
     return tuple(verdicts)
 
 
-def _widened(span: IntRange, by: int) -> IntRange:
-    return IntRange(span.low, None if span.high is None else span.high + by)
+def _widened(span: IntRange, leak: IntRange) -> IntRange:
+    return IntRange(span.low, None if span.high is None else span.high + (leak.high or 0))
 
 
 DEFAULT_SAVE_TOKENS: Final = (7_000 + 20_000) // 2  # the middle of what a save costs (004-07)
@@ -178,6 +197,13 @@ class BeforeAfter(msgspec.Struct, frozen=True):
         if self.before is None or self.after is None or not self.before.lines:
             return None
         return 1 - self.after.lines / self.before.lines
+
+    @property
+    def token_reduction(self) -> float | None:
+        """The share of tokens, likewise."""
+        if self.before is None or self.after is None or not self.before.tokens:
+            return None
+        return 1 - self.after.tokens / self.before.tokens
 
 
 def summarize_durations(durations_ms: Iterable[float]) -> Durations | None:

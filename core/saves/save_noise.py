@@ -10,8 +10,9 @@ from typing import Final
 
 import msgspec
 
-from ..transcript.conversation import Entry, MessagePart, PartKind
+from ..transcript.conversation import Entry, MessagePart, PartKind, decode_tool_input
 from ..transcript.line_types import AGENT_TOOLS
+from ..transcript.sanitize import one_line, sanitize_path
 
 ALL_CATEGORIES: Final = "all"  # stands for every category (R004-06)
 MEMORY_CATEGORIES: Final = (
@@ -52,6 +53,7 @@ class TriageDataForm(StrEnum):
 class TriageBlock(msgspec.Struct, frozen=True):
     data_form: TriageDataForm
     categories: tuple[str, ...]
+    data_file: str | None = None  # that it names
 
 
 def parse_triage_block(text: str) -> TriageBlock | None:
@@ -65,7 +67,9 @@ def parse_triage_block(text: str) -> TriageBlock | None:
     named = expand_categories(_CATEGORY.findall(reason))
     categories = tuple(name for name in named if name in MEMORY_CATEGORIES)
     without_file = TriageDataForm.INLINE if inline else TriageDataForm.NONE
-    return TriageBlock(TriageDataForm.FILE if file else without_file, categories)
+    if file is None:
+        return TriageBlock(without_file, categories)
+    return TriageBlock(TriageDataForm.FILE, categories, sanitize_path(file[1]))
 
 
 SHOWN_RESULT_LINES: Final = 3  # one more line says how many the client hides
@@ -87,7 +91,7 @@ def visible_lines(part: MessagePart) -> int:
     return lines
 
 
-NOISE_VERSION: Final = 1  # of the rules: what an older version measured is measured again
+NOISE_VERSION: Final = 2  # of the rules: what an older version measured is measured again
 
 
 class NoiseClass(StrEnum):
@@ -137,10 +141,16 @@ class SaveNoise(msgspec.Struct):
     end_line: int = 0  # counted from the block's own line, which is 1
     closed: bool = False  # a prompt or another block came after it: no line can be added
     was_compacted: bool = False
+    data_file: str | None = None  # of the triage, that the block names
+    save_agents: int = 0  # that were told to write memories; one is enough (004-41)
+    commands: tuple[str, ...] = ()  # that they were given (004-42), the first MAX_COMMANDS
 
 
 _SAVE_SCRIPT: Final = re.compile(r"memory_(?:candidate|draft|write|enforce|orchestrate)\.py")
 _WRITE_SCRIPT: Final = re.compile(r"memory_(?:write|enforce)\.py")
+MAX_COMMANDS: Final = 30  # of one save: six categories, each drafted, written and enforced
+MAX_COMMAND_CHARS: Final = 300
+_LIST_MARK: Final = re.compile(r"^(?:[\s*$`-]|\d+[.)])+")
 _STAGING: Final = re.compile(r"\.claude/memory/|\.claude-memory-staging-|claude-memory/staging")
 _SAVED: Final = re.compile(r"^Saved: (.+)$", re.MULTILINE)
 
@@ -192,6 +202,7 @@ class _NoiseMeter:
             classes={name: NoiseShare() for name in NoiseClass},
             at=first.at,
             last_at=first.at,
+            data_file=block.data_file,
         )
         self._class_of_call: Final[dict[str, NoiseClass]] = {}
         self._call_texts: Final[dict[str, str]] = {}
@@ -263,6 +274,7 @@ class _NoiseMeter:
     def _classify_call(self, part: MessagePart) -> NoiseClass:
         if part.name in AGENT_TOOLS:
             self._noise.agents += 1
+            self._add_commands(part.text)
             return NoiseClass.SPAWN
         if _SAVE_SCRIPT.search(part.text):
             if not self._noise.agents:
@@ -274,6 +286,19 @@ class _NoiseMeter:
             _STAGING.search(part.path or "") or _STAGING.search(part.text)
         )
         return NoiseClass.SAVE_OP if is_save else NoiseClass.OTHER
+
+    def _add_commands(self, tool_input: str) -> None:
+        """Add the commands in an agent's prompt, if it is to write memories."""
+        prompt = str((decode_tool_input(tool_input) or {}).get("prompt", ""))
+        if not _WRITE_SCRIPT.search(prompt):
+            return
+        from ..transcript.redaction import redact  # compiles many patterns
+
+        self._noise.save_agents += 1
+        found = [line for line in prompt.splitlines() if _SAVE_SCRIPT.search(line)]
+        commands = (redact(one_line(_LIST_MARK.sub("", line)).rstrip("` ")) for line in found)
+        room = MAX_COMMANDS - len(self._noise.commands)
+        self._noise.commands += tuple(each[:MAX_COMMAND_CHARS] for each in commands)[:room]
 
     def finish(self, before_tokens: int | None, *, closed: bool) -> SaveNoise:
         noise = self._noise

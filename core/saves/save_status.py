@@ -88,9 +88,29 @@ class SaveStatus(msgspec.Struct, frozen=True):
     next_change_ms: int | None = None  # when time alone will change the state
 
 
-class TranscriptSigns(msgspec.Struct, frozen=True):
+class LoggedEnd(msgspec.Struct, frozen=True):
+    """The end of a save in the plugin's log (R004-10)."""
+
+    at: int  # milliseconds since 1970
+    error: str | None = None
+
+
+class LostRequest(msgspec.Struct, frozen=True):
+    """A session was asked to save, by triage data that was never there, and did not try."""
+
+    at: int  # milliseconds since 1970
+    last_at: int  # of the session's lines about it
+    data_file: str
+    categories: tuple[str, ...]
+
+
+class SaveSigns(msgspec.Struct, frozen=True):
+    """What transcripts and the plugin's log tell of a save."""
+
     last_sign_ms: int | None = None  # of a session that is still saving
     confirmation: SaveConfirmation | None = None  # the newest report of a save
+    logged: LoggedEnd | None = None  # the newest one
+    lost: LostRequest | None = None
 
 
 # The states in `.triage-handled` (R004-03), the sentinel.
@@ -98,14 +118,16 @@ _SAVING_WORD, _SAVED_WORD, _FAILED_WORD, _PENDING_WORD = "saving", "saved", "fai
 _SENTINEL_SAVING: Final = "the sentinel says saving"
 _SENTINEL_SAVED: Final = "the sentinel says saved"
 _SENTINEL_FAILED: Final = "the sentinel says failed, and nothing says which categories"
+_WAITING: Final = "waiting for its session to save it"
 _AT_WORK: Final = "its session is working on it"
+_DEFERRED: Final = "triage.save_mode is deferred: nothing is saved before /memory:save"
 
 
 def find_save_status(
     flow: ProjectSaveFiles,
     now_ms: int,
     limits: SaveLimits,
-    signs: TranscriptSigns = TranscriptSigns(),  # noqa: B008 -- immutable
+    signs: SaveSigns = SaveSigns(),  # noqa: B008 -- immutable
 ) -> SaveStatus:
     """Return the status of a project's save at `now_ms`; its files outrank the transcript's signs.
 
@@ -116,7 +138,7 @@ def find_save_status(
         return _of_corrupt_file(torn)
     if flow.pending:
         running = _new_save_running(flow.handled, flow.pending, now_ms, limits)
-        return running or _of_pending_file(flow, flow.pending)
+        return running or _of_pending_file(flow, flow.pending, signs.logged)
     if flow.triage:
         return _after_triage(flow, flow.triage, now_ms, limits, signs)
     valid = [file for file in (*flow.results, flow.handled) if file]
@@ -151,12 +173,12 @@ def _new_save_running(
     return SaveStatus(SaveState.SAVING, reason, handled, at, waiting, next_change_ms=end + 1)
 
 
-_SAME_SAVE_MS: Final = 60 * MS_PER_SECOND
+SAME_SAVE_MS: Final = 60 * MS_PER_SECOND
 """A partial save writes its result and what is pending within a few seconds (004-57)."""
 
 
 def is_same_save(result: SaveFileRecord, pending: SaveFileRecord) -> bool:
-    return abs(written_ms(result) - written_ms(pending)) <= _SAME_SAVE_MS
+    return abs(written_ms(result) - written_ms(pending)) <= SAME_SAVE_MS
 
 
 def _all_of_save(*files: SaveFileRecord) -> tuple[str, ...]:
@@ -199,13 +221,17 @@ def _finish(flow: ProjectSaveFiles, status: SaveStatus) -> SaveStatus:
     )
 
 
-def _of_pending_file(flow: ProjectSaveFiles, file: SaveFileRecord) -> SaveStatus:
+def _of_pending_file(
+    flow: ProjectSaveFiles, file: SaveFileRecord, logged: LoggedEnd | None
+) -> SaveStatus:
     content, at = content_of(file), _named_time_ms(file)
     # The plugin writes an error into the result, and only its category into what is pending.
     # The result is deleted once a prompt has confirmed it (004-52).
     same = (each for each in flow.results if is_same_save(each, file))
     told = next(map(content_of, same), SaveFileContent())
     errors = tuple(dict.fromkeys((*(content.errors or ()), *(told.errors or ()))))
+    if not errors and logged and abs(logged.at - written_ms(file)) <= SAME_SAVE_MS:
+        errors = _logged_errors(logged)
     waiting = expand_categories(content.categories or ())
     named = (*_all_of_save(file, *flow.earlier_pending), *(told.categories or ()))
     saved = tuple(name for name in expand_categories(named) if name not in waiting)
@@ -227,7 +253,7 @@ def _after_triage(
     triage: SaveFileRecord,
     now_ms: int,
     limits: SaveLimits,
-    signs: TranscriptSigns,
+    signs: SaveSigns,
 ) -> SaveStatus:
     began = written_ms(triage)
     ended = next((file for file in flow.results if ends_current_save(file, flow)), None)
@@ -240,6 +266,8 @@ def _after_triage(
     if note and note.source is ConfirmationSource.NOTE and note.at >= began:
         return _of_confirmation(note)
     wanted = expand_categories(content_of(triage).categories or ())
+    if signs.logged and signs.logged.at >= began:
+        return _of_logged_end(signs.logged, wanted)
     handled = flow.handled if flow.handled and written_ms(flow.handled) >= began else None
     word = content_of(handled).state if handled else None
     if handled and word == _FAILED_WORD:
@@ -252,13 +280,16 @@ def _after_triage(
         last = max(last, written_ms(handled))
     orphaned_at = last + limits.orphan_after_s * MS_PER_SECOND
     # R004-09: orphaned once it is older than that; a time in the future does not count.
-    if began <= now_ms and now_ms > orphaned_at:
+    is_late = began <= now_ms and now_ms > orphaned_at
+    if is_late and flow.is_deferred:
+        return SaveStatus(SaveState.PENDING, _DEFERRED, triage, began, wanted)
+    if is_late:
         reason = (
             f"triaged, and no sign of a save for more than {limits.orphan_after_s} s:"
             " neither a result nor anything pending"
         )
         return SaveStatus(SaveState.ORPHANED, reason, triage, began, wanted)
-    state, reason, file = SaveState.TRIAGED, "waiting for its session to save it", triage
+    state, reason, file = SaveState.TRIAGED, _WAITING, triage
     if handled and word == _SAVING_WORD:
         state, reason, file = SaveState.SAVING, _SENTINEL_SAVING, handled
     elif last > began and signs.last_sign_ms == last:
@@ -270,12 +301,17 @@ def _after_triage(
 
 
 def _without_triage(
-    flow: ProjectSaveFiles, now_ms: int, limits: SaveLimits, signs: TranscriptSigns
+    flow: ProjectSaveFiles, now_ms: int, limits: SaveLimits, signs: SaveSigns
 ) -> SaveStatus:
     """Return the status when there is neither a pending file nor triage data."""
     ended = next(iter(flow.results), None)
     handled, report = flow.handled, signs.confirmation
-    if report and report.at >= max(written_ms(file) if file else 0 for file in (ended, handled)):
+    newest_ms = max(written_ms(file) if file else 0 for file in (ended, handled))
+    if signs.lost and signs.lost.at > max(newest_ms, report.at if report else 0):
+        return _of_lost_request(signs.lost, now_ms, limits)
+    if signs.logged and _is_logged_last(signs.logged, ended, handled, report):
+        return _of_logged_end(signs.logged)
+    if report and report.at >= newest_ms:
         # A note at a prompt repeats a result, which has the numbers.
         is_note = report.source is ConfirmationSource.NOTE
         return _of_result(ended) if ended and is_note else _of_confirmation(report)
@@ -304,7 +340,42 @@ def _without_triage(
     return SaveStatus(SaveState.NONE, "only an old sentinel", handled, at)
 
 
-def _without_files(now_ms: int, limits: SaveLimits, signs: TranscriptSigns) -> SaveStatus:
+def _is_logged_last(
+    logged: LoggedEnd,
+    ended: SaveFileRecord | None,
+    handled: SaveFileRecord | None,
+    report: SaveConfirmation | None,
+) -> bool:
+    """Whether the log alone tells of the last save: its files and notes tell more of theirs."""
+    told_ms = max(written_ms(ended) if ended else 0, report.at if report else 0)
+    if logged.at <= told_ms + SAME_SAVE_MS:
+        return False
+    # The sentinel is written at the same time; only a later one is of another save.
+    return handled is None or logged.at >= written_ms(handled) - SAME_SAVE_MS
+
+
+def _of_logged_end(logged: LoggedEnd, wanted: tuple[str, ...] = ()) -> SaveStatus:
+    if logged.error is None:
+        return SaveStatus(SaveState.SAVED, "the log says so", None, logged.at, wanted)
+    reason, errors = f"the log says that the save failed: {logged.error}", _logged_errors(logged)
+    return SaveStatus(SaveState.FAILED_UNKNOWN, reason, None, logged.at, wanted, errors=errors)
+
+
+def _logged_errors(logged: LoggedEnd) -> tuple[SaveError, ...]:
+    return () if logged.error is None else (SaveError("", logged.error),)
+
+
+def _of_lost_request(lost: LostRequest, now_ms: int, limits: SaveLimits) -> SaveStatus:
+    end = lost.last_at + limits.orphan_after_s * MS_PER_SECOND
+    if now_ms <= end:
+        return SaveStatus(
+            SaveState.TRIAGED, _WAITING, None, lost.at, lost.categories, next_change_ms=end + 1
+        )
+    reason = f"a session was asked to save what {lost.data_file} names, and that file is missing"
+    return SaveStatus(SaveState.ORPHANED, reason, None, lost.at, lost.categories)
+
+
+def _without_files(now_ms: int, limits: SaveLimits, signs: SaveSigns) -> SaveStatus:
     """Return the status when no file of a save was ever seen."""
     if signs.last_sign_ms is None:
         return SaveStatus(SaveState.NONE, "no save was seen")

@@ -64,6 +64,9 @@ class ProjectSaveFiles(msgspec.Struct, frozen=True):
     """Triage data and context files, which a save that succeeded cleans away."""
     earlier_results: tuple[SaveFileRecord, ...] = ()  # results that were there, the newest first
     earlier_pending: tuple[SaveFileRecord, ...] = ()  # what was pending, the newest first
+    earlier_handled: tuple[SaveFileRecord, ...] = ()  # the sentinel before, the newest first
+    triage_versions: tuple[SaveFileRecord, ...] = ()  # the triage data, now and before
+    is_deferred: bool = False  # the project's configuration leaves saves to a person (004-68)
 
     @property
     def results(self) -> list[SaveFileRecord]:
@@ -100,6 +103,7 @@ def select_save_files(
         for file in sorted(map(_checked, past), key=_newest_first)
         if file.content and file.generation in limits.locations and owning_project(file) == project
     ]
+    config = valid.get(SaveFileKind.CONFIG)
     return ProjectSaveFiles(
         project=project,
         result=valid.get(SaveFileKind.RESULT),
@@ -118,6 +122,11 @@ def select_save_files(
         ),
         earlier_results=tuple(file for file in earlier if file.kind is SaveFileKind.RESULT),
         earlier_pending=tuple(file for file in earlier if file.kind is SaveFileKind.PENDING),
+        earlier_handled=tuple(file for file in earlier if file.kind is SaveFileKind.HANDLED),
+        triage_versions=tuple(
+            file for file in (*own, *earlier) if file.kind is SaveFileKind.TRIAGE
+        ),
+        is_deferred=content_of(config).save_mode == "deferred" if config else False,
     )
 
 

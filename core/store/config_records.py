@@ -121,6 +121,7 @@ class SaveFileKind(StrEnum):
     STOP_FLAG = "stop flag"
     LOCK = "lock"
     FIRE_COUNT = "fire count"
+    CONFIG = "configuration"
 
 
 class SaveError(msgspec.Struct, frozen=True):
@@ -150,6 +151,7 @@ class SaveFileContent(msgspec.Struct, frozen=True, omit_defaults=True):
     errors: tuple[SaveError, ...] | None = None
     phase_ms: dict[str, float] | None = None
     triage: tuple[TriageCategory, ...] | None = None
+    save_mode: str | None = None  # of the plugin's configuration: inline, or deferred (004-68)
 
 
 class SaveFileRecord(msgspec.Struct, frozen=True):

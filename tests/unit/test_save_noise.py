@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.core.saves.save_noise import (
+    MAX_COMMAND_CHARS,
+    MAX_COMMANDS,
     NoiseClass,
     NoiseShare,
     SaveNoise,
@@ -56,6 +59,38 @@ def test_a_save_by_an_agent_is_counted_piece_by_piece() -> None:
     assert (found.end_offset, found.end_line) == (300, 4)
     assert found.classes[NoiseClass.TRIAGE] == NoiseShare(6, 0, len(FILE_REASON))
     assert found.classes[NoiseClass.SPAWN].lines == 2
+
+
+def task(prompt: str) -> str:
+    return json.dumps({"subagent_type": "general-purpose", "prompt": prompt})
+
+
+WRITES = """Run exactly these commands, one after the other:
+1. `python3 /p/memory_write.py --action create --target decision`
+- python3 /p/memory_enforce.py --token=ghp_0123456789abcdefghijABCDEFGHIJ012345
+Then say what was saved."""
+
+
+def test_the_commands_of_a_save_agent_are_listed_and_a_second_agent_is_counted() -> None:
+    """004-41, 004-42: one agent saves, and does exactly what it is told."""
+    drafting = Talk().block().call("d", "Agent", task("Draft with memory_draft.py")).say("ok", 5)
+    found = noise_of(drafting.call("a", "Agent", task(WRITES)).prompt().entries)
+    assert (found.agents, found.save_agents) == (2, 1)
+    first, second = found.commands
+    assert first == "python3 /p/memory_write.py --action create --target decision"
+    assert second.startswith("python3 /p/memory_enforce.py --token=")
+    assert "ghp_0123456789" not in second
+    assert found.data_file == "/staging/triage-data.json"
+
+    twice = Talk().block().call("a", "Task", task(WRITES)).call("b", "Task", task(WRITES * 20))
+    found = noise_of(twice.entries)
+    assert (found.save_agents, len(found.commands)) == (2, MAX_COMMANDS)
+    assert all(len(each) <= MAX_COMMAND_CHARS for each in found.commands)
+
+
+def test_a_prompt_that_is_no_json_has_no_commands() -> None:
+    found = noise_of(Talk().block().call("a", "Agent", "memory_write.py").entries)
+    assert (found.agents, found.save_agents, found.commands) == (1, 0, ())
 
 
 def test_a_save_by_the_main_agent() -> None:

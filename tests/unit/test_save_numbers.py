@@ -6,10 +6,12 @@ import math
 
 import pytest
 from ctxtop.core.measure.token_estimate import nearest_rank
-from ctxtop.core.saves.project_saves import PluginFit, SaveArchitecture, check_plugin
+from ctxtop.core.saves.memory_plugin import PluginFit, SaveArchitecture, check_plugin
 from ctxtop.core.saves.save_metrics import (
     BEFORE_BAND,
     DEFAULT_SAVE_TOKENS,
+    LEAK_LINES,
+    LEAK_REDUCTION,
     MIN_SAMPLES,
     ONE_CATEGORY_BAND,
     SIX_CATEGORIES_BAND,
@@ -101,6 +103,21 @@ def test_a_leak_widens_what_is_expected() -> None:
     )
     assert by_name["004-15"].lines is BandPosition.BELOW
     assert IntRange(5).position_of(10**9) is BandPosition.WITHIN
+
+
+def test_by_how_much_a_save_is_above_its_band_and_what_a_leak_takes_from_it() -> None:
+    """004-18, 004-19, 004-38."""
+    over = replace(NOISE, categories=("decision",), lines=14, tokens=1_700)
+    expected = next(each for each in compare_with_bands(over) if each.is_expected)
+    assert (expected.lines_over, expected.tokens_over) == (2, 200)
+    assert expected.reduction == (0.85, 0.85)
+    leaking = replace(over, lines=14 + LEAK_LINES.low, leaked_calls=3)
+    expected = next(each for each in compare_with_bands(leaking) if each.is_expected)
+    assert (expected.lines_over, expected.tokens_over) == (0, 0)
+    assert expected.reduction == (LEAK_REDUCTION, LEAK_REDUCTION) == (0.6, 0.6)
+    three = replace(leaking, categories=("a", "b", "c"))
+    expected = next(each for each in compare_with_bands(three) if each.is_expected)
+    assert expected.reduction == (0.5, 0.6)
 
 
 def test_whether_a_save_would_cross_the_trigger() -> None:

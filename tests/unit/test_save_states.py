@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
-from ctxtop.core.saves.project_saves import ORPHAN_MESSAGE, BlindSpot, next_plugin_message
+from ctxtop.core.saves.memory_plugin import ORPHAN_MESSAGE, BlindSpot, next_plugin_message
 from ctxtop.core.saves.save_noise import MEMORY_CATEGORIES, expand_categories
 from ctxtop.core.saves.save_status import (
     ConfirmationSource,
+    LoggedEnd,
+    LostRequest,
     SaveConfirmation,
+    SaveSigns,
     SaveState,
     SaveStatus,
-    TranscriptSigns,
     find_save_status,
     parse_save_note,
 )
@@ -52,9 +54,7 @@ def state_of(
     alive_ms: int | None = None,
     told: SaveConfirmation | None = None,
 ) -> SaveStatus:
-    return find_save_status(
-        flow_of(*files, past=past), NOW, LIMITS, TranscriptSigns(alive_ms, told)
-    )
+    return find_save_status(flow_of(*files, past=past), NOW, LIMITS, SaveSigns(alive_ms, told))
 
 
 CASES: dict[str, tuple[SaveState, tuple[SaveFileRecord, ...]]] = {
@@ -300,6 +300,58 @@ def test_what_a_gone_result_said_still_holds() -> None:
     assert (standing.state, standing.titles) == (S.SAVED, ("Use JWT",))
     assert state_of(triage(60), past=(result(50),)).state is S.SAVED
     assert state_of(triage(400), past=(result(500),)).state is S.ORPHANED
+
+
+def logged_state(
+    *files: SaveFileRecord, error: str | None = "boom", age_s: float = 5
+) -> SaveStatus:
+    end = LoggedEnd(NOW - round(age_s * 1000), error)
+    return find_save_status(flow_of(*files), NOW, LIMITS, SaveSigns(logged=end))
+
+
+def test_the_log_tells_of_a_save_that_left_no_file() -> None:
+    """R004-10: a failed save.complete is a failed save."""
+    failed = logged_state()
+    assert failed.state is S.FAILED_UNKNOWN
+    assert failed.reason == "the log says that the save failed: boom"
+    assert [each.error for each in failed.errors] == ["boom"]
+    assert failed.since_ms == NOW - 5_000
+    assert logged_state(error=None).state is S.SAVED
+    # With triage data it says which categories, and is no orphan.
+    after = logged_state(triage(400))
+    assert (after.state, after.categories) == (S.FAILED_UNKNOWN, ("decision", "runbook"))
+    assert logged_state(triage(4)).state is S.TRIAGED
+    assert logged_state(handled("failed", 5)).reason == failed.reason
+    # What is pending takes the error from it; a file of the same save says more.
+    assert logged_state(pending(7)).reason == "1 category still to save (boom)"
+    assert logged_state(pending(500)).reason == "1 category still to save (subagent_error)"
+    assert logged_state(result(7)).state is S.SAVED
+    assert logged_state(result(500)).state is S.FAILED_UNKNOWN
+    assert logged_state(result(500), handled("saving", 0), age_s=90).state is S.SAVING
+
+
+def test_triage_data_that_was_never_there_is_a_lost_save() -> None:
+    lost = LostRequest(NOW - 400_000, NOW - 390_000, "/gone/triage-data.json", ("decision",))
+    signs = SaveSigns(lost=lost)
+    found = find_save_status(flow_of(), NOW, LIMITS, signs)
+    assert (found.state, found.categories) == (S.ORPHANED, ("decision",))
+    assert "/gone/triage-data.json names, and that file is missing" in found.reason
+    soon = find_save_status(flow_of(), NOW - 100_000, LIMITS, signs)
+    assert soon.state is S.TRIAGED
+    assert soon.next_change_ms is not None
+    later = find_save_status(flow_of(), soon.next_change_ms, LIMITS, signs)
+    assert later.state is S.ORPHANED
+    assert find_save_status(flow_of(result(5)), NOW, LIMITS, signs).state is S.SAVED
+    assert find_save_status(flow_of(result(500)), NOW, LIMITS, signs).state is S.ORPHANED
+
+
+def test_a_deferred_save_waits_for_a_person_and_is_no_orphan() -> None:
+    """004-68."""
+    config = file(SaveFileKind.CONFIG, 10**6, save_mode="deferred")
+    waiting = state_of(config, triage(400))
+    assert (waiting.state, waiting.categories) == (S.PENDING, ("decision", "runbook"))
+    assert "deferred: nothing is saved before /memory:save" in waiting.reason
+    assert state_of(file(SaveFileKind.CONFIG, save_mode="inline"), triage(400)).state is S.ORPHANED
 
 
 def note(age_s: float) -> SaveConfirmation:

@@ -9,11 +9,12 @@ import click
 
 from ...collectors.claude_code.collector_thread import Collector
 from ...core.saves.save_status import NEEDS_ATTENTION, SaveState
+from ...core.saves.selected_files import written_ms
 from ...core.store.readers.saves_reader import read_saves
 from ...core.transcript.sanitize import one_line
 from ..tables import Cell, Column, TextColumn
-from ..text import saves_text
-from ..text.formats import NOTHING, plural, tokens
+from ..text import save_facts, saves_text
+from ..text.formats import NOTHING, iso_time, plural
 from .command_options import options_of, store_command
 from .command_store import open_snapshot
 from .hook_runs_command import hook_timing_record
@@ -67,13 +68,20 @@ def _save_record(project: ProjectSaves, report: SavesReport, now_ms: int) -> Rec
         "staged_files": len(project.staged_files),
         "staged_bytes": sum(each.mark.size for each in project.staged_files),
         "staging_leak": project.has_leftovers,
-        "degraded": "inline" if project.is_degraded else None,
+        "staged_since": iso_time(min(map(written_ms, project.staged_files), default=None)),
+        "degraded": _degradation(project),
+        **record_of(
+            project,
+            "missing_file odd_transitions skips recent_pending deferred=is_deferred",
+        ),
+        "other_save": project.other_save and record_of(project.other_save, "project=name at"),
         **record_of(last, "noise_items=items noise_estimated=is_estimated"),
         "saves": [_measured_save_record(each) for each in project.saves],
         **record_of(
             project,
             "refires sessions_by_fires=fire_counts before=before_after.before"
             " after=before_after.after reduction=before_after.reduction"
+            " token_reduction=before_after.token_reduction"
             " expected_tokens=expected_cost.tokens expected_from=expected_cost.sample_count",
         ),
         "crossings": records_of(
@@ -115,14 +123,22 @@ def _measured_save_record(save: MeasuredSave) -> Record:
         },
         **record_of(
             save.noise,
-            "agents agents_in_background leaked_calls leaked_lines compacted=was_compacted",
+            "agents agents_in_background save_agents commands leaked_calls leaked_lines"
+            " compacted=was_compacted data_file",
         ),
         "bands": records_of(
             save.bands,
             "band=band.name what=band.label expected=is_expected lines tokens met=is_met"
-            " reduction=band.reduction",
+            " lines_over tokens_over reduction",
         ),
     }
+
+
+def _degradation(project: ProjectSaves) -> str | None:
+    """Return how the triage data came instead of in its file, if it did not come in that."""
+    if project.missing_file:
+        return "missing_file"
+    return "inline" if project.is_degraded else None
 
 
 def _origin(project: ProjectSaves) -> str | None:
@@ -145,9 +161,9 @@ def _saves_table(report: SavesReport, now_ms: int) -> list[str]:
     ]
     if not report.projects:
         return []
-    notes = [f"{each.plugin.plugin_id}: {each.reason}" for each in report.plugins]
+    notes = [saves_text.installation_text(each) for each in report.plugins]
     for project in report.projects:
-        notes += [f"{project.name}: {note}" for note in _project_notes(project)]
+        notes += [f"{project.name}: {note}" for note in _project_notes(project, now_ms)]
     lines = draw_table(columns, report.projects)
     return [*lines, "", *map(one_line, notes)] if notes else lines
 
@@ -172,7 +188,7 @@ def _save_text(project: ProjectSaves) -> str:
     status = project.status
     names = ", ".join(status.categories)
     if status.state is SaveState.SAVED:
-        return ", ".join(status.titles) or names or status.reason
+        return save_facts.saved_text(status) or status.reason
     return f"{status.reason}: {names}" if names else status.reason
 
 
@@ -188,20 +204,13 @@ def _noise_text(project: ProjectSaves) -> str:
     return f"{plural(noise.lines, 'line')}, {saves_text.noise_tokens_text(noise)}"
 
 
-def _project_notes(project: ProjectSaves) -> Iterator[str]:
+_NOTED: Final = frozenset({"elsewhere", "hook", "took", "change"})
+"""Labels of facts that the command notes besides warnings; the page and JSON have all."""
+
+
+def _project_notes(project: ProjectSaves, now_ms: int) -> Iterator[str]:
     if project.status.state is SaveState.SAVED and project.status.saved_categories:
         yield project.status.reason
-    if project.hook:
-        yield saves_text.hook_text(project.hook)
-    if project.plugin_message.blind_spots:
-        yield saves_text.plugin_text(project.plugin_message)
-    if project.has_leftovers:
-        yield f"{plural(len(project.staged_files), 'staged file')} left behind"
-    if project.refires:
-        yield f"the Stop hook fired again {plural(project.refires, 'time')}"
-    for each in project.crossings:
-        if each.would_cross:
-            yield (
-                f"session {each.session_id[:8]} is {tokens(each.tokens_to_trigger)} tokens from its"
-                f" compaction, and a save takes ≈{tokens(each.cost.tokens)}"
-            )
+    for fact in save_facts.save_facts(project, now_ms):
+        if fact.is_warning or fact.label in _NOTED:
+            yield f"{fact.label}: {fact.text}"

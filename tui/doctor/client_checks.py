@@ -12,7 +12,8 @@ from ...collectors.plugin.installed_commands import InstalledCommand, parse_comm
 from ...collectors.policy_files import PolicyFiles
 from ...core.measure import effective_config
 from ...core.policy.policy import ProjectTrust
-from ...core.saves.project_saves import PluginFit, SavesReport
+from ...core.saves.memory_plugin import PluginFit
+from ...core.saves.project_saves import SavesReport
 from ...core.saves.save_status import NEEDS_ATTENTION
 from ...core.store.config_records import (
     ConfigScope,

@@ -12,13 +12,13 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ...core.saves.project_saves import PluginFit
+from ...core.saves.memory_plugin import PluginFit
 from ...core.saves.save_status import NEEDS_ATTENTION, SaveState
 from ...core.transcript.sanitize import one_line
 from ..keymap import bind
 from ..messages import FleetView
 from ..tables import Cell, Column, fitting_columns, total_cells
-from ..text import formats, saves_text
+from ..text import formats, save_facts, saves_text
 from ..text.gauge import noise_meter
 from ..text.text_lines import (
     Drawing,
@@ -195,7 +195,7 @@ def saved_text(found: ProjectSaves) -> str:
     """Return what was saved or will be saved, else the reason for the state."""
     status = found.status
     if status.state is SaveState.SAVED:
-        return ", ".join(status.titles or status.saved_categories or status.categories)
+        return save_facts.saved_text(status)
     return ", ".join(status.categories) or status.reason
 
 
@@ -214,7 +214,7 @@ NO_SAVES_TEXT: Final = (
 def project_report(found: ProjectSaves, width: int, now_ms: int) -> Content:
     """Write all that is known of a project's saves for lines of `width` cells."""
     lines = [_head_line(found, now_ms)]
-    for label, text, style in _project_facts(found):
+    for label, text, style in save_facts.save_facts(found, now_ms):
         head = Content.styled(f"    {label:<{_LABEL_CELLS}}", "$quiet")
         lines += hanging_lines(head, Content.styled(one_line(text), style), width)
     if found.saves:
@@ -222,6 +222,12 @@ def project_report(found: ProjectSaves, width: int, now_ms: int) -> Content:
         lines += _history_lines(found, width, now_ms)
         lines += section_heading("added by the last save")
         lines += _share_lines(found, width)
+    if found.saves and (commands := found.saves[-1].noise.commands):
+        lines += section_heading("commands of the last save's agents")
+        for command in commands:
+            lines += hanging_lines(
+                Content("  "), Content.styled(one_line(command), "$quiet"), width
+            )
     if found.trigger_rates:
         lines += section_heading("what triage wanted to save")
         lines += _rate_lines(found)
@@ -236,8 +242,7 @@ def plugin_report(report: SavesReport, width: int) -> list[Content]:
     lines: list[Content] = []
     for plugin in report.plugins:
         style = "bold $level-emergency" if plugin.fit is PluginFit.BROKEN else "$quiet"
-        version = plugin.plugin.version or formats.NOTHING
-        words = one_line(f"{plugin.plugin.plugin_id} {version}: {plugin.reason}")
+        words = one_line(saves_text.installation_text(plugin))
         lines += hanging_lines(Content(""), Content.styled(words, style), width)
     return lines
 
@@ -252,14 +257,10 @@ def _history_lines(found: ProjectSaves, width: int, now_ms: int) -> Iterator[Con
             (f"{formats.local_time(noise.at, now_ms):>12}  ", "$quiet"),
             noise_meter(noise.tokens, saves_text.expected_max_tokens(save), cells),
             (f" {formats.fit_right(saves_text.tokens_of_maximum_text(save), 16)}  ", "$foreground"),
-            (_lines_and_items(noise.lines, noise.items), "$quiet"),
+            (saves_text.lines_and_items(noise.lines, noise.items), "$quiet"),
         )
     if len(found.saves) > MAX_SAVES:
         yield Content.styled(f"    and {len(found.saves) - MAX_SAVES:,} earlier", "$quiet")
-
-
-def _lines_and_items(lines: int, items: int) -> str:
-    return f"{formats.plural(lines, 'line')}, {formats.plural(items, 'item')}"
 
 
 def _share_lines(found: ProjectSaves, width: int) -> Iterator[Content]:
@@ -277,7 +278,7 @@ def _share_lines(found: ProjectSaves, width: int) -> Iterator[Content]:
                 f" {formats.percent(ratio):>6}  ≈{formats.tokens(share.estimated_tokens)} tokens, ",
                 "$foreground",
             ),
-            (_lines_and_items(share.lines, share.items), "$quiet"),
+            (saves_text.lines_and_items(share.lines, share.items), "$quiet"),
         )
 
 
@@ -307,65 +308,6 @@ def _head_line(found: ProjectSaves, now_ms: int) -> Content:
         (f"{save_state_text(found):<{_STATE_CELLS}}", style),
         (f"{ago}{stale}", "$quiet"),
     )
-
-
-def _project_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
-    status, message = found.status, found.plugin_message
-    yield "why", status.reason, "$foreground"
-    if saved := status.titles or status.saved_categories:
-        yield "saved", ", ".join(saved), "$foreground"
-    if status.state is not SaveState.SAVED and status.categories:
-        yield "to save", ", ".join(status.categories), "$foreground"
-    for error in status.errors:
-        yield "error", f"{error.category or formats.NOTHING}: {error.error}", "$level-warning"
-    if message.blind_spots:
-        yield "but", saves_text.plugin_text(message), "$level-warning"
-    elif message.text and status.state in NEEDS_ATTENTION:
-        yield "plugin says", message.text, "$quiet"
-    if found.was_confirmed is not None:
-        yield "confirmed", "yes, at a prompt" if found.was_confirmed else "not yet", "$quiet"
-    if found.has_leftovers:
-        yield "left behind", f"{len(found.staged_files)} staged files", "$level-warning"
-    if found.hook:
-        style = "$level-warning" if found.hook.timed_out else "$quiet"
-        yield "hook", saves_text.hook_text(found.hook), style
-    if reason := (found.hook and found.hook.reason) or found.block_reason:
-        yield "hook reason", reason, "$quiet"
-    if found.saves:
-        yield from _noise_facts(found)
-    for crossing in found.crossings:
-        style = "$level-warning" if crossing.would_cross else "$quiet"
-        ends = "the next save crosses it" if crossing.would_cross else "a save fits"
-        left = f"{formats.tokens(crossing.tokens_to_trigger)} to the compaction, a save takes ≈"
-        yield "ahead", f"{left}{formats.tokens(crossing.cost.tokens)}: {ends}", style
-    if status.source_file:
-        path = status.source_file.path.removeprefix(f"{found.project}/")
-        yield "from", f"{path} ({status.source_file.generation.value})", "$quiet"
-
-
-def _noise_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
-    last = found.saves[-1]
-    noise, band = last.noise, saves_text.band_text(last)
-    style = "$level-warning" if band.startswith("✗") else "$foreground"
-    counts = f"{_lines_and_items(noise.lines, noise.items)}, {saves_text.noise_tokens_text(noise)}"
-    yield "noise", f"{counts} tokens in the last save · {band}", style
-    if noise.leaked_calls:
-        calls = f"{noise.leaked_calls} calls, {noise.leaked_lines} lines"
-        yield "leak", f"{calls} of the save agent in the main transcript", "$level-warning"
-    if noise.agents_in_background:
-        words = "the save agent runs by itself: the session does not wait for it"
-        yield "background", words, "$quiet"
-    if found.is_degraded:
-        yield "degraded", "the triage data was inline", "$level-warning"
-    if found.refires:
-        yield "fired again", f"{found.refires} times for the same save", "$level-warning"
-    if change := saves_text.change_text(found):
-        yield "change", change, "$foreground"
-    if found.durations:
-        took = found.durations
-        median, most = formats.duration(round(took.p50_ms)), formats.duration(round(took.p95_ms))
-        words = f"median {median}, p95 {most}, {took.count} saves"
-        yield "took", words, "$quiet"
 
 
 CRUMB: Final = "saves of claude-memory"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ...core.saves.project_saves import BLIND_SPOT_TEXTS, PluginMessage
-from ...core.saves.save_metrics import BandPosition, BandVerdict
+from ...core.saves.memory_plugin import BLIND_SPOT_TEXTS, PluginFit, PluginMessage
+from ...core.saves.save_metrics import BandVerdict
 from ...core.saves.save_noise import SaveNoise
-from .formats import NOTHING, duration, percent, plural, seconds, tokens
+from .formats import NOTHING, duration, percent, plural, reduction, seconds, tokens
 
 if TYPE_CHECKING:
     from ...core.measure.hook_runs import HookTiming
+    from ...core.saves.memory_plugin import PluginCompatibility
     from ...core.saves.project_saves import MeasuredSave, ProjectSaves
     from ...core.saves.save_metrics import AverageSave
 
@@ -63,12 +64,12 @@ def band_text(save: MeasuredSave) -> str:
         return NOTHING
     if found.is_met:
         return f"✓ as expected for {found.band.label}"
-    over = [
-        name
-        for name, place in (("lines", found.lines), ("tokens", found.tokens))
-        if place is BandPosition.ABOVE
-    ]
-    return f"✗ more {' and '.join(over)} than expected for {found.band.label}"
+    over = []
+    if found.lines_over:
+        over.append(plural(found.lines_over, "line"))
+    if found.tokens_over:
+        over.append(f"{tokens(found.tokens_over)} tokens")
+    return f"✗ {' and '.join(over)} more than expected for {found.band.label}"
 
 
 def change_text(found: ProjectSaves) -> str:
@@ -77,21 +78,38 @@ def change_text(found: ProjectSaves) -> str:
     if change.before is None or change.after is None or change.reduction is None:
         return ""
     amounts = f"{_average_text(change.before)} → {_average_text(change.after)}"
-    return f"{amounts} ({percent(change.reduction)}{_expected_reduction(found.saves[-1])})"
+    shares = (
+        f"{_less_text(change.reduction, 'lines')}, {_less_text(change.token_reduction, 'tokens')}"
+    )
+    return f"{amounts} ({shares}{_expected_reduction(found.saves[-1])})"
+
+
+def _less_text(share: float | None, what: str) -> str:
+    if share is not None and share < 0:
+        return f"{reduction(-share)} more {what}"
+    return f"{reduction(share)} fewer {what}"
 
 
 def _expected_reduction(save: MeasuredSave) -> str:
     verdict = expected_band(save)
-    if verdict is None or verdict.band.reduction is None:
+    span = reduction_span(verdict.reduction if verdict else None)
+    return f"; {span} expected for {verdict.band.label}" if verdict and span else ""
+
+
+def reduction_span(span: tuple[float, float] | None) -> str:
+    """Write how much less is expected; empty if nothing is."""
+    if span is None:
         return ""
-    least, most = map(percent, verdict.band.reduction)
-    span = least if least == most else f"{least} to {most}"
-    return f"; {span} expected for {verdict.band.label}"
+    least, most = map(percent, span)
+    return least if least == most else f"{least} to {most}"
 
 
 def _average_text(found: AverageSave) -> str:
-    counts = f"{found.lines:.0f} lines, {found.items:.0f} items"
-    return f"{counts}, {tokens(round(found.tokens))} tokens"
+    return f"{lines_and_items(found.lines, found.items)}, {tokens(round(found.tokens))} tokens"
+
+
+def lines_and_items(lines: float, items: float) -> str:
+    return f"{plural(round(lines), 'line')}, {plural(round(items), 'item')}"
 
 
 def hook_text(timing: HookTiming) -> str:
@@ -109,3 +127,9 @@ def plugin_text(report: PluginMessage) -> str:
     if report.blind_spots:
         return "; ".join(BLIND_SPOT_TEXTS[each] for each in report.blind_spots)
     return report.text or NOTHING
+
+
+def installation_text(found: PluginCompatibility) -> str:
+    """Write whether the halves of an installation fit together; BROKEN comes first."""
+    broken = "BROKEN: " * (found.fit is PluginFit.BROKEN)
+    return f"{found.plugin.plugin_id} {found.plugin.version or NOTHING}: {broken}{found.reason}"

@@ -191,8 +191,9 @@ class SaveFollower:
         inside = save_files.StagingFolder(path, config_records.StagingLocation.PROJECT, cwd)
         found = find_child(memory, ".staging", root)
         files = self._list_files(inside, found, root)
-        if claude and (flag := find_child(claude, save_files.STOP_FLAG_FILE, root)):
-            files.append(flag)
+        for folder, name in ((claude, save_files.STOP_FLAG_FILE), (memory, save_files.CONFIG_FILE)):
+            if folder and (outside := find_child(folder, name, root)):
+                files.append(outside)
         self._follow_files(inside, files)
         for staging in self._staging_of(cwd, root):
             found = find_unlinked_folder(staging.path)

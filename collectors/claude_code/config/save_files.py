@@ -74,6 +74,7 @@ def _mac_temp_folder() -> Path | None:
 
 MAX_SAVE_FILE_BYTES: Final = 256 * 1024  # results have up to 10 KB (R004-02), triage data 4
 RESULT_FILE: Final = "last-save-result.json"
+CONFIG_FILE: Final = "memory-config.json"  # in .claude/memory/ itself
 STOP_FLAG_FILE: Final = ".stop_hook_active"  # in .claude/ itself, not in the staging folder
 STAGING_PREFIX: Final = ".claude-memory-staging-"  # outside projects (R004-01)
 _KIND_BY_NAME: Final = {
@@ -84,6 +85,7 @@ _KIND_BY_NAME: Final = {
     STOP_FLAG_FILE: SaveFileKind.STOP_FLAG,
     ".stop_hook_lock": SaveFileKind.LOCK,
     ".triage-fire-count": SaveFileKind.FIRE_COUNT,
+    CONFIG_FILE: SaveFileKind.CONFIG,
 }
 
 
@@ -248,6 +250,11 @@ def _read_count(data: bytes) -> SaveFileContent:
     return SaveFileContent(count=count)
 
 
+def _read_configuration(data: bytes) -> SaveFileContent:
+    triage = config_files.as_object(config_files.decode_object(data).get("triage"))
+    return SaveFileContent(save_mode=config_files.as_title(triage.get("save_mode")))
+
+
 def _names_or_none(fields: dict[str, Any], key: str) -> tuple[str, ...] | None:
     value = fields.get(key)
     if not isinstance(value, list):
@@ -278,4 +285,5 @@ _READERS: Final = {
     SaveFileKind.STOP_FLAG: _read_state,
     SaveFileKind.LOCK: _read_state,
     SaveFileKind.FIRE_COUNT: _read_count,
+    SaveFileKind.CONFIG: _read_configuration,
 }

@@ -7,12 +7,12 @@ from typing import Final
 from ...model.problem import Problem
 from ...model.session import Session
 from ...policy.resolve import DEFAULT_POLICIES, Policies
+from ...saves.memory_plugin import check_plugin
 from ...saves.project_saves import (
     EMPTY_SAVES_REPORT,
     ProjectSaves,
     SavesByProject,
     SavesReport,
-    check_plugin,
     group_by_project,
     make_saves_report,
 )
