@@ -27,6 +27,7 @@ from .text.session_text import RESET_HINT, rewrite_amounts, rewrite_size
 
 if TYPE_CHECKING:
     from ..core.measure.plan_limits import PlanLimit
+    from ..core.saves.project_saves import SavesReport
     from ..core.store.warning_log import ContextWarning
     from .messages import FleetView
 
@@ -51,6 +52,7 @@ class NotificationKind(StrEnum):
     TOO_LONG = "too_long"
     RECOVERED = "recovered"
     LIMIT = "limit"
+    SAVE = "save"
     AUTOMATIC = "automatic"
     DONE = "done"
     NOTED = "noted"
@@ -67,6 +69,7 @@ _GROUP_TITLES: Final = {
     NotificationKind.TOO_LONG: "sessions have a prompt that is too long",
     NotificationKind.RECOVERED: "sessions were recovered",
     NotificationKind.LIMIT: "windows of the plan's limits are nearly used up",
+    NotificationKind.SAVE: "memory saves need you",
     NotificationKind.AUTOMATIC: "automatic runs ended",
     NotificationKind.DONE: "jobs finished",
     NotificationKind.NOTED: "events happened",
@@ -184,6 +187,29 @@ def find_limit_notifications(
             f"{name}: {percent(reached[-1])} reached",
             "\n".join(filter(None, (reading_text(limit, now_ms), resets, end))),
             severity,
+            name,
+        )
+
+
+def find_save_notifications(saves: SavesReport | None) -> Iterator[Notification]:
+    """Find the saves of claude-memory that a person has to repeat; not those that are old.
+
+    The key names the save and its state: each is notified once (004-77).
+    """
+    from ..core.saves.save_status import LOST_SAVE_FIXES, NEEDS_ATTENTION, SAVE_AGAIN
+
+    for found in saves.projects if saves else ():
+        status = found.status
+        if status.state not in NEEDS_ATTENTION or not found.is_fresh:
+            continue
+        is_lost, name = status.state in LOST_SAVE_FIXES, one_line(found.name)
+        todo = LOST_SAVE_FIXES.get(status.state, SAVE_AGAIN)
+        yield Notification(
+            NotificationKind.SAVE,
+            f"save {found.project} {status.state} {status.since_ms}",
+            f"memory save {'lost' if is_lost else status.state_text}",
+            one_line(f"{name}: {status.reason}; {todo}"),
+            EventSeverity.PROBLEM if is_lost else EventSeverity.WARNING,
             name,
         )
 

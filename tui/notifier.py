@@ -75,6 +75,8 @@ class Notifier:
         policy = self._app.feed.policies.common
         for each in notifications.find_limit_notifications(view.limits, policy, view.now_ms):
             self.notify(each)
+        for each in notifications.find_save_notifications(view.saves if view.scanned else None):
+            self.notify(each)
         if before is not None:
             for each in notifications.find_notifications(before, view, self._began_ms):
                 self.notify(each)

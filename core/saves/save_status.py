@@ -73,6 +73,14 @@ NEEDS_ATTENTION: Final = frozenset(SaveState) - {
 }
 """A person has to do something, or memories are lost."""
 
+SAVE_AGAIN: Final = "run /memory:save in that project to save again"
+LOST_SAVE_FIXES: Final = {
+    SaveState.ORPHANED: SAVE_AGAIN,
+    SaveState.FAILED_UNKNOWN: f"{SAVE_AGAIN}; M shows more",
+    SaveState.CORRUPT: "check that file; ctxtop does not change it",
+}
+"""States that the plugin may not report, and what a person can do."""
+
 
 class SaveStatus(msgspec.Struct, frozen=True):
     """A state, why, and the file that says so; times in milliseconds since 1970."""
@@ -86,6 +94,10 @@ class SaveStatus(msgspec.Struct, frozen=True):
     titles: tuple[str, ...] = ()
     errors: tuple[SaveError, ...] = ()
     next_change_ms: int | None = None  # when time alone will change the state
+
+    @property
+    def state_text(self) -> str:
+        return self.state.value.replace("_", " ")
 
 
 class LoggedEnd(msgspec.Struct, frozen=True):

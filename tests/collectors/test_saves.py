@@ -237,6 +237,31 @@ def test_links_and_pipes_are_not_read(
     assert "secret" not in str(dump(store))
 
 
+def test_the_plugin_s_configuration_is_read_beside_its_files(
+    here: Path, place: Path, collector: Collector, store: Path, tmp_path: Path
+) -> None:
+    """004-68: with save_mode deferred nothing is lost, and nothing is saved either."""
+    put_at(place / "triage-data.json", FILES["triage-data.json"], 0)
+    collector.scan()
+    late = NOW + 600_000
+    assert state_of(store, here, late) is S.ORPHANED
+    config = place.parent / "memory-config.json"
+    outside = put_at(tmp_path / "memory-config.json", {"triage": {"save_mode": "deferred"}}, 0)
+    config.symlink_to(outside)
+    collector.scan()
+    assert state_of(store, here, late) is S.ORPHANED, "a link out of the project is not read"
+    config.unlink()
+    for content in ("[", "[]", '{"triage": 5}', '{"triage": {"save_mode": ["deferred"]}}'):
+        put_at(config, content, 1)
+        collector.scan()
+        assert state_of(store, here, late) is S.ORPHANED
+    put_at(config, {"triage": {"save_mode": "deferred"}}, 2)
+    collector.scan()
+    found = look(store, here, late)
+    assert found
+    assert (found.status.state, found.is_deferred) == (S.PENDING, True)
+
+
 def test_a_place_that_is_deleted_at_any_moment(
     here: Path, place: Path, collector: Collector, store: Path, recorder: Recorder
 ) -> None:

@@ -12,9 +12,7 @@ import pytest
 from ctxtop.collectors.demo import make_demo_saves
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies
 from ctxtop.core.saves.save_status import SaveState
-from ctxtop.core.store.config_records import MemoryPluginRecord
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import config_queries
 from ctxtop.core.store.readers.saves_reader import SavesMonitor
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.screens.memory_saves_screen import CRUMB, ProjectSaveScreen
@@ -165,31 +163,32 @@ async def test_it_follows_what_happens(stage: Stage, work: Path) -> None:
         assert "saved" in line(it, "docs")
 
 
-async def test_nobody_without_claude_memory_is_told_of_its_saves(stage: Stage, work: Path) -> None:
-    async with opened(stage) as it:
-        stage.clock.ms = NOW_MS + 302_000
-        await it.press("M")
-        await it.until(lambda: "orphaned" in line(it, "docs"))
-        await it.press("escape")
-        await it.calm()
-        assert it.trouble == ""
-
-
-async def test_what_may_be_lost_is_told_once_and_until_it_is_over(
-    stage: Stage, work: Path, monkeypatch: pytest.MonkeyPatch
+async def test_what_is_lost_is_told_where_one_looks_once_and_until_it_is_over(
+    stage: Stage, work: Path
 ) -> None:
-    plugin = MemoryPluginRecord("/p", "claude-memory@x", "5.0.0", "", True, True, False)
-    monkeypatch.setattr(config_queries, "memory_plugins", lambda _: [plugin])
+    """In the fleet, as a notification and in the log, wherever the plugin is installed."""
     async with opened(stage) as it:
         # What is older than a day is in the report alone.
-        assert it.trouble == ""
+        await it.calm()
+        assert (it.trouble, it.toasts) == ("", [])
         stage.clock.ms = NOW_MS + 302_000
         await it.until(lambda: "orphaned: triaged" in it.trouble)
         assert it.trouble.startswith("✗ save of ")
         assert it.trouble.endswith("(and 1 more)")
+        await it.until(lambda: len(it.toasts) == 2)
+        assert all("triaged, and no sign of a save" in toast for toast in it.toasts)
+        assert all("run /memory:save in that project" in toast for toast in it.toasts)
+        await it.press("L")
+        await it.until(lambda: "save of docs" in "".join(it.lines))
+        lost = [each for each in it.lines if "save of docs" in each]
+        assert len(lost) == 1
+        assert "orphaned: triaged" in lost[0]
+        assert "save of ledger" in "".join(it.lines)
+        await it.press("escape")
         put(work / "docs", "last-save-result.json", {"categories": ["decision"], "titles": ["x"]})
         put(work / "router", "last-save-result.json", {"categories": ["x"], "titles": ["x"]})
         await it.until(lambda: it.trouble == "", 20)
+        assert len(it.toasts) == 2
 
 
 async def test_a_folder_without_saves(stage: Stage) -> None:

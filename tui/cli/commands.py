@@ -261,10 +261,12 @@ def log(context: click.Context, *, level: str, search: str) -> int:
 
     Also lists refused prompts, recoveries, and lines that could not be read. Newest first.
     """
+    from ...core.store.readers.saves_reader import read_saves
     from ..screens.log.event_log import LogLevel, filter_events, read_event_history
 
     with open_snapshot(options_of(context)) as snapshot:
-        history = read_event_history(snapshot.db, snapshot.places.store)
+        saves = read_saves(snapshot.db, (), snapshot.now_ms, snapshot.policies)
+        history = read_event_history(snapshot.db, snapshot.places.store, saves)
         least = list(LogLevel)[_LOG_LEVELS.index(level)]
         records = [
             {

@@ -133,8 +133,7 @@ def saves_checks(report: SavesReport) -> list[DoctorCheck]:
     ]
     lost = [each for each in report.projects if each.status.state in NEEDS_ATTENTION]
     for each in lost[:MAX_NAMED_FILES]:
-        state = each.status.state.value.replace("_", " ")
-        detail = f"{each.project or each.name}: {state}, {each.status.reason}"
+        detail = f"{each.project or each.name}: {each.status.state_text}, {each.status.reason}"
         hint = "run /memory:save in that project to save again; `ctxtop saves` shows more"
         checks.append(noted(name, detail, hint))
     if (more := len(lost) - MAX_NAMED_FILES) > 0:

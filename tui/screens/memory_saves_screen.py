@@ -79,7 +79,7 @@ def _saves_columns(now_ms: int) -> list[ScreenColumn[ProjectSaves]]:
             _state_cell,
             cells=14,
             tooltip="what became of the last save",
-            sort_key=save_state_text,
+            sort_key=lambda found: found.status.state_text,
         ),
         Column(
             "age",
@@ -143,7 +143,7 @@ def _saves_columns(now_ms: int) -> list[ScreenColumn[ProjectSaves]]:
 
 
 def _state_cell(found: ProjectSaves) -> Cell:
-    return Cell(save_state_text(found), SAVE_STATE_SIGNS[found.status.state][1])
+    return Cell(found.status.state_text, SAVE_STATE_SIGNS[found.status.state][1])
 
 
 def _meter(found: ProjectSaves) -> Cell | Drawing:
@@ -185,10 +185,6 @@ def _count_cell(found: ProjectSaves) -> Cell:
 
 def _met_cell(found: ProjectSaves) -> Cell:
     return Cell(*saves_text.band_sign(found.saves[-1])) if found.saves else Cell("")
-
-
-def save_state_text(found: ProjectSaves) -> str:
-    return found.status.state.value.replace("_", " ")
 
 
 def saved_text(found: ProjectSaves) -> str:
@@ -305,7 +301,7 @@ def _head_line(found: ProjectSaves, now_ms: int) -> Content:
             "bold",
         ),
         " ",
-        (f"{save_state_text(found):<{_STATE_CELLS}}", style),
+        (f"{found.status.state_text:<{_STATE_CELLS}}", style),
         (f"{ago}{stale}", "$quiet"),
     )
 

@@ -16,7 +16,7 @@ from ...saves.project_saves import (
     group_by_project,
     make_saves_report,
 )
-from ...saves.save_status import SaveState
+from ...saves.save_status import LOST_SAVE_FIXES
 from ..queries import config_queries
 
 
@@ -43,13 +43,6 @@ def read_saves(
 EVALUATION_INTERVAL_MS: Final = 1000
 """Between two evaluations of the same rows: 300 projects take 0.1 s, and a view comes 25 times a
 second."""
-
-_LOST_SAVE_FIXES: Final = {
-    SaveState.ORPHANED: "run /memory:save in that project to save again",
-    SaveState.FAILED_UNKNOWN: "run /memory:save in that project to save again; M shows more",
-    SaveState.CORRUPT: "check that file; ctxtop does not change it",
-}
-"""States that the plugin may not report, and what a person can do."""
 
 
 class SavesMonitor:
@@ -88,14 +81,11 @@ class SavesMonitor:
         return self._report.next_change_ms is None or now_ms < self._report.next_change_ms
 
     def new_problems(self) -> list[Problem]:
-        """Return saves that are lost unless somebody acts, once each; not those that are old.
-
-        Without an installation of claude-memory nobody waits for its saves.
-        """
+        """Return saves that are lost unless somebody acts, once each; not those that are old."""
         lost = {
             found.project: _problem(found)
-            for found in (self._report.projects if self._report.plugins else ())
-            if found.status.state in _LOST_SAVE_FIXES and found.is_fresh
+            for found in self._report.projects
+            if found.status.state in LOST_SAVE_FIXES and found.is_fresh
         }
         new = [problem for key, problem in lost.items() if self._reported.get(key) != problem]
         self._resolved = [
@@ -114,6 +104,6 @@ def _problem(found: ProjectSaves) -> Problem:
     silent = ", and the plugin does not report it" if found.plugin_message.blind_spots else ""
     return Problem(
         f"save of {found.name}",
-        f"{status.state.value.replace('_', ' ')}: {status.reason}{silent}",
-        _LOST_SAVE_FIXES[status.state],
+        f"{status.state_text}: {status.reason}{silent}",
+        LOST_SAVE_FIXES[status.state],
     )

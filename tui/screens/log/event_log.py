@@ -15,6 +15,8 @@ from ....core.compaction.receipts import ReceiptState, ReceiptStore
 from ....core.compaction.recovery.recovery_run import RecoveryState as RunState
 from ....core.model.filter_language import fields_filter
 from ....core.model.session import session_title
+from ....core.saves.project_saves import EMPTY_SAVES_REPORT, SavesReport
+from ....core.saves.save_status import LOST_SAVE_FIXES, SaveState
 from ....core.store.automation_records import read_automatic_runs, read_recoveries
 from ....core.store.database import state_folder
 from ....core.store.queries import log_queries, session_queries
@@ -22,6 +24,7 @@ from ....core.store.warning_log import last_warning_id, read_warnings
 from ....core.transcript.sanitize import one_line
 from ...notifications import LEVEL_SEVERITIES, EventSeverity
 from ...text.formats import NOTHING, percent, plural, tokens, tokens_before_and_after, utc_time
+from ...text.save_facts import error_text, saved_text
 from ...ui_state import CycleEnum
 from ..history.receipt_history import MODE_NAMES
 
@@ -101,9 +104,12 @@ _ASIDE_SUFFIX: Final = re.compile(r"\.aside-(\d{8}-\d{6})(?:-\d+)?$")  # time in
 
 
 def read_event_history(
-    db: sqlite3.Connection, store: Path, limit: int = MAX_HISTORY
+    db: sqlite3.Connection,
+    store: Path,
+    saves: SavesReport = EMPTY_SAVES_REPORT,
+    limit: int = MAX_HISTORY,
 ) -> tuple[LogEvent, ...]:
-    """Read the newest past events, oldest first."""
+    """Read the newest past events, oldest first; `saves` are as of now."""
     past = [
         *_bad_lines(db),
         *_unknown_types(db),
@@ -114,6 +120,7 @@ def read_event_history(
         *_recoveries(db),
         *_refusals(db),
         *_problems(db),
+        *_saves(saves),
         *_hook_records(db),
         *_own_log_problems(db, store),
         *_stores_set_aside(store),
@@ -308,6 +315,42 @@ def _problems(db: sqlite3.Connection) -> Iterator[LogEvent]:
             where=one_line(row.where),
             text=one_line(row.what),
             detail=one_line(row.fix),
+        )
+
+
+_UNTOLD_STATES: Final = frozenset({SaveState.NONE, SaveState.TRIAGED, SaveState.SAVING})
+
+
+def save_place(name: str) -> str:
+    """Return the place of a project's save in the log, also of a problem with it."""
+    return one_line(f"save of {name}")
+
+
+def _saves(report: SavesReport) -> Iterator[LogEvent]:
+    """Yield how each project's last save ended, as far as it has."""
+    for found in report.projects[:MAX_PER_KIND]:
+        status = found.status
+        if status.state in _UNTOLD_STATES:
+            continue
+        is_lost = status.state in LOST_SAVE_FIXES
+        is_saved = status.state is SaveState.SAVED
+        waits = EventSeverity.NOTE if is_saved else EventSeverity.WARNING
+        told = (saved_text(status) if is_saved else "") or status.reason
+        yield LogEvent(
+            # A lost save that this run reported as a problem is listed once.
+            key=f"problem {save_place(found.name)}" if is_lost else f"save {found.project}",
+            at=status.since_ms,
+            severity=EventSeverity.PROBLEM if is_lost else waits,
+            source="save",
+            where=save_place(found.name),
+            text=one_line(f"{status.state_text}: {told}"),
+            detail=_facts(
+                project=one_line(found.project or found.name),
+                why=one_line(status.reason),
+                errors=one_line("; ".join(map(error_text, status.errors))) or NOTHING,
+                waiting=", ".join(map(one_line, status.categories)) or NOTHING,
+                more="`ctxtop saves`, or M",
+            ),
         )
 
 

@@ -11,6 +11,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 
 from ....core.model.problem import Problem
+from ....core.saves.project_saves import EMPTY_SAVES_REPORT
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
@@ -68,8 +69,9 @@ class LogScreen(FilteredPage):
         # Views come when the store has more.
         if not self.paused and (self._seen is not view or self._count != count):
             self._seen = view
-            store = self.app.places.store
-            self.look_up(lambda db: event_log.read_event_history(db, store), self._show)
+            store, saves = self.app.places.store, view.saves if view else None
+            known = saves or EMPTY_SAVES_REPORT
+            self.look_up(lambda db: event_log.read_event_history(db, store, known), self._show)
 
     def _show(self, found: tuple[event_log.LogEvent, ...] | Problem) -> None:
         count = self.app.event_log.count
