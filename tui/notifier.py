@@ -154,12 +154,23 @@ class Notifier:
 
     def notify(self, notification: Notification) -> None:
         """Send a new notification if it is wanted; those within GROUPING_S are sent together."""
-        if not self._settings().includes(notification) or notification.key in self._sent:
+        if not self._settings().includes(notification) or self._was_sent(notification):
             return
         self._sent.append(notification.key)
         self._waiting.append(notification)
         if len(self._waiting) == 1:
             self._app.set_timer(GROUPING_S, self._send_waiting)
+
+    def _was_sent(self, notification: Notification) -> bool:
+        """Whether it was sent, or another one about the same recovery: both name the fork."""
+        key, recovered = notification.key, f"{NotificationKind.RECOVERED} "
+        if notification.kind is NotificationKind.RECOVERED:
+            fork_id = key.rpartition(" ")[2]
+            return any(fork_id in each for each in self._sent)
+        if notification.kind is NotificationKind.AUTOMATIC:
+            told = (each.rpartition(" ")[2] for each in self._sent if each.startswith(recovered))
+            return key in self._sent or any(fork_id in key for fork_id in told)
+        return key in self._sent
 
     def send_test(self) -> None:
         """Send a test notification that lists the channels it used."""

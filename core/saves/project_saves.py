@@ -50,6 +50,7 @@ from .save_status import (
     SaveStatus,
     find_save_status,
     is_same_save,
+    named_time_ms,
     parse_closing_line,
     parse_save_note,
 )
@@ -309,10 +310,10 @@ def _lost_request(own: ProjectRows, flow: ProjectSaveFiles) -> LostRequest | Non
 
 def _other_save(flow: ProjectSaveFiles, now_ms: int, limits: SaveLimits) -> OtherSave | None:
     named = [file for file in flow.other_results if owning_project(file) and not file.problem]
-    newest = max(named, key=written_ms, default=None)
-    if newest is None or now_ms - written_ms(newest) >= limits.fresh_for_s * MS_PER_SECOND:
+    newest = max(named, key=named_time_ms, default=None)
+    if newest is None or now_ms - named_time_ms(newest) >= limits.fresh_for_s * MS_PER_SECOND:
         return None
-    return OtherSave(project_name(owning_project(newest), ""), written_ms(newest))
+    return OtherSave(project_name(owning_project(newest), ""), named_time_ms(newest))
 
 
 _TRANSITIONS: Final = frozenset(

@@ -94,6 +94,7 @@ class SaveStatus(msgspec.Struct, frozen=True):
     titles: tuple[str, ...] = ()
     errors: tuple[SaveError, ...] = ()
     next_change_ms: int | None = None  # when time alone will change the state
+    is_logged: bool = False  # only the plugin's log says so
 
     @property
     def state_text(self) -> str:
@@ -236,7 +237,7 @@ def _finish(flow: ProjectSaveFiles, status: SaveStatus) -> SaveStatus:
 def _of_pending_file(
     flow: ProjectSaveFiles, file: SaveFileRecord, logged: LoggedEnd | None
 ) -> SaveStatus:
-    content, at = content_of(file), _named_time_ms(file)
+    content, at = content_of(file), named_time_ms(file)
     # The plugin writes an error into the result, and only its category into what is pending.
     # The result is deleted once a prompt has confirmed it (004-52).
     same = (each for each in flow.results if is_same_save(each, file))
@@ -368,9 +369,16 @@ def _is_logged_last(
 
 def _of_logged_end(logged: LoggedEnd, wanted: tuple[str, ...] = ()) -> SaveStatus:
     if logged.error is None:
-        return SaveStatus(SaveState.SAVED, "the log says so", None, logged.at, wanted)
-    reason, errors = f"the log says that the save failed: {logged.error}", _logged_errors(logged)
-    return SaveStatus(SaveState.FAILED_UNKNOWN, reason, None, logged.at, wanted, errors=errors)
+        reason = "the log says so"
+        return SaveStatus(SaveState.SAVED, reason, None, logged.at, wanted, is_logged=True)
+    return SaveStatus(
+        SaveState.FAILED_UNKNOWN,
+        f"the log says that the save failed: {logged.error}",
+        since_ms=logged.at,
+        categories=wanted,
+        errors=_logged_errors(logged),
+        is_logged=True,
+    )
 
 
 def _logged_errors(logged: LoggedEnd) -> tuple[SaveError, ...]:
@@ -383,7 +391,7 @@ def _of_lost_request(lost: LostRequest, now_ms: int, limits: SaveLimits) -> Save
         return SaveStatus(
             SaveState.TRIAGED, _WAITING, None, lost.at, lost.categories, next_change_ms=end + 1
         )
-    reason = f"a session was asked to save what {lost.data_file} names, and that file is missing"
+    reason = "a session was asked to save, and the triage data that it was named is missing"
     return SaveStatus(SaveState.ORPHANED, reason, None, lost.at, lost.categories)
 
 
@@ -406,7 +414,7 @@ def _of_confirmation(report: SaveConfirmation) -> SaveStatus:
 
 def _of_result(result: SaveFileRecord) -> SaveStatus:
     content = content_of(result)
-    at, errors = _named_time_ms(result), content.errors or ()
+    at, errors = named_time_ms(result), content.errors or ()
     saved, titles = expand_categories(content.categories or ()), content.titles or ()
     failed = expand_categories(error.category for error in errors)
     if not errors:
@@ -436,7 +444,7 @@ def _cause(failed: Collection[str], errors: Sequence[SaveError], why: str) -> st
     return next((each.error for each in (*of_failed, *errors) if each.error), why)
 
 
-def _named_time_ms(file: SaveFileRecord) -> int:
+def named_time_ms(file: SaveFileRecord) -> int:
     """Return the time that a file names, unless it is later than the file's modification time."""
     at, written = content_of(file).at, written_ms(file)
     return at if at is not None and at <= written + MS_PER_SECOND else written

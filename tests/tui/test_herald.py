@@ -177,6 +177,28 @@ async def test_what_ctxtop_did_by_itself_is_told(stage: Stage, heard: Heard) -> 
         assert it.app.event_log.all == ()
 
 
+@pytest.mark.parametrize("first", ["automatic", "recovered"])
+async def test_a_recovery_by_this_dashboard_is_told_once(stage: Stage, first: str) -> None:
+    """Of one run both the automation and the next view report it, in either order."""
+    fork_id = "f0000000-1111-4222-8333-444444444444"
+    place, todo = f"recovered session 1111{AUTOMATIC_SUFFIX}", f"resume with: --resume {fork_id}"
+    automatic = NoticeReported(Problem(place, "truncate_largest in a fork", todo))
+    recovered = Notification(
+        NotificationKind.RECOVERED, f"recovered 1111 {fork_id}", "the session was recovered", "x"
+    )
+    async with opened(stage) as it:
+        for each in (first, "automatic", "recovered"):
+            if each == "automatic":
+                it.app.notifier.handle_notice(automatic.problem)
+            else:
+                it.app.notifier.notify(recovered)
+        await it.until(lambda: it.toasts)
+        await it.calm()
+        assert len(it.toasts) == 1
+        tell(it, f"about {fork_id}")
+        await it.until(lambda: len(it.toasts) == 2)
+
+
 async def test_a_notice_about_a_transcript_names_its_session_once(demo: Stage) -> None:
     async with opened(demo) as it:
         session = demo.titled("Ship the wishlist")

@@ -142,9 +142,11 @@ def _degradation(project: ProjectSaves) -> str | None:
 
 
 def _origin(project: ProjectSaves) -> str | None:
-    """Return which generation of places, or a transcript, the state comes from."""
+    """Return which generation of places, the log or a transcript the state comes from."""
     if project.status.source_file:
         return project.status.source_file.generation.value
+    if project.status.is_logged:
+        return "log"
     return "transcript" if project.status.since_ms is not None else None
 
 
@@ -189,7 +191,7 @@ def _save_text(project: ProjectSaves) -> str:
     names = ", ".join(status.categories)
     if status.state is SaveState.SAVED:
         return save_facts.saved_text(status) or status.reason
-    return f"{status.reason}: {names}" if names else status.reason
+    return f"{status.reason} ({names})" if names else status.reason
 
 
 def _expected_text(project: ProjectSaves) -> str:
@@ -204,7 +206,7 @@ def _noise_text(project: ProjectSaves) -> str:
     return f"{plural(noise.lines, 'line')}, {saves_text.noise_tokens_text(noise)}"
 
 
-_NOTED: Final = frozenset({"elsewhere", "hook", "took", "change"})
+_NOTED: Final = frozenset({"hook", "took", "change"})
 """Labels of facts that the command notes besides warnings; the page and JSON have all."""
 
 
