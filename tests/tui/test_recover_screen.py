@@ -79,6 +79,9 @@ async def test_it_is_mended_in_a_fork(demo: Stage) -> None:
         await it.press("escape", "r")
         assert it.app.screen is it.app.fleet
         assert any("resume the fork" in toast for toast in it.toasts)
+        # Without its fork it is to be recovered again, although nothing of its own has changed.
+        transcript(demo, TITLE).with_name(f"{receipt.new_session_id}.jsonl").unlink()
+        await it.until(lambda: shown(it).too_long is not None, 20)
 
 
 def shown(it: Opened) -> Session:

@@ -206,7 +206,7 @@ def _noise_text(project: ProjectSaves) -> str:
     return f"{plural(noise.lines, 'line')}, {saves_text.noise_tokens_text(noise)}"
 
 
-_NOTED: Final = frozenset({"hook", "took", "change"})
+_NOTED: Final = frozenset({"hook", "hook skipped", "took", "change"})
 """Labels of facts that the command notes besides warnings; the page and JSON have all."""
 
 
