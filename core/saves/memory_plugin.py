@@ -71,6 +71,7 @@ class BlindSpot(StrEnum):
     EMPTY_PENDING = "empty_pending"  # R004-07: no category is named, so nothing is reported
     ANY_RESULT = "any_result"
     """R004-08: any result file, stale, torn or another project's, hides an orphan once."""
+    MISSING_DATA = "missing_data"  # it looks for triage data, and there is none
     ALL_IS_ONE = "all_is_one"  # R004-06: `["all"]` is counted as one category; it is six
 
 
@@ -78,6 +79,7 @@ BLIND_SPOT_TEXTS = {
     BlindSpot.EMPTY_PENDING: "the plugin reports nothing: it counts an empty list of categories",
     BlindSpot.ANY_RESULT: "the plugin reports nothing this time: the result file of another save"
     " hides it",
+    BlindSpot.MISSING_DATA: "the plugin reports nothing: it looks for the triage data alone",
     BlindSpot.ALL_IS_ONE: 'the plugin says 1 category: it counts ["all"] as one',
 }
 
@@ -94,6 +96,8 @@ def next_plugin_message(flow: ProjectSaveFiles, status: SaveStatus) -> PluginMes
     """Predict the plugin's message at the next prompt (004-58, 004-60, 004-63)."""
     if flow.pending:
         return _pending_message(content_of(flow.pending).categories or ())
+    if status.state is SaveState.ORPHANED and flow.triage is None:
+        return PluginMessage(None, (BlindSpot.MISSING_DATA,))
     if status.state is SaveState.ORPHANED:
         in_sight = [file for file in (flow.result, *flow.invalid, *flow.other_results) if file]
         own = flow.result if flow.result and ends_current_save(flow.result, flow) else None

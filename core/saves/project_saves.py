@@ -126,10 +126,15 @@ def group_by_project(
             projects[note.cwd].notes.append(confirmation)
     for name, logged in events.items():
         projects[name].events.extend(logged)
+    is_triage: dict[tuple[str, str], bool] = {}  # by event and recorded command
     for run in hook_runs:
-        handler = find_handler(run, hook_handlers)
-        if run.cwd in projects and TRIAGE_SCRIPT in (handler.command if handler else run.command):
-            projects[run.cwd].hook_runs.append(run)
+        if run.cwd in projects:
+            key = run.event, run.command
+            if key not in is_triage:
+                handler = find_handler(run, hook_handlers)
+                is_triage[key] = TRIAGE_SCRIPT in (handler.command if handler else run.command)
+            if is_triage[key]:
+                projects[run.cwd].hook_runs.append(run)
     for own in projects.values():
         own.saves.sort(key=lambda save: (save.noise.at or 0, save.path, save.offset))
     return SavesByProject(
@@ -302,7 +307,11 @@ def _lost_request(own: ProjectRows, flow: ProjectSaveFiles) -> LostRequest | Non
         return None
     if any(written_ms(file) >= noise.at - SAME_SAVE_MS for file in flow.triage_versions):
         return None
-    if any(written_ms(file) >= noise.at for file in (*flow.results, *flow.earlier_pending)):
+    told = [written_ms(file) for file in (*flow.results, *flow.earlier_pending)]
+    told += [note.at for note in own.notes]
+    if logged := save_log.logged_end(own.events):
+        told.append(logged.at)
+    if noise.said or max(told, default=0) >= noise.at:
         return None
     last_at = max(noise.at, noise.last_at or 0)
     return LostRequest(noise.at, last_at, noise.data_file, noise.categories)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.measure.retention import DAY_MS
-from ctxtop.core.saves.memory_plugin import check_plugin
+from ctxtop.core.saves.memory_plugin import BlindSpot, check_plugin
 from ctxtop.core.saves.project_saves import make_saves_report
 from ctxtop.core.saves.save_log import MAX_GUARDS
 from ctxtop.core.saves.save_status import SaveState
@@ -30,6 +30,7 @@ from ..save_rows import (
     block_row,
     file,
     handled,
+    note_row,
     pending,
     result,
     triage,
@@ -194,13 +195,21 @@ def test_a_triage_file_that_was_never_there_is_named() -> None:
     assert facts(blocks=[early])["degraded"] == (
         "the triage data is missing: /staging/triage-data.json"
     )
+    (found,) = make_saves_report(rows(blocks=[early]), (), NOW + 400_000).projects
+    assert found.status.state is SaveState.ORPHANED
+    assert found.plugin_message.blind_spots == (BlindSpot.MISSING_DATA,)
     found = only(rows(**lost))
     assert (found.missing_file, found.status.state) == (
         "/staging/triage-data.json",
         SaveState.ORPHANED,
     )
     # It was there, or something was done with it.
-    for seen in ({"earlier_files": [triage(1)]}, {"files": [result(0)]}):
+    for seen in (
+        {"earlier_files": [triage(1)]},
+        {"files": [result(0)]},
+        {"notes": [note_row("Memories saved (decision): x", NOW + 1)]},
+        {"events": {HERE: [event("save.complete", NOW + 1)]}},
+    ):
         assert only(rows(blocks=lost["blocks"], **seen)).missing_file is None
     worked = Talk().block().call("a", "Agent", task(WRITES)).prompt()
     assert only(rows(blocks=[block_row(noise(worked))])).missing_file is None

@@ -186,6 +186,12 @@ def test_the_plugins_stop_hook_and_its_reason() -> None:
     told = "the Stop hook took 0.9 s, at most 40 s in 2 runs, of 30 s allowed"
     assert hook_text(found.hook) == f"{told}, and was stopped at its timeout"
     assert only(rows(blocks=[block_row(QUIET)])).hook is None
+    # One with a status message is recorded by that.
+    named = [HookHandler("Stop", "command", command, 30.0, "Saving memories")]
+    runs = [replace(each, command="Saving memories") for each in runs[:2]]
+    found = only(rows(blocks=[block_row(QUIET)], hook_runs=runs, hook_handlers=named))
+    assert found.hook is not None
+    assert (found.hook.runs, found.hook.timeout_ms) == (2, 30_000)
 
 
 def test_durations_come_from_the_log_or_from_the_results() -> None:
