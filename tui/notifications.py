@@ -203,6 +203,8 @@ def find_save_notifications(saves: SavesReport | None) -> Iterator[Notification]
         if status.state not in NEEDS_ATTENTION or not found.is_fresh:
             continue
         is_lost, name = status.state in LOST_SAVE_FIXES, one_line(found.name)
+        if found.is_deferred and not is_lost:
+            continue  # as the person wants it
         todo = LOST_SAVE_FIXES.get(status.state, SAVE_AGAIN)
         yield Notification(
             NotificationKind.SAVE,

@@ -18,13 +18,17 @@ _COMPLETE: Final = "save.complete"
 def logged_end(events: Iterable[SaveEventRecord]) -> LoggedEnd | None:
     ends = [event for event in events if event.event == _COMPLETE and event.at is not None]
     last = max(ends, key=lambda event: event.at or 0, default=None)
-    return LoggedEnd(last.at or 0, _error_text(last.error)) if last else None
+    return LoggedEnd(last.at or 0, _failure_text(last)) if last else None
 
 
-def _error_text(error: str | None) -> str | None:
-    """Return an error in one line: it is a JSON text, or an object with one."""
+def _failure_text(event: SaveEventRecord) -> str | None:
+    """Return an event's error in one line: it is a JSON text, or an object with one.
+
+    An event that could not be read completely may have had an error: that is none that succeeded.
+    """
+    error = event.error
     if error is None:
-        return None
+        return event.problem
     value = msgspec.json.decode(error)
     words = value
     if isinstance(value, dict):
@@ -43,7 +47,7 @@ def durations_ms(flow: ProjectSaveFiles, events: Iterable[SaveEventRecord]) -> l
 
 def success_rate(flow: ProjectSaveFiles, events: Iterable[SaveEventRecord]) -> Rate:
     """Count the saves without an error: by the log, else by the results."""
-    failed = [event.error is not None for event in events if event.event == _COMPLETE]
+    failed = [_failure_text(event) is not None for event in events if event.event == _COMPLETE]
     failed = failed or [bool(content_of(file).errors) for file in flow.results]
     return Rate(failed.count(False), len(failed))
 

@@ -104,6 +104,7 @@ def test_the_fork_is_no_longer_stuck_and_is_not_mended_a_second_time(
         fork: "ended",
     }
     assert (found[SESSION]["recovered_in"], found[fork]["recovered_in"]) == (fork, None)
+    assert " recovered " in call_ctxtop("sessions").out
     again = call_ctxtop("recover", fork, "--apply")
     assert again.code == 2
     assert done["receipt_id"] in again.err

@@ -18,6 +18,7 @@ from ctxtop.core.store.config_records import (
     SaveFileKind,
     StagingLocation,
 )
+from ctxtop.tui.notifications import EventSeverity, find_save_notifications
 from ctxtop.tui.text.save_facts import save_facts
 from ctxtop.tui.text.saves_text import installation_text
 from msgspec.structs import replace
@@ -169,6 +170,14 @@ def test_a_failed_end_in_the_log_is_a_failed_save_with_its_durations(error: str)
     assert told["succeeded"] == "1 of 2 saves"
 
 
+def test_an_end_that_was_too_long_to_keep_is_no_success() -> None:
+    long = event("save.complete", problem="contains more data than ctxtop keeps")
+    found = only(rows(events={HERE: [long]}))
+    assert found.status.state is SaveState.FAILED_UNKNOWN
+    assert "contains more data" in found.status.reason
+    assert found.success_rate.hits == 0
+
+
 def test_saves_that_waited_for_a_person_are_counted_for_a_week() -> None:
     """004-65."""
     past = [pending(days * DAY_MS / 1000 - 1) for days in (2, 7, 8)]
@@ -266,3 +275,24 @@ def test_an_installation_that_cannot_save_is_called_broken() -> None:
     assert told(skill_takes_file=True, triage_writes_file=True) == (
         "claude-memory@x 5.1.0: new skill, new triage"
     )
+
+
+def test_each_save_that_needs_a_person_notifies_once_while_it_is_fresh() -> None:
+    """004-77: the key is of the save and its state."""
+
+    def told(**given: Any) -> list[tuple[str, EventSeverity, str]]:  # noqa: ANN401
+        found = find_save_notifications(make_saves_report(rows(**given), (), NOW))
+        return [(each.title, each.severity, each.key) for each in found]
+
+    ((title, severity, key),) = told(files=[triage(400)])
+    assert (title, severity) == ("memory save lost", EventSeverity.PROBLEM)
+    assert told(files=[triage(400), staged(1, 1)]) == [(title, severity, key)]
+    assert told(files=[triage(500)])[0][2] != key
+    (partial,) = told(files=[result(errors=(SaveError("runbook", "boom"),))])
+    assert partial[:2] == ("memory save partial", EventSeverity.WARNING)
+    (waiting,) = told(files=[pending()])
+    assert waiting[0] == "memory save pending"
+    config = file(SaveFileKind.CONFIG, save_mode="deferred")
+    for silent in ([triage(86_401)], [result()], [triage(5)], [config, triage(400)]):
+        assert told(files=silent) == []
+    assert list(find_save_notifications(None)) == []

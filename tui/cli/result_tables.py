@@ -40,7 +40,7 @@ def sessions_table(sessions: Sequence[Session], now_ms: int) -> list[str]:
         Column("title", _session_title, flexible=True),
         Column("project", lambda each: each.project, flexible=True, priority=6),
         Column("model", lambda each: formats.model_name(each.model), priority=5),
-        Column("status", lambda each: each.status.value.replace("_", " "), priority=2),
+        Column("status", _status_text, priority=2),
         Column("context", lambda each: _gauge_cell(each.context)),
         Column("tokens", lambda each: formats.tokens_of_window(each.context), right=True),
         Column("level", _session_level_cell, priority=4),
@@ -56,6 +56,11 @@ def _session_title(session: Session) -> str:
     """Return a session's title; a fork names its parent, which has the same title."""
     parent = f"fork of {session.forked_from[:8]}: " if session.forked_from else ""
     return parent + session.title
+
+
+def _status_text(session: Session) -> str:
+    recovered = session_text.recovered_texts(session)[-1:]
+    return next(iter(recovered), session.status.value.replace("_", " "))
 
 
 def _gauge_cell(context: Context) -> Cell:
