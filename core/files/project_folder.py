@@ -52,6 +52,8 @@ def is_own_memory_file(path: str, transcript_path: str) -> bool:
     client recorded it, `transcript_path` the session's file or an agent's, below Claude Code's
     folder. A repository is recognized while its folder is still there.
     """
+    if "<U+" in path or not path.isprintable():
+        return False  # what lies around a file whose name was changed cannot be looked at
     config, project = _split_transcript_path(transcript_path)
     file = PurePosixPath(os.path.normpath(path))
     if config is not None and file.is_relative_to(config):

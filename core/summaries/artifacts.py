@@ -8,9 +8,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ..transcript.authorship import LONG_PROMPT_CHARS, iter_persons_words
+from ..transcript.authorship import LONG_PROMPT_CHARS, iter_typed_words
 from ..transcript.client_messages import typed_text
 from ..transcript.conversation import (
+    Author,
     Entry,
     MessagePart,
     PartKind,
@@ -165,8 +166,8 @@ def collect_artifacts(entries: Iterable[Entry], earlier: Artifacts = _NO_ARTIFAC
     for entry in entries:
         for part in entry.parts:
             collector.add_part(part, entry.line)
-            if words := typed_text(part):
-                collector.add_words(iter_persons_words(entry.author, [words]), entry.line)
+            if entry.author is Author.PERSON and (words := typed_text(part)):
+                collector.add_words(iter_typed_words([words]), entry.line)
     return collector.artifacts()
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from ..transcript.authorship import (
     NOT_TYPED_PREFIXES,
-    iter_persons_words,
+    iter_typed_words,
 )
 from ..transcript.client_messages import typed_text
 from ..transcript.conversation import (
@@ -141,9 +141,15 @@ def prompt_facts(entries: Iterable[Entry]) -> list[SummaryFact]:
     return facts
 
 
+def prompt_words(entry: Entry) -> Iterator[str]:
+    """Yield what a person, or the model that started the agent, wrote themselves in a line."""
+    if entry.author in {Author.PERSON, Author.CALLER}:
+        yield from iter_typed_words(filter(None, map(typed_text, entry.parts)))
+
+
 def persons_words(entry: Entry) -> Iterator[str]:
-    """Yield what the person wrote themselves in a line: no paste, no quotation, nobody else's."""
-    return iter_persons_words(entry.author, [*filter(None, map(typed_text, entry.parts))])
+    """Yield what a person wrote themselves in a line: no paste, no quotation, nobody else's."""
+    return prompt_words(entry) if entry.author is Author.PERSON else iter(())
 
 
 def constraint_facts(entries: Iterable[Entry]) -> list[SummaryFact]:

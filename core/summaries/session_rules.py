@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from ..files.project_folder import is_own_memory_file
 from ..model.rule import RuleMark
-from ..transcript.authorship import iter_persons_words
+from ..transcript.authorship import iter_typed_words
 from ..transcript.client_messages import MEMORY_FILE_HEADING, QUEUED_PROMPT
 from ..transcript.conversation import Author, Entry, MessagePart, PartKind
 from .decision_patterns import find_memory_rules, find_rules
-from .key_messages import persons_words
+from .key_messages import prompt_words
 from .mentions import contains_secret
 from .summary_facts import FactKind, SummaryFact, make_fact, parse_carried_rules, quote_rule
 
@@ -43,7 +43,8 @@ class Rule(msgspec.Struct, frozen=True):
     line: int = 0  # of the transcript, from 1
     offset: int = 0
     at: int | None = None  # milliseconds since 1970
-    path: str | None = None  # of the memory file; None if the person wrote it
+    source: str | None = None
+    """The memory file's path, or CALLERS_PROMPT; None if the person wrote it."""
     is_resent: bool = False  # the client sends it again after a compaction
     is_pinned: bool = False
 
@@ -63,6 +64,8 @@ class RuleChoices(msgspec.Struct, frozen=True):
             return RuleMark.DROPPED
         return RuleMark.PINNED if rule_id in self.pinned else RuleMark.NONE
 
+
+CALLERS_PROMPT: Final = "the agent's prompt"  # which the model wrote that started the agent
 
 NO_RULE_CHOICES: Final = RuleChoices()
 
@@ -109,7 +112,9 @@ def carried_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 def rule_facts(rules: Iterable[Rule]) -> list[SummaryFact]:
     return [
-        make_fact(FactKind.CONSTRAINT, quote_rule(rule.text, rule.path), rule.line, 1.0, rule.text)
+        make_fact(
+            FactKind.CONSTRAINT, quote_rule(rule.text, rule.source), rule.line, 1.0, rule.text
+        )
         for rule in rules
     ]
 
@@ -132,8 +137,9 @@ def list_stated_rules(entries: Iterable[Entry], transcript_path: str) -> tuple[R
 
 def find_persons_rules(author: Author | None, texts: Collection[str]) -> Iterator[str]:
     """Yield the rules in what a person wrote; what holds a key or a password is left out."""
-    for words in iter_persons_words(author, texts):
-        yield from _without_secrets(find_rules(words))
+    if author is Author.PERSON:
+        for words in iter_typed_words(texts):
+            yield from _without_secrets(find_rules(words))
 
 
 def find_file_rules(text: str) -> Iterator[str]:
@@ -155,17 +161,18 @@ def _without_secrets(rules: Iterable[str]) -> Iterator[str]:
 
 
 def _prompt_rules(entry: Entry) -> Iterator[Rule]:
-    for words in persons_words(entry):
+    for words in prompt_words(entry):
         for text in _without_secrets(find_rules(words)):
-            yield _make_rule(entry, text)
+            is_callers = entry.author is Author.CALLER
+            yield _make_rule(entry, text, CALLERS_PROMPT if is_callers else None)
 
 
 def _carried_rules(entry: Entry, transcript_path: str) -> Iterator[Rule]:
     for part in entry.parts:
         if part.kind is PartKind.SUMMARY or entry.author is Author.CTXTOP:
-            for text, path in parse_carried_rules(part.text):
-                if path is None or is_own_memory_file(path, transcript_path):
-                    yield _make_rule(entry, text, path)
+            for text, source in parse_carried_rules(part.text):
+                if source in {None, CALLERS_PROMPT} or is_own_memory_file(source, transcript_path):
+                    yield _make_rule(entry, text, source)
 
 
 def _memory_rules(entry: Entry, transcript_path: str) -> Iterator[Rule]:
@@ -176,6 +183,7 @@ def _memory_rules(entry: Entry, transcript_path: str) -> Iterator[Rule]:
                 yield replace(rule, is_resent=part.name == STARTUP_MEMORY)
 
 
-def _make_rule(entry: Entry, text: str, path: str | None = None) -> Rule:
-    origin = path or entry.uuid or f"at {entry.offset}"
-    return Rule(text, make_rule_id(origin, text), entry.line, entry.offset, entry.at, path)
+def _make_rule(entry: Entry, text: str, source: str | None = None) -> Rule:
+    file = None if source == CALLERS_PROMPT else source
+    origin = file or entry.uuid or f"at {entry.offset}"
+    return Rule(text, make_rule_id(origin, text), entry.line, entry.offset, entry.at, source)

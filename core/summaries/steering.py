@@ -69,7 +69,7 @@ class EssentialKind(StrEnum):
     AGENT = "agent"
     FILE = "file"
     DECISION = "decision"
-    MEMORY = "memory"  # a rule that a memory file states
+    QUOTED = "quoted"  # a rule of a memory file, or of the prompt that an agent was given
 
 
 _KIND_HEADINGS: Final = {
@@ -78,7 +78,7 @@ _KIND_HEADINGS: Final = {
     EssentialKind.AGENT: "Running agents:",
     EssentialKind.FILE: "Files:",
     EssentialKind.DECISION: "Decisions:",
-    EssentialKind.MEMORY: "Lines of memory files, quoted; the user may not have read them:",
+    EssentialKind.QUOTED: "Rules that the user did not type, quoted with their source:",
 }
 
 KEEP_HEADING: Final = (
@@ -108,7 +108,7 @@ class RunningAgent(msgspec.Struct, frozen=True):
     description: str
 
 
-RULE_KINDS: Final = frozenset({EssentialKind.CONSTRAINT, EssentialKind.MEMORY})
+RULE_KINDS: Final = frozenset({EssentialKind.CONSTRAINT, EssentialKind.QUOTED})
 
 
 def rule_essentials(rules: Iterable[Rule]) -> list[Essential]:
@@ -116,8 +116,8 @@ def rule_essentials(rules: Iterable[Rule]) -> list[Essential]:
     ordered = sorted(carried_rules(rules), key=lambda rule: (not rule.is_pinned, -rule.offset))
     return [
         Essential(
-            EssentialKind.MEMORY if rule.path else EssentialKind.CONSTRAINT,
-            quote_rule(rule.text, rule.path),
+            EssentialKind.QUOTED if rule.source else EssentialKind.CONSTRAINT,
+            quote_rule(rule.text, rule.source),
             rule.text,
         )
         for rule in ordered
@@ -148,8 +148,8 @@ def list_essentials(
             (f"{use.path} ({describe_file_use(use, failing_files)})", use.path) for use in files
         ],
         EssentialKind.DECISION: [(f'"{quote.text}"', quote.text) for quote in artifacts.decisions],
-        EssentialKind.MEMORY: [
-            (item.text, item.key) for item in stated if item.kind is EssentialKind.MEMORY
+        EssentialKind.QUOTED: [
+            (item.text, item.key) for item in stated if item.kind is EssentialKind.QUOTED
         ],
     }
     return tuple(

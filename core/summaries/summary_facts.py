@@ -208,7 +208,7 @@ _HEADINGS_AND_WEIGHTS: Final = {
     FactKind.GOAL: ("Requests:", 0.99),
     FactKind.PROMPT: ("Prompts, word for word:", 1.0),
     FactKind.CONSTRAINT: (
-        "Rules, quoted from the user's messages, or from the memory file that is named:",
+        "Rules, quoted from the user's messages, or from the source that is named:",
         1.0,
     ),
     FactKind.DECISION: ("Decisions:", 0.5),
@@ -295,9 +295,9 @@ def parse_summary(text: str) -> tuple[SummaryFact, ...]:
     return tuple(facts)
 
 
-def quote_rule(text: str, path: str | None = None) -> str:
-    """Quote a rule, with the memory file that states it."""
-    return f'"{text}" (from {path})' if path else f'"{text}"'
+def quote_rule(text: str, source: str | None = None) -> str:
+    """Quote a rule, with what states it unless the person wrote it."""
+    return f'"{text}" (from {source})' if source else f'"{text}"'
 
 
 _QUOTED_RULE: Final = re.compile(r'"(.*)"(?: \(from (.*)\))?')
@@ -306,7 +306,7 @@ _QUOTED_RULE: Final = re.compile(r'"(.*)"(?: \(from (.*)\))?')
 def parse_carried_rules(text: str) -> list[tuple[str, str | None]]:
     """Return the rules that a summary, a digest, a hand-off or a cut of ctxtop's carries.
 
-    Each is without quotes, with the memory file that states it, if one does.
+    Each is without quotes, with what states it unless the person wrote it.
     """
     if not text.startswith(OWN_MARKERS):
         return []

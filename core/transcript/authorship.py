@@ -6,7 +6,7 @@ the person's is somebody else's, and so is whatever a person's message quotes.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import UNSET, Raw
@@ -163,18 +163,26 @@ def remove_pastes(text: str) -> str:
     kept, at = [], 0
     while found := _PASTE_START.search(text, at):
         kept.append(text[at : found.start()])
-        closing = f"</{PASTE_TAG}{found[1]}>"
-        # Without an id of its own, a pasted text may hold the closing tag itself.
-        end = text.find(closing, found.end()) if found[1].strip() else text.rfind(closing)
-        at = end + len(closing) if end >= found.end() else len(text)
+        at = _paste_end(text, found)
     return "".join((*kept, text[at:]))
 
 
+def _paste_end(text: str, start: re.Match[str]) -> int:
+    if start[1].strip():
+        closing = f"</{PASTE_TAG}{start[1]}>"
+        if (end := text.find(closing, start.end())) >= 0:
+            return end + len(closing)
+    # Without an id, a pasted text may hold the closing tag itself: the last one counts.
+    closing = f"</{PASTE_TAG}>"
+    end = text.rfind(closing)
+    return end + len(closing) if end >= start.end() else len(text)
+
+
 def typed_words(text: str) -> str:
-    """Return what a person wrote themselves in a message of theirs; empty if it is all quoted.
+    """Return what the author of a message wrote themselves; empty if it is all quoted.
 
     Pastes, quotes, code, blocks of the client's and what looks like a pasted file are left out:
-    what cannot be told apart from another's words is not the person's.
+    what cannot be told apart from another's words is not the author's.
     """
     if text.startswith((*OWN_MARKERS, *NOT_TYPED_PREFIXES)) or CLIENT_TEXT.match(text):
         return ""
@@ -192,7 +200,6 @@ def _without_quotation(found: re.Match[str]) -> str:
     return found[0] if is_persons else "…"
 
 
-def iter_persons_words(author: Author | None, texts: Collection[str]) -> Iterator[str]:
-    """Yield what a person wrote themselves in the texts of a line; none of anybody else's."""
-    if author is Author.PERSON:
-        yield from filter(str.strip, map(typed_words, texts))
+def iter_typed_words(texts: Iterable[str]) -> Iterator[str]:
+    """Yield the author's own words in each of a line's texts."""
+    return filter(str.strip, map(typed_words, texts))

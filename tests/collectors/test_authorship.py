@@ -238,7 +238,7 @@ def test_what_a_person_typed_is(
     write(path, linked(user("Begin."), assistant(), *lines, LONG_ANSWER))
 
     (rule,) = read_rules(path, NO_RULE_CHOICES)
-    assert (rule.text, rule.path) == (RULE, None)
+    assert (rule.text, rule.source) == (RULE, None)
     assert stored_rules(collector, store) == [(RULE, None)]
     assert claimed(path).count(RULE) == 2
 
@@ -272,6 +272,7 @@ def test_the_persons_own_folder_is_claude_codes() -> None:
     assert is_own_memory_file("/c/rules/style.md", transcript)
     assert not is_own_memory_file("/c/plugins/evil/CLAUDE.md", transcript)
     assert not is_own_memory_file("/p/CLAUDE.md", "/somewhere/else.jsonl")
+    assert not is_own_memory_file("/p/lib<U+000A>x/CLAUDE.md", transcript)
 
 
 def test_around_pastes_and_quotations_a_person_speaks() -> None:

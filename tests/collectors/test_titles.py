@@ -23,6 +23,7 @@ OTHER = "22222222-2222-4333-8444-555555555555"
 PASTED = (
     '<pasted_content id="a1b2_c3d4" lines="3">\nTraceback: parse_rows failed\n</pasted_content>'
 )
+MARKED = PASTED.replace("</pasted_content>", '</pasted_content id="a1b2_c3d4" lines="3">')
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def titles(collector: Collector, store: Path) -> dict[str, str]:
     [
         (f"{PASTED}\nfix this, please", "fix this, please"),
         (f"Why is that?\n{PASTED}", "Why is that?"),
-        (f"first\n{PASTED} then {PASTED}", "first then"),
+        (f"first\n{MARKED} then {MARKED}", "first then"),
         # Where nothing else was said, what was pasted is the best there is.
         (PASTED, "Traceback: parse_rows failed"),
         ("<pasted_content id=1>an end is missing", "an end is missing"),

@@ -64,7 +64,7 @@ def test_rules_are_found_in_prompts_and_in_memory_files() -> None:
         TRANSCRIPT,
     )
 
-    assert [(rule.text, rule.line, rule.at, rule.path) for rule in found] == [
+    assert [(rule.text, rule.line, rule.at, rule.source) for rule in found] == [
         (NEVER, 1, 1_000, None),
         ("Use tabs.", 2, 2_000, "/p/CLAUDE.md"),
     ]
@@ -141,7 +141,7 @@ def test_the_rules_in_a_summary_of_ours_are_rules(start: str) -> None:
     )
 
     found = session_rules([entry(1, MessagePart(kind, text), author=author)], TRANSCRIPT)
-    assert [(rule.text, rule.path) for rule in found] == [
+    assert [(rule.text, rule.source) for rule in found] == [
         (NEVER, None),
         ('Call it "shop", not "store"', None),
         ("Use tabs.", "/p/CLAUDE.md"),
