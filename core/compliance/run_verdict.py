@@ -45,6 +45,9 @@ class MarkerLocation(StrEnum):
     REQUEST_COPY = "request_copy"
 
 
+_ASSISTANT: Final = "assistant"  # the origin of the agent's own answers
+
+
 @dataclass(frozen=True, slots=True)
 class MarkerLine:
     offset: int  # in bytes
@@ -58,7 +61,7 @@ def best_marker_location(
 ) -> MarkerLocation | None:
     locations = set()
     for line in lines:
-        if line.origin != "assistant":
+        if line.origin != _ASSISTANT:
             locations.add(MarkerLocation(line.origin))
         elif line.message_id is not None and line.message_id == final_message:
             locations.add(MarkerLocation.FINAL_ASSISTANT)
@@ -100,6 +103,11 @@ class AgentRun:
     @property
     def was_blocked(self) -> bool:
         return self.was_released or bool(self.block_offsets)
+
+    @property
+    def answered_block(self) -> bool:
+        """Whether its last message came after the first block; true if there was none."""
+        return self.first_block is None or (self.final_offset or 0) > self.first_block
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +160,7 @@ def judge_run(run: AgentRun, expected: ExpectedFormat, settings: ComplianceSetti
     elif judged is BLANK_RESULT:
         verdict = ComplianceVerdict.UNKNOWN
     elif settings.mode == WHOLE_TRANSCRIPT:
-        verdict = _verdict_by_grep(run) if has_transcript else ComplianceVerdict.UNKNOWN
+        verdict = _verdict_by_any_answer(run) if has_transcript else ComplianceVerdict.UNKNOWN
         violations = violations if verdict in FAILED_VERDICTS else ()
     else:
         verdict, violations, replaced = _verdict_by_message(run, judged, expected, settings)
@@ -199,8 +207,7 @@ def _verdict_by_message(
         clobbered = ComplianceFinding(FindingCode.CLOBBERED, 1, first_line[:MAX_SHOWN_LINE_CHARS])
         violations = (*judged.violations, clobbered)
         return ComplianceVerdict.CLOBBERED, violations, complied[-1].text
-    answered = first_block is None or (run.final_offset or 0) > first_block
-    if run.was_blocked and answered:
+    if run.was_blocked and run.answered_block:
         return ComplianceVerdict.EXHAUSTED, judged.violations, None
     return ComplianceVerdict.NON_COMPLIANT, judged.violations, None
 
@@ -229,13 +236,21 @@ def _follows_a_format(text: str, agent_type: str | None) -> bool:
     )
 
 
-def _verdict_by_grep(run: AgentRun) -> ComplianceVerdict:
-    """Decide like a hook that looks for the marker anywhere (000-16 to 000-19)."""
-    if grep_would_pass(run.marker_lines, run.first_block):
+def _verdict_by_any_answer(run: AgentRun) -> ComplianceVerdict:
+    """Decide like a hook that looks for the marker in all answers (000-16 to 000-19).
+
+    Only in these: the client writes a preloaded skill's text into the transcript (2.1.329), so a
+    grep of the whole transcript would never block an agent.
+    """
+    answers = [line for line in run.marker_lines if line.origin == _ASSISTANT]
+    first = run.first_block
+    if not run.was_blocked:
+        return ComplianceVerdict.COMPLIANT if answers else ComplianceVerdict.NON_COMPLIANT
+    if first is not None and any(line.offset < first for line in answers):
         return ComplianceVerdict.COMPLIANT
-    if not run.block_offsets:
-        return ComplianceVerdict.NON_COMPLIANT
-    return ComplianceVerdict.FORCED if run.marker_lines else ComplianceVerdict.EXHAUSTED
+    if answers:
+        return ComplianceVerdict.FORCED
+    return ComplianceVerdict.EXHAUSTED if run.answered_block else ComplianceVerdict.NON_COMPLIANT
 
 
 DEFAULT_CHARS_PER_TOKEN: Final = 4  # of English text (requirements T-03)

@@ -449,7 +449,12 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "in mode auto, first cut results to their first characters",
         "characters",
     ),
-    ("compliance.mode", _COMPLIANCE_MODE, "last_message", "where the marker counts"),
+    (
+        "compliance.mode",
+        _COMPLIANCE_MODE,
+        "last_message",
+        "where the marker counts; whole_transcript: in any answer of the agent",
+    ),
     ("compliance.line_limit", _COUNT, 10, "longest agent result", "lines"),
     ("compliance.review_line_limit", _COUNT, 20, "longest review", "lines"),
     ("compliance.result_max_lines", _COUNT, 3, "longest Result field", "lines"),

@@ -222,6 +222,35 @@ def test_twenty_agents_at_once_lose_no_record_and_leave_all_clean(
         assert len(agents) == len([one for one in lab.hooks(event) if one["agent_type"]])
 
 
+def test_the_preset_clnode_blocks_an_agent_that_only_its_skill_gave_the_marker(
+    lab: Lab, command: Command
+) -> None:
+    """The client writes the preloaded SKILL.md, which has the marker, into its transcript."""
+    head = "---\nname: {0}\ndescription: the {0}\n{1}---\n{2}\n"
+    for path, name, more, body in (
+        ("agents/node-backend.md", "node-backend", "skills: [compress-output]\n", "Build."),
+        ("skills/compress-output/SKILL.md", "compress-output", "", "Begin with [COMPRESSED]."),
+    ):
+        file = lab.project / ".claude" / path
+        file.parent.mkdir(parents=True)
+        file.write_text(head.format(name, more, body), encoding="utf-8")
+    command("hooks", "install", "--yes", "--no-statusline", "--with", "enforce,inject")
+    lab.variables = {"CTXTOP_POLICY_PRESET": "clnode"}
+    good = "[COMPRESSED] agent_type: node-backend\nChanged files: none\nResult: It runs."
+    seen = []
+    for answers in (("free text result", "free text result"), ("free text result", good), (good,)):
+        said = " ".join(f"<<say:{each}+++usage:20000>>" for each in answers)
+        agent = f"[[agent:node-backend|Build it. {said}&&&usage:30000]]"
+        turn = lab.turn(f"Go. {agent} [[say:ok&&&usage:31000]]")
+        (told,) = command("agents", "--session", turn.session_id, "--preset", "clnode")
+        seen.append((told["verdict"], told["blocked"], told["marker_origin"], told["grep_passes"]))
+    assert seen == [
+        ("exhausted", True, "skill_text", True),
+        ("forced", True, "final_assistant", True),
+        ("compliant", False, "final_assistant", True),
+    ]
+
+
 def test_an_agent_with_the_skill_of_the_plugin_is_held_up_where_that_was_asked_for(
     lab: Lab, command: Command
 ) -> None:

@@ -254,11 +254,19 @@ def test_the_policy_of_the_project_holds(stop: Stop) -> None:
     assert "3 lines, 2 allowed" in stop.asked(last_assistant_message=GOOD)
 
 
-def test_a_policy_that_greps_lets_go_what_a_grep_finds(stop: Stop) -> None:
+def test_the_mode_whole_transcript_lets_go_who_has_said_the_marker(stop: Stop) -> None:
     write_trusted(stop.project, '[compliance]\nmode = "whole_transcript"\n')
-    assert stop.asked()
-    stop.tell(user("Return it as [COMPRESSED]"), skill(), say("m1", BAD))
+    # What the agent was given, and what tools returned, are no answers of its own.
+    given = "Begin with [COMPRESSED]."
+    told = user([text("<command-name>compress-output</command-name>"), text(given)], isMeta=True)
+    read = tool_result("toolu_1", given, {})
+    stop.tell(user(f"Return it. {given}"), told, read, say("m1", BAD))
+    assert "V01" in stop.asked()
+    stop.tell(user("Build it"), skill(), say("m1", GOOD), say("m2", BAD))
     assert stop.asked() == ""
+    # The client writes the last message a moment later.
+    stop.tell(user("Build it"), skill())
+    assert stop.asked(last_assistant_message=f"Done.\n{GOOD}") == ""
 
 
 def test_links_are_not_followed(stop: Stop) -> None:

@@ -59,6 +59,14 @@ def report(text: str, ruling: RunVerdict | None, **fields: Any) -> str:  # noqa:
     return agent_report(replace(made, **fields), width=100).plain
 
 
+def test_a_marker_in_an_earlier_answer_is_called_no_final_message_that_follows_the_skill() -> None:
+    earlier = (MarkerLine(400, "assistant", "m4", GOOD),)
+    run = AgentRun("worker", has_ended=True, final_text="Done.", marker_lines=earlier)
+    ruling = judge_run(run, OUTPUT, ComplianceSettings("whole_transcript"))
+    said = report("Done.", ruling)
+    assert "✓ compliant: one of its answers has the marker; its final message does not" in said
+
+
 def test_of_a_result_that_nobody_asks_for_no_verdict_is_told() -> None:
     for ruling in (None, ruled(GOOD, NOTHING_EXPECTED)):
         said = report(GOOD, ruling)

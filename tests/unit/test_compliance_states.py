@@ -135,20 +135,53 @@ def test_the_compliant_message_that_a_later_one_replaced_is_kept() -> None:
 
 
 def test_a_grep_over_the_transcript_as_another_opinion() -> None:
-    """T-07: both are told; which one decides is the policy's."""
+    """T-07: both are computed; the verdict never follows a marker that the agent did not write."""
     fooled = run(BAD, marker_lines=(SKILL,))
-    assert ruled(fooled).grep_was_wrong
-    assert ruled(fooled, WHOLE_TRANSCRIPT).verdict is ComplianceVerdict.COMPLIANT
-    assert not ruled(fooled, WHOLE_TRANSCRIPT).violations
-    assert ruled(run(BAD), WHOLE_TRANSCRIPT).verdict is ComplianceVerdict.NON_COMPLIANT
+    for mode in (LAST_MESSAGE, WHOLE_TRANSCRIPT):
+        assert ruled(fooled, mode).verdict is ComplianceVerdict.NON_COMPLIANT
+        assert ruled(fooled, mode).grep_was_wrong
+
+
+EARLIER = said(400, "m4", f"Done:\n{GOOD}")
+ANY_ANSWER = {
+    "one that is not the last": (run(BAD, marker_lines=(SKILL, EARLIER)), "compliant", []),
+    "one that another hook blocked": (
+        run(BAD, block_offsets=(500,), marker_lines=(EARLIER,)),
+        "compliant",
+        [],
+    ),
+    "after a block": (
+        run(block_offsets=(500,), marker_lines=(SKILL, said(900, "m9", GOOD))),
+        "forced",
+        [],
+    ),
+    "after a block that only the log tells of": (
+        run(stops=2, was_released=True, marker_lines=(said(900, "m9", GOOD),)),
+        "forced",
+        [],
+    ),
+    "none": (run(BAD, marker_lines=(SKILL,)), "non_compliant", ["V01"]),
     # The feedback holds the marker: from then on every grep passes (R000-01).
-    fed = run(BAD, block_offsets=(500,), marker_lines=(MarkerLine(500, "hook_feedback"),))
-    assert ruled(fed, WHOLE_TRANSCRIPT).verdict is ComplianceVerdict.FORCED
-    assert ruled(fed).verdict is ComplianceVerdict.EXHAUSTED
-    assert (
-        ruled(run(BAD, block_offsets=(500,)), WHOLE_TRANSCRIPT).verdict
-        is ComplianceVerdict.EXHAUSTED
+    "none after a block either": (
+        run(BAD, block_offsets=(500,), marker_lines=(MarkerLine(500, "hook_feedback"),)),
+        "exhausted",
+        ["V01"],
+    ),
+    "blocked and gone": (run(BAD, block_offsets=(950,)), "non_compliant", ["V01"]),
+}
+for origin in ("task_prompt", "tool_result", "injected_context", "request_copy", "other"):
+    ANY_ANSWER[f"only {origin}"] = (
+        run(BAD, marker_lines=(MarkerLine(200, origin),)),
+        "non_compliant",
+        ["V01"],
     )
+
+
+@pytest.mark.parametrize("name", ANY_ANSWER)
+def test_the_mode_whole_transcript_counts_the_agent_s_own_answers_only(name: str) -> None:
+    it, verdict, codes = ANY_ANSWER[name]
+    found = ruled(it, WHOLE_TRANSCRIPT)
+    assert (found.verdict, finding_labels(found.violations)) == (verdict, codes)
 
 
 def test_the_best_place_of_a_marker() -> None:

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...core.compliance.findings import FAILED_VERDICTS, ComplianceVerdict, finding_labels
+from ...core.compliance.findings import (
+    FAILED_VERDICTS,
+    PASSED_VERDICTS,
+    ComplianceVerdict,
+    finding_labels,
+)
 from ...core.transcript.sanitize import one_line
 from ..tables import code_span, escape_links
 from .formats import date_time, tokens
@@ -54,8 +59,14 @@ _VERDICTS: Final = {
     ),
 }
 VERDICT_NAMES: Final = {verdict: name for verdict, (name, _, _) in _VERDICTS.items()}
-VERDICT_MEANINGS: Final = {verdict: meaning for verdict, (_, meaning, _) in _VERDICTS.items()}
 VERDICT_SIGNS: Final = {verdict: sign for verdict, (_, _, sign) in _VERDICTS.items()}
+
+
+def verdict_meaning(run: RunVerdict) -> str:
+    if run.verdict in PASSED_VERDICTS and run.judgement.verdict in FAILED_VERDICTS:
+        # In the mode whole_transcript.
+        return "one of its answers has the marker; its final message does not follow the skill"
+    return _VERDICTS[run.verdict][1]
 
 
 def force_hook_text(hooks: Sequence[ForceHook]) -> str:

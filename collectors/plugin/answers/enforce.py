@@ -68,10 +68,17 @@ def was_blocked_before(transcript: Path) -> bool:
         )
 
 
-def contains_text(transcript: Path, text: bytes) -> bool:
-    """Whether any line contains `text`, as grep would; raises OSError, TranscriptTooLargeError."""
+def has_said(transcript: Path, text: str) -> bool:
+    """Whether any of the agent's answers contains `text`.
+
+    Raises OSError or TranscriptTooLargeError.
+    """
     with _open_transcript(transcript) as file:
-        return bool(_lines_with(file, text))
+        return any(
+            text in each
+            for line in _lines_with(file, text.encode())
+            for each in _texts(_message(line, "assistant"))
+        )
 
 
 def read_last_message(transcript: Path) -> str | None:
@@ -196,8 +203,11 @@ def answer(call: HookCall) -> HookReply | None:
         or judged.verdict is not findings.ComplianceVerdict.NON_COMPLIANT
     ):
         return None
-    marker = findings.COMPRESSED_MARKER.encode()
-    if settings.mode == findings.WHOLE_TRANSCRIPT and contains_text(transcript, marker):
+    marker = findings.COMPRESSED_MARKER
+    if settings.mode == findings.WHOLE_TRANSCRIPT and (
+        # The client writes the last message a moment later.
+        marker in text or has_said(transcript, marker)
+    ):
         return None
     if was_blocked_before(transcript):
         return None

@@ -29,7 +29,7 @@ from ....core.store.queries.context_queries import fill_history, find_transcript
 from ....core.store.queries.query_rows import FillRow
 from ....core.transcript.sanitize import one_line, sanitize_text
 from ...text import formats
-from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
+from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS, verdict_meaning
 from ...text.formats import NOTHING, duration, percent, plural, tokens
 from ...text.gauge import MIN_GAUGE_CELLS, gauge
 from ...text.markdown_text import TextForm, markdown_lines
@@ -268,9 +268,7 @@ def _verdict_lines(agent: Agent, width: int) -> Iterator[Content]:
         return
     style = "$broken" if found.failed else "$foreground"
     verdict = f"{VERDICT_SIGNS[found.verdict].strip()} {VERDICT_NAMES[found.verdict]}".strip()
-    line = Content.assemble(
-        (verdict, f"bold {style}"), (f": {VERDICT_MEANINGS[found.verdict]}", "$quiet")
-    )
+    line = Content.assemble((verdict, f"bold {style}"), (f": {verdict_meaning(found)}", "$quiet"))
     yield Content("")
     yield from hanging_lines(Content(""), line, width)
     yield from labelled_lines(_verdict_facts(found), width)

@@ -28,7 +28,7 @@ from ....core.store.readers.summary_reader import read_summary_rows
 from ....core.summaries.summary_search import PlanSummary, SummaryQuery
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
-from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
+from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS, verdict_meaning
 from ...text.formats import date_time_and_age, duration, plural, shorten, tokens
 from ...text.markdown_text import TextForm, markdown_lines
 from ...text.summary_text import (
@@ -111,7 +111,7 @@ def summary_fact_lines(
     found = known.verdict
     if found is not None and VERDICT_SIGNS[found.verdict].strip():
         codes = ", ".join(violation.code.value for violation in found.violations)
-        reason = codes or VERDICT_MEANINGS[found.verdict]
+        reason = codes or verdict_meaning(found)
         line = f"{VERDICT_SIGNS[found.verdict]} {VERDICT_NAMES[found.verdict]}: {reason}"
         color = "$broken" if found.failed else "$level-calm"
         lines.append(Content.styled(shorten(line, width), color))
