@@ -25,8 +25,16 @@ from .policy import (
     trust_effect,
     why_too_low,
 )
-from .schema import KEYS, PRESETS, REMOVED_KEYS, find_key, is_partial, parse_change
-from .value_types import InvalidValueError, PolicyValue, format_value
+from .schema import (
+    KEYS,
+    OTHER_NAMES,
+    PRESETS,
+    REMOVED_KEYS,
+    find_key,
+    is_partial,
+    parse_change,
+)
+from .value_types import InvalidValueError, PartlyValidError, PolicyValue, format_value
 
 POLICY_TABLE: Final = "policy"
 """The table of a file whose keys have no table of their own: `[policy] preset = …`."""
@@ -75,13 +83,15 @@ def resolve_policy(
             if is_partial(raw.key, raw.value):
                 partial[raw.origin, raw.key] = raw
                 continue
-            key = find_key(raw.key)
-            value = ResolvedValue(key, key.parse(raw.value), raw.origin, raw.where)
-            parsed[raw.origin][raw.key] = value
-            partial.pop((raw.origin, raw.key), None)
+            value = find_key(raw.key).parse(raw.value)
         except (KeyError, InvalidValueError) as error:
             if len(notices) < MAX_NOTICES:
                 notices.append(_make_notice(raw, error))
+            if not isinstance(error, PartlyValidError):
+                continue
+            value = error.safe
+        parsed[raw.origin][raw.key] = ResolvedValue(find_key(raw.key), value, raw.origin, raw.where)
+        partial.pop((raw.origin, raw.key), None)
     parsed[PolicyOrigin.BUILT_IN] = {
         key.name: ResolvedValue(key, key.default, PolicyOrigin.BUILT_IN, "")
         for key in KEYS.values()
@@ -135,15 +145,26 @@ def _winning_value(
 def _make_notice(raw: RawValue, error: Exception) -> PolicyNotice:
     if isinstance(error, InvalidValueError):
         text = str(raw.value)
+        until = "the next origin applies"
+        if isinstance(error, PartlyValidError):
+            text, until = error.unclear, f"it is read as {', '.join(error.safe)}"
         short = text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"
-        what, fix = f"{short!r} is not valid", f"use {error}; until then the next origin applies"
-    elif raw.key in REMOVED_KEYS:
-        what, fix = "no longer a setting", REMOVED_KEYS[raw.key]
+        what, fix = f"{short!r} is not valid", f"use {error}; until then {until}"
     else:
-        near = get_close_matches(raw.key, KEYS, 1)
-        what = "no such key"
-        fix = f"did you mean {near[0]}?" if near else "`ctxtop settings` lists the keys"
+        what = "no longer a setting" if raw.key in REMOVED_KEYS else "no such key"
+        fix = unknown_key_fix(raw.key)
     return PolicyNotice(raw.key, raw.where, raw.origin, what, fix)
+
+
+def unknown_key_fix(name: str) -> str:
+    """Return what to do about a key that does not exist."""
+    if name in REMOVED_KEYS:
+        return REMOVED_KEYS[name]
+    ours = OTHER_NAMES.get(name) or OTHER_NAMES.get(name.partition(".")[0])
+    if ours is not None:
+        return f"here it is called {ours}"
+    near = get_close_matches(name, KEYS, 1)
+    return f"did you mean {near[0]}?" if near else "`ctxtop settings` lists the keys"
 
 
 def _restrict(
@@ -277,6 +298,8 @@ def _why_ignored(raw: RawValue) -> str:
     try:
         # Only what a partial value names itself: the rest is the person's.
         value = parse_change(raw.key, raw.value, ())
+    except PartlyValidError as error:
+        value = error.safe
     except (KeyError, InvalidValueError):
         # `resolve_policy` makes a notice of it.
         return ""

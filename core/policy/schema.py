@@ -22,6 +22,7 @@ from .value_types import (
     choice,
     choice_by_name,
     choice_list,
+    forbidden_list,
     integer,
     key_chords,
     number,
@@ -69,6 +70,13 @@ DEFAULT_PRESET: Final = "default"
 MONITOR_MODULE: Final = "context-window-monitor"  # the module that warns (002-104)
 PREEMPTIVE_MODULE: Final = "preemptive"  # suggests saving context before a compaction (1.2.4)
 RECOVERY_MODULE: Final = "auto-recovery"  # recovers a session without being asked (1.2.9)
+
+_SEED_MODULES: Final[Mapping[str, str]] = {
+    "anthropic-auto-compact": RECOVERY_MODULE,
+    "anthropic-context-window-limit-recovery": RECOVERY_MODULE,
+    "preemptive-compaction": PREEMPTIVE_MODULE,
+}
+"""The names of oh-my-opencode's hooks that do the same (002-08, 002-104)."""
 
 DEFAULT_ABSOLUTE_TOKENS: Final = 400_000  # the useful part of 1M by context-stats (peers 1.13)
 DESKTOP_CHANNELS: Final = (OFF, AUTO, "osc9", "osc777", "osc99", "notify-send", "osascript")
@@ -212,17 +220,22 @@ PRESETS: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
 """The values that each preset changes. Where the system that it is named after has no such value,
 the built-in value applies."""
 
-_MODULES: Final = choice_list(
-    MONITOR_MODULE, PREEMPTIVE_MODULE, RECOVERY_MODULE, "compliance", "save-flow", "injection"
+_MODULES: Final = forbidden_list(
+    (MONITOR_MODULE, PREEMPTIVE_MODULE, RECOVERY_MODULE, "compliance", "save-flow", "injection"),
+    # Those that change sessions unasked.
+    if_unclear=(PREEMPTIVE_MODULE, RECOVERY_MODULE),
+    aliases=_SEED_MODULES,
 )
 _COMPONENTS: Final = choice_list(*UsageComponent)
 _STRATEGY: Final = choice(
     "native", "summary", "summary_buffer", "window", "head_tail", "ladder", "condense", "none"
 )
 _TEMPLATE: Final = choice("four_section", "five_section", "eight_section", "native", "none")
-_RECOVERY_STEPS: Final = choice_list(
-    "dedup", "aggressive", "truncate_largest", "fix_empty", "revert", "summarize", "dcp"
+_STEPS: Final = (
+    *("dedup", "aggressive", "truncate_largest", "fix_empty", "revert", "summarize", "dcp"),
 )
+_RECOVERY_STEPS: Final = choice_list(*_STEPS)
+_CONFIRMED_STEPS: Final = forbidden_list(_STEPS, if_unclear=_STEPS, aliases={})
 _USAGE_SOURCE: Final = choice(*UsageSource)
 _ESTIMATOR: Final = choice(*TextEstimator)
 _UNKNOWN_LIMIT: Final = choice("display_only", "use_default", "none")
@@ -430,7 +443,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "none",
         "what to send after a recovery",
     ),
-    ("recovery.confirm", _RECOVERY_STEPS, ("revert",), "steps that need confirmation"),
+    ("recovery.confirm", _CONFIRMED_STEPS, ("revert",), "steps that need confirmation"),
     ("price", prices_by_model, {}, "dollars per million tokens, by model; overrides list prices"),
     (
         "tools.warn_result_chars",
@@ -586,6 +599,34 @@ REMOVED_KEYS: Final[Mapping[str, str]] = {
     "compact.pair_safe": "remove it: a tool call is always kept with its result",
 }
 """What to do about keys of earlier versions."""
+
+OTHER_NAMES: Final[Mapping[str, str]] = {
+    # oh-my-opencode (002-104 to 002-107)
+    "disabled_hooks": "disabled_modules",
+    "experimental": "recovery.aggressive, recovery.dcp, recovery.resume",
+    "experimental.aggressive_truncation": "recovery.aggressive",
+    "experimental.auto_resume": "recovery.resume",
+    "experimental.dcp_for_compaction": "recovery.dcp",
+    "experimental.dynamic_context_pruning": "recovery.dcp",
+    "experimental.preemptive_compaction": "mode",
+    "experimental.preemptive_compaction_threshold": "threshold",
+    "experimental.truncate_all_tool_outputs": "tools.cap_tokens",
+    # not-agent (001-19 to 001-22)
+    "max_context_tokens": "limit.default",
+    "compaction_threshold": "threshold",
+    "preserve_recent_messages": "compact.preserve_recent",
+    "enable_auto_compaction": "mode",
+    # the hybrid buffer's design (003-24 to 003-32)
+    "trigger.usageThreshold": "threshold",
+    "trigger.emergencyThreshold": "threshold",
+    "buffer.recentMessageCount": "compact.preserve_recent",
+    "buffer.summaryMaxTokens": "summary.max_tokens",
+    "buffer.anchorMaxCount": "importance.anchors_max",
+    "summarizer.model": "summary.model",
+    "summarizer.preserveDecisions": "summary.preserve_decisions",
+    "summarizer.preserveToolResults": "summary.preserve_tool_results",
+}
+"""Names that the systems behind the presets give to these settings."""
 
 
 def find_key(name: str) -> PolicyKey:

@@ -39,6 +39,15 @@ class InvalidValueError(ValueError):
     """A value that its key does not take; the message says which ones it does."""
 
 
+class PartlyValidError(InvalidValueError):
+    """A list that forbids things, with names in it that mean nothing here."""
+
+    def __init__(self, expected: str, unclear: str, safe: tuple[str, ...]) -> None:
+        super().__init__(expected)
+        self.unclear: Final = unclear  # the part that is not valid
+        self.safe: Final = safe  # what applies: the known names, and what the others may mean
+
+
 def boolean(raw: object) -> bool:
     word = str(raw).lower()
     if word not in {"true", "on", "yes", "1", "false", "off", "no", "0"}:
@@ -95,6 +104,31 @@ def choice_list(*choices: str) -> Parser:
         if len(set(items)) != len(items) or not set(items) <= set(choices):
             raise InvalidValueError(f"a list of {', '.join(choices)}, each once")
         return items
+
+    return parse
+
+
+def forbidden_list(
+    choices: Sequence[str], if_unclear: Sequence[str], aliases: Mapping[str, str]
+) -> Parser:
+    """Parse a list of what a person forbids; `aliases` are other names of some choices.
+
+    A name that is unknown allows nothing that was forbidden: the error holds the known names,
+    and `if_unclear` with them.
+    """
+
+    def parse(raw: object) -> tuple[str, ...]:
+        items = _split(raw)
+        names = [aliases.get(str(each), str(each)) for each in items or ()]
+        known = dict.fromkeys(name for name in names if name in choices)
+        unknown = [name for name in names if name not in choices]
+        if items is None or unknown or len(items) > MAX_LIST_ITEMS:
+            raise PartlyValidError(
+                f"a list of {', '.join(choices)}",
+                ", ".join(unknown) or str(raw),
+                tuple(dict.fromkeys((*known, *if_unclear))),
+            )
+        return tuple(known)
 
     return parse
 
@@ -226,15 +260,19 @@ def _table_items(raw: object, expected: str) -> list[tuple[str, object]]:
 
 def list_items(raw: object) -> Sequence[object]:
     """Split a list, or comma-separated text; raises InvalidValueError."""
-    if isinstance(raw, str):
-        items: Sequence[object] = [each.strip() for each in raw.split(",") if each.strip()]
-    elif isinstance(raw, (list, tuple)):
-        items = raw
-    else:
+    items = _split(raw)
+    if items is None:
         raise InvalidValueError("a list")
     if len(items) > MAX_LIST_ITEMS:
         raise InvalidValueError(f"a list of at most {MAX_LIST_ITEMS}")
     return items
+
+
+def _split(raw: object) -> Sequence[object] | None:
+    """Split a list, or comma-separated text; None if it is neither."""
+    if isinstance(raw, str):
+        return [each.strip() for each in raw.split(",") if each.strip()]
+    return raw if isinstance(raw, (list, tuple)) else None
 
 
 def to_number(raw: object) -> float | None:

@@ -716,8 +716,17 @@ def test_the_target_is_of_the_window_that_the_threshold_is_for(
     assert targets == [33_500]
 
 
-def test_a_disabled_module_makes_no_fork(scene: Scene) -> None:
-    text = 'mode = "auto"\nrecovery.auto = true\ndisabled_modules = ["auto-recovery"]\n'
+@pytest.mark.parametrize(
+    "modules",
+    [
+        ["auto-recovery"],
+        ["context-window-monitor", "anthropic-auto-compact"],  # the seed's own names (002-104)
+        ["context-window-monitor", "something-else"],
+    ],
+    ids=str,
+)
+def test_a_disabled_module_makes_no_fork(scene: Scene, modules: list[str]) -> None:
+    text = f'mode = "auto"\nrecovery.auto = true\ndisabled_modules = {json.dumps(modules)}\n'
     scene.choose(text)
     scene.write(too_long(scene.project))
     scene.look(scene.start_counting(), 3)

@@ -162,7 +162,12 @@ def test_a_project_s_file_is_the_one_here(run: Callable[..., Ended], tmp_path: P
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("no.such", "1"), "unknown key 'no.such'"),
+        (("no.such", "1"), "unknown key 'no.such': `ctxtop settings` lists the keys"),
+        (("compact.min_token", "1"), "did you mean compact.min_tokens?"),
+        (("disabled_hooks", "x"), "'disabled_hooks': here it is called disabled_modules"),
+        (("experimental.auto_resume", "true"), "here it is called recovery.resume"),
+        (("experimental.other", "1"), "here it is called recovery.aggressive, recovery.dcp"),
+        (("compact.pair_safe", "true"), "a tool call is always kept with its result"),
         (("mode", "sometimes"), "mode: 'sometimes' is not valid: use one of observe"),
     ],
 )

@@ -21,7 +21,7 @@ from ctxtop.core.policy.resolve import (
     flatten_tables,
     resolve_policy,
 )
-from ctxtop.core.policy.schema import KEYS
+from ctxtop.core.policy.schema import KEYS, OTHER_NAMES
 from ctxtop.core.policy.value_types import MAX_LIST_ITEMS, format_value, to_json_value
 from msgspec.structs import replace
 
@@ -101,6 +101,14 @@ def test_a_key_that_there_is_not_is_told_with_the_one_that_was_meant() -> None:
     assert far.fix == "`ctxtop settings` lists the keys"
 
 
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_a_name_that_another_system_gives_to_a_setting_leads_to_it(name: str) -> None:
+    (notice,) = resolve_policy([given(PolicyOrigin.USER_FILE, 1, name)]).notices
+    ours = OTHER_NAMES[name].split(", ")
+    assert (notice.what, notice.fix) == ("no such key", f"here it is called {', '.join(ours)}")
+    assert set(ours) <= set(KEYS)
+
+
 def test_a_key_that_was_removed_says_what_applies_instead() -> None:
     policy = resolve_policy([given(PolicyOrigin.USER_FILE, False, "compact.pair_safe")])
     (notice,) = policy.notices
@@ -121,9 +129,6 @@ def test_a_file_of_something_else_is_no_flood() -> None:
 BAD: list[tuple[str, object]] = [
     ("mode", "automatic"),
     ("mode", 1),
-    ("disabled_modules", "compliance,compliance"),
-    ("disabled_modules", ["nothing"]),
-    ("disabled_modules", 3),
     ("compact.min_tokens", True),
     ("compact.min_tokens", 1.5),
     ("compact.min_tokens", -1),
@@ -177,6 +182,46 @@ def test_what_a_key_does_not_take(key: str, value: object) -> None:
     assert policy.value(key) == KEYS[key].default
     assert len(policy.notices) == 1
     assert len(str(policy.notices[0])) < 400
+
+
+STEPS = ("dedup", "aggressive", "truncate_largest", "fix_empty", "summarize", "dcp")
+MONITOR, ACTING = "context-window-monitor", ("preemptive", "auto-recovery")
+UNCLEAR: dict[str, tuple[str, object, tuple[str, ...], str]] = {
+    "a name of nothing": ("disabled_modules", ["nothing"], ACTING, "'nothing'"),
+    "no list": ("disabled_modules", 3, ACTING, "'3'"),
+    "too many": ("disabled_modules", [MONITOR] * 51, (MONITOR, *ACTING), "['context"),
+    "known names stay": (
+        "disabled_modules",
+        f"{MONITOR}, nothing, injection, else",
+        (MONITOR, "injection", *ACTING),
+        "'nothing, else'",
+    ),
+    "steps": ("recovery.confirm", ["dedupe", "revert"], ("revert", *STEPS), "'dedupe'"),
+}
+
+
+@pytest.mark.parametrize("name", UNCLEAR)
+def test_an_unknown_name_allows_nothing_that_was_forbidden(name: str) -> None:
+    """What is not understood may be any of the modules that act: these wait for the person."""
+    key, value, applies, unclear = UNCLEAR[name]
+    for origin in (PolicyOrigin.ENVIRONMENT, PolicyOrigin.USER_FILE):
+        policy = resolve_policy([given(origin, value, key)])
+        (notice,) = policy.notices
+        assert policy.value(key) == applies
+        assert policy.values[key].origin is origin
+        assert unclear in notice.what
+        assert notice.fix.endswith(f"until then it is read as {', '.join(applies)}")
+
+
+def test_the_names_that_oh_my_opencode_gives_its_hooks_are_understood() -> None:
+    """002-104: its two, as its documentation has them; and the later ones (0.2)."""
+    seed = [MONITOR, "anthropic-auto-compact"]
+    policy = resolve_policy([given(PolicyOrigin.USER_FILE, seed, "disabled_modules")])
+    assert (policy.warns, policy.suggests, policy.recovers) == (False, True, False)
+    assert policy.notices == ()
+    later = "anthropic-context-window-limit-recovery, preemptive-compaction, auto-recovery"
+    policy = resolve_policy([given(PolicyOrigin.USER_FILE, later, "disabled_modules")])
+    assert policy.texts("disabled_modules") == ("auto-recovery", "preemptive")
 
 
 DEFAULT_WITH_60_75 = (

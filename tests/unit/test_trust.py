@@ -215,6 +215,13 @@ def test_steps_that_the_person_wants_to_confirm_stay_to_be_confirmed() -> None:
     assert found.texts("recovery.confirm") == ("revert", "summarize", "dedup")
 
 
+def test_an_untrusted_file_sets_nothing_by_a_name_that_is_unknown() -> None:
+    found = untrusted(("recovery.confirm", ["dedupe"]), ("disabled_modules", ["dedupe"]))
+    assert found.acting.texts("recovery.confirm") == ("revert",)
+    assert ignored(found.shown) == {"recovery.confirm"}
+    assert found.acting.texts("disabled_modules") == ("preemptive", "auto-recovery")
+
+
 def test_what_would_begin_to_count_is_named_with_what_it_does() -> None:
     file = project(("mode", "auto"), ("threshold", ["0.5:high"]), ("price", {}), ("x", 1))
     found = {each.key: each.effect for each in changes_if_trusted((), file)}

@@ -13,6 +13,7 @@ import click
 from ...collectors.places import Places
 from ...collectors.policy_files import PolicyFiles, TrustPreview
 from ...core.policy.policy import KeyPermission, PolicyNotice, ProjectTrust, key_permission
+from ...core.policy.resolve import unknown_key_fix
 from ...core.policy.schema import PRESETS, parse_change
 from ...core.policy.value_types import InvalidValueError, PolicyValue
 from ...core.transcript.sanitize import one_line, sanitize_text
@@ -105,7 +106,7 @@ def set_policy_value(
         current = value_in_force(options_of(context).places.policy, folder, key)
         parsed = parse_change(key, value.strip(), current)
     except KeyError:
-        raise RefusedError(f"unknown key {key!r}; `ctxtop settings` lists them") from None
+        raise RefusedError(f"unknown key {key!r}: {unknown_key_fix(key)}") from None
     except InvalidValueError as error:
         raise RefusedError(f"{key}: {value!r} is not valid: use {error}") from error
     permission = key_permission(key)
