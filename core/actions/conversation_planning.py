@@ -16,11 +16,17 @@ from ..compaction.transcript_reading import PlanSource, read_as_scanned, read_tr
 from ..compaction.transcript_view import TranscriptView, VisibleBlock, open_transcript, shorten_part
 from ..compaction.turn_restoring import plan_restore
 from ..store.database import summary_cache_folder
-from ..summaries import summary_building
-from ..summaries.model_providers import make_provider
+from ..summaries.model_providers import OpenAiApi, make_provider
 from ..summaries.model_summary import ModelSummaryOptions, ProviderName, ProviderRetry
 from ..summaries.session_rules import RULE_ATTACHMENTS
-from ..summaries.summary_building import SummaryBudget, SummarySettings
+from ..summaries.summary_building import (
+    CHEAP_MODEL,
+    CHEAP_MODEL_ALIAS,
+    SESSION_MODEL_ALIAS,
+    SummaryBudget,
+    SummarySettings,
+    read_summary_settings,
+)
 from ..summaries.summary_facts import find_template
 from ..summaries.tool_outcomes import OUTPUT_TOOLS
 from ..summaries.turn_digest import QUESTION_TOOL
@@ -146,7 +152,7 @@ def whole_operation_maker(
     on_view: Callable[[TranscriptView], None],
 ) -> MakeOperation:
     """Return the operation's planner. Raises NotPlannedError if a model has to be named."""
-    settings = summary_building.read_summary_settings(access.policy)
+    settings = read_summary_settings(access.policy)
     if options.template is not None:
         name = plans.TEMPLATES_BY_SECTIONS.get(options.template, options.template)
         settings = replace(settings, template=find_template(name))
@@ -206,18 +212,36 @@ def _model_options(
     provider = make_provider(name, os.environ)
     if provider is None:
         return None
-    model = options.model or settings.model
-    if name is ProviderName.OPENAI and model in {
-        summary_building.CHEAP_MODEL_ALIAS,
-        summary_building.SESSION_MODEL_ALIAS,
-    }:
-        raise NotPlannedError(f"--provider {name} needs --model NAME: it has no default model")
+    if options.model is not None:
+        settings = replace(settings, model=options.model, is_model_of_preset=False)
     return ModelSummaryOptions(
         provider=provider,
         session_id=access.session.session_id,
-        model=options.model or settings.resolve_model(access.session.model),
+        model=_model_to_ask(name, settings, access.session.model, on_message),
         cache_folder=summary_cache_folder(access.store) if settings.use_cache else None,
         max_words=settings.max_words,
         retry=ProviderRetry(attempt_timeout_s=settings.timeout_s),
         warn=on_message,
     )
+
+
+def _model_to_ask(
+    name: ProviderName,
+    settings: SummarySettings,
+    session_model: str | None,
+    on_message: Callable[[str], None],
+) -> str:
+    if name is ProviderName.OPENAI:
+        # A server that the person chose may have it; OpenAI's own does not.
+        is_own = OpenAiApi(os.environ).base_url != OpenAiApi.default_url
+        is_foreign = settings.names_foreign_model and not is_own
+        if is_foreign or settings.model in {CHEAP_MODEL_ALIAS, SESSION_MODEL_ALIAS}:
+            raise NotPlannedError(f"--provider {name} needs --model NAME: it has no default model")
+        return settings.model
+    if not settings.names_foreign_model:
+        return settings.resolve_model(session_model)
+    on_message(
+        f"{settings.model}, which the preset names, is not one of Claude's models:"
+        f" {CHEAP_MODEL} is asked; --model NAME chooses another"
+    )
+    return CHEAP_MODEL

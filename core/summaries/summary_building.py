@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..measure.tokens import count_text
+from ..policy.policy import PolicyOrigin
 from ..transcript.authorship import NOT_TYPED_PREFIXES, SUMMARY_MARKER
 from .artifacts import mentions_name, shared_basenames
 from .key_messages import (
@@ -212,6 +213,7 @@ class SummarySettings(msgspec.Struct, frozen=True):
     budget: SummaryBudget | None = None  # None for `default_budget`
     keep_messages: int = DEFAULT_KEEP_MESSAGES  # `compact.preserve_recent`
     model: str = CHEAP_MODEL_ALIAS
+    is_model_of_preset: bool = False  # a person chose a preset, not this model
     max_words: int = DEFAULT_MAX_WORDS  # that a model is asked for
     use_cache: bool = True
     timeout_s: float = 60.0
@@ -225,6 +227,15 @@ class SummarySettings(msgspec.Struct, frozen=True):
             return session_model or CHEAP_MODEL
         return self.model
 
+    @property
+    def names_foreign_model(self) -> bool:
+        """Whether the preset, and no person, names a model that is not Claude's (003-29).
+
+        A person may name any: a gateway or a cloud has its own names for them.
+        """
+        is_id = self.model not in {CHEAP_MODEL_ALIAS, SESSION_MODEL_ALIAS}
+        return self.is_model_of_preset and is_id and "claude" not in self.model
+
 
 def read_summary_settings(policy: Policy) -> SummarySettings:
     size = policy.value("summary.max_tokens")
@@ -237,6 +248,7 @@ def read_summary_settings(policy: Policy) -> SummarySettings:
         budget=SummaryBudget(size) if isinstance(size, int) else None,
         keep_messages=DEFAULT_KEEP_MESSAGES if keep is None else keep,
         model=policy.text("summary.model"),
+        is_model_of_preset=policy.values["summary.model"].origin is PolicyOrigin.PRESET,
         max_words=policy.integer("summary.max_words") or DEFAULT_MAX_WORDS,
         use_cache=policy.flag("summary.cache"),
         timeout_s=float(policy.integer("compact.timeout_s") or 1),

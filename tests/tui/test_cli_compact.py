@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -95,6 +96,58 @@ def test_json_is_the_plan_and_writes_nothing(run: Callable[..., Ended], transcri
     assert plan["protected"][0]["why"] == "newest turns"
     assert transcript.read_bytes() == before
     assert [each.name for each in transcript.parent.iterdir()] == [transcript.name]
+
+
+CLIENT = """\
+import json, pathlib, sys
+sys.stdin.read()
+with pathlib.Path(__file__).with_name("asked").open("a") as file:
+    print(sys.argv[sys.argv.index("--model") + 1], file=file)
+print(json.dumps({"result": "<summary>## Task Overview\\nIt reads files.</summary>"}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "model", "is_told"),
+    [
+        (("--preset", "hybrid-buffer"), "claude-haiku-4-5", True),
+        ((), "claude-haiku-4-5", False),
+        (("--preset", "not-agent"), "claude-haiku-4-5-20251001", False),
+        (("--preset", "hybrid-buffer", "--model", "my-model"), "my-model", False),
+        # A gateway or a cloud may have a model of this name: a person knows.
+        (("--set", "summary.model=gemini-2.5-flash-lite"), "gemini-2.5-flash-lite", False),
+    ],
+    ids=str,
+)
+def test_claude_is_asked_for_a_model_of_its_own(
+    run: Callable[..., Ended],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    model: str,
+    is_told: bool,
+) -> None:
+    """003-29: the preset's model is Gemini's; the cheap one of the provider takes its place."""
+    client = tmp_path / "claude"
+    client.write_text(f"#!{sys.executable} -I\n{CLIENT}", encoding="utf-8")
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ended = run("--strategy", "summarise", "--provider", "claude", *words)
+    assert (tmp_path / "asked").read_text().split() == [model]
+    told = "gemini-2.5-flash-lite, which the preset names, is not one of Claude's models:"
+    assert ended.err.count(told) == is_told
+    assert ended.err.count("claude-haiku-4-5 is asked") == is_told
+
+
+@pytest.mark.parametrize("address", ["", "http://gateway.example"])
+def test_openai_s_own_server_is_not_asked_for_a_preset_s_model(
+    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    words = ("--strategy", "summarise", "--provider", "openai")
+    ended = run(*words, "--preset", "hybrid-buffer")
+    why = "the address of the API is not https" if address else "openai needs --model NAME"
+    assert why in ended.err
 
 
 def test_the_preview_says_what_goes_what_it_frees_and_what_to_type(
