@@ -16,13 +16,13 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final
 
 from ..core.host import find_program
-from ..core.measure.levels import Level, ThresholdBase
+from ..core.measure.levels import Level
 from ..core.model.session import SILENT_ANSWERS, Session
 from ..core.policy.policy import Policy
 from ..core.policy.schema import AUTO, OFF
 from ..core.policy.value_types import QuietHours, parse_quiet_hours
 from ..core.transcript.sanitize import one_line
-from .text.formats import duration, percent, shorten, tokens
+from .text.formats import duration, fill_text, percent, shorten, threshold_text, tokens
 from .text.session_text import RESET_HINT, rewrite_amounts, rewrite_size
 
 if TYPE_CHECKING:
@@ -142,17 +142,13 @@ def notification_settings(policy: Policy) -> NotificationSettings:
 
 def level_notification(title: str, found: ContextWarning) -> Notification:
     warning = found.warning
-    reached = percent(warning.threshold)
-    if warning.placed_threshold.of is ThresholdBase.TOKENS and warning.ratio:
-        in_use = warning.point.tokens or 0
-        reached = f"{tokens(round(warning.threshold / warning.ratio * in_use))} tokens"
     name = f"{'an agent of ' if found.agent_id else ''}{one_line(title)}"
     hint = f"; {RESET_HINT}" if warning.level is Level.OVERFLOW and not found.agent_id else ""
     return Notification(
         NotificationKind.LEVEL,
         f"level {found.log_id}",
-        f"{warning.level.value}: {reached} reached",
-        f"{name}\n{percent(warning.ratio)} of the window is in use{hint}",
+        f"{warning.level.value}: {threshold_text(warning)} reached",
+        f"{name}\n{fill_text(warning)} is in use{hint}",
         LEVEL_SEVERITIES[warning.level.severity],
         name,
         warning.level,

@@ -5,6 +5,7 @@ from typing import Final
 
 import msgspec
 
+from ..compaction.compression_level import COMPACTING_ACTIONS
 from ..compaction.plan import DEFAULT_OPTIONS, DEFAULT_PROTECTED_TURNS
 from ..compaction.policy_strategy import (
     KEPT_SHARES,
@@ -12,13 +13,32 @@ from ..compaction.policy_strategy import (
     NONE,
     SUMMARIES,
     automatic_strategy,
+    whole_options,
 )
+from ..compaction.recovery.limit_errors import LimitErrorType
+from ..compaction.recovery.recovery_run import (
+    RecoveryStep,
+    read_recovery_settings,
+    recovery_steps_for,
+)
+from ..compliance.findings import LAST_MESSAGE, OFF, WHOLE_TRANSCRIPT
+from ..compliance.judge import compliance_settings
+from ..injection.context_selection import injection_limits
+from ..injection.injected_text import prompt_thresholds
 from ..measure.counting_rule import CHARACTER_UNITS
 from ..measure.levels import Threshold, ThresholdBase, ThresholdOp
+from ..measure.models import LARGE_WINDOW, unknown_model_window
 from ..policy.policy import Policy, PolicyOrigin
 from ..policy.resolve import RawValue, resolve_policy
-from ..policy.schema import AUTO, DEFAULT_PRESET, NATIVE, OFF
-from ..policy.value_types import format_value
+from ..policy.schema import AUTO, DEFAULT_PRESET, NATIVE
+from ..summaries.summary_building import (
+    CHEAP_MODEL,
+    MAX_PROMPT_TOKENS,
+    MAX_SUMMARY_TOKENS,
+    SOURCE_SHARE,
+    SummarySettings,
+    read_summary_settings,
+)
 
 
 class PresetStep(msgspec.Struct, frozen=True):
@@ -43,15 +63,20 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}\N{NO-BREAK SPACE}%"
 
 
-_MODES: Final = {
-    "observe": "shows only",
-    "suggest": "shows, and advises the model",
-    "auto": "shows, advises the model, and acts by itself once you set mode = auto yourself",
-}
+ONCE_AUTO: Final = "once you set mode = auto yourself"  # automation_rules.check_automation_enabled
+
+
+def _hooks_needed(*features: str) -> str:
+    return f"`ctxtop hooks install --with {','.join(features)}`"
 
 
 def _mode(policy: Policy) -> str:
-    return _MODES[policy.text("mode")]
+    acts = ["shows"]
+    if prompt_thresholds(policy):
+        acts.append(f"with {_hooks_needed('prompts')} advises the model")
+    if policy.text("mode") == AUTO and _compacts_by_itself(policy):
+        acts.append(f"compacts by itself {ONCE_AUTO}")
+    return "; ".join(acts) if len(acts) > 1 else "shows only"
 
 
 def _counting(policy: Policy) -> str:
@@ -65,36 +90,33 @@ def _counting(policy: Policy) -> str:
     return f"the API's count of the last answer: {parts}{total}; {texts}"
 
 
-_UNKNOWN_WINDOWS: Final = {
-    "display_only": "{} if that is unknown, for display only",
-    "use_default": "{} if that is unknown",
-    "none": "if that is unknown, nothing is measured by it",
-}
-
-
 def _window(policy: Policy) -> str:
+    """Describe `Policy.effective_window`."""
     default = f"{policy.count('limit.default'):,} tokens"
+    usable = policy.number("limit.safety_factor") or 1
+    share = f"{_percent(usable)} of " if usable < 1 else ""
     match policy.text("limit.source"):
         case "fixed":
-            text = default
+            return default
         case "env_1m":
-            text = "1,000,000 tokens if the environment says so, otherwise 200,000"
-        case _:
-            text = f"the model's; {_UNKNOWN_WINDOWS[policy.text('limit.unknown')]}"
-            text = text.format(default)
-    usable = policy.number("limit.safety_factor") or 1
-    return f"{_percent(usable)} of {text}" if usable < 1 else text
+            return f"{share}{LARGE_WINDOW:,} tokens where the window is that large, else {default}"
+    unknown = {
+        "display_only": f"{share}Claude Code's default, {unknown_model_window(None):,} tokens",
+        "use_default": default,
+        "none": "nothing is measured",
+    }[policy.text("limit.unknown")]
+    return f"{share}the model's; of an unknown model {unknown}, and it is never compacted by itself"
 
 
 _ACTION_WORDS: Final = {
     "reassure": "reassures the model",
     "suggest": "advises it to save space",
-    "offer_compact": "offers to compact",
+    "offer_compact": "tells you, and compacts if mode is auto",
     "compact": "compacts",
     "inform": "tells you",
     "warn": "warns you",
     "alert": "alerts you",
-    "recover": "recovers",
+    "recover": "tells you what to do",
     "native": "Claude Code compacts",
 }
 
@@ -137,14 +159,25 @@ _STRATEGY_WORDS: Final = {
     "summary_buffer": "older messages are replaced by a summary",
     "window": "all but the first prompt and the newest turns is removed",
     "head_tail": "all but the first prompt and the newest turns is removed",
-    NONE: "never",
 }
 
 
-def _compaction(policy: Policy) -> str:
+def _compacts_by_itself(policy: Policy) -> bool:
+    """Whether any threshold compacts in mode auto."""
+    has_threshold = any(each.action in COMPACTING_ACTIONS for each in policy.thresholds)
+    return has_threshold and automatic_strategy(policy) != NONE
+
+
+def _strategy(policy: Policy) -> str:
+    """Return the strategy of automation, or else of a plan that a person asks for."""
     strategy = automatic_strategy(policy)
-    if strategy == NONE:
-        return _STRATEGY_WORDS[NONE]
+    return strategy if _compacts_by_itself(policy) or whole_options(policy) else LADDER
+
+
+def _compaction(policy: Policy) -> str:
+    strategy = _strategy(policy)
+    if not _compacts_by_itself(policy):
+        return f"never by itself; when you ask, {_STRATEGY_WORDS[strategy]}"
     messages, tokens = policy.count("compact.min_messages"), policy.count("compact.min_tokens")
     least = f"only sessions of more than {messages} messages, from {tokens:,} tokens on"
     text = _STRATEGY_WORDS[strategy]
@@ -154,7 +187,7 @@ def _compaction(policy: Policy) -> str:
 
 
 def _recent(policy: Policy) -> str:
-    strategy, count = automatic_strategy(policy), policy.integer("compact.preserve_recent")
+    strategy, count = _strategy(policy), policy.integer("compact.preserve_recent")
     if strategy == LADDER:
         tokens = DEFAULT_OPTIONS.min_tail_tokens
         return f"the newest {DEFAULT_PROTECTED_TURNS} turns with tools, at least {tokens:,} tokens"
@@ -172,17 +205,42 @@ def _kept_by_level(policy: Policy) -> str:
 
 
 def _summary(policy: Policy) -> str:
-    size, template = policy.value("summary.max_tokens"), policy.text("summary.template")
-    length = "sized by what it replaces" if size == AUTO else f"at most {size:,} tokens"
-    sections = template.replace("_", " ")
-    model = f"by rules, or by a model if you ask for one: {policy.text('summary.model')}"
-    return f"{model}; {length}; template: {sections}"
+    settings = read_summary_settings(policy)
+    length = f"{_percent(SOURCE_SHARE)} of what it replaces, at most {MAX_SUMMARY_TOKENS:,}"
+    if settings.budget is not None:
+        length = f"at most {settings.budget.max_tokens:,}"
+    besides = f"your own messages, at most {MAX_PROMPT_TOKENS:,}, and your rules"
+    sections = policy.text("summary.template").replace("_", " ")
+    return (
+        f"by rules; if you name a provider, by {_summary_model(settings)};"
+        f" {length} tokens, and besides {besides}; template: {sections}"
+    )
+
+
+def _summary_model(settings: SummarySettings) -> str:
+    if settings.names_foreign_model:
+        return f"{CHEAP_MODEL}, or by {settings.model} at an OpenAI-compatible server that has it"
+    return settings.resolve_model("the session's model")
+
+
+_STEP_SWITCHES: Final = {
+    RecoveryStep.AGGRESSIVE: "recovery.aggressive",
+    RecoveryStep.DCP: "recovery.dcp",
+}
 
 
 def _recovery(policy: Policy) -> str:
-    is_automatic = policy.flag("recovery.auto")
-    who = "by itself once you set mode = auto yourself" if is_automatic else "when you ask"
-    text = f"{who}: {format_value(policy.value('recovery.order'))}"
+    settings = read_recovery_settings(policy)
+    steps = recovery_steps_for(LimitErrorType.TOKEN_LIMIT, settings)
+    alone = [each for each in steps if not settings.needs_confirmation(each)]
+    confirmed = [each for each in steps if settings.needs_confirmation(each)]
+    off = [f"{each} ({_STEP_SWITCHES[each]})" for each in settings.step_order if each not in steps]
+    text = f"by itself {ONCE_AUTO}" if policy.flag("recovery.auto") else "when you ask"
+    text += f", if a prompt is too long: {', '.join(alone)}"
+    if confirmed:
+        text += f"; only if you confirm it: {', '.join(confirmed)}"
+    if off:
+        text += f"; off: {', '.join(off)}"
     if most := policy.count("recovery.max_recompact"):
         text += (
             f"; compacts again, at most {most} times, if answers after a compaction have no text"
@@ -191,24 +249,35 @@ def _recovery(policy: Policy) -> str:
 
 
 _COMPLIANCE_WORDS: Final = {
-    "last_message": "the last message of their results is checked",
-    "whole_transcript": "their whole transcripts are checked",
-    OFF: "their results are not checked",
+    LAST_MESSAGE: "the last message of one that declares a format is checked",
+    WHOLE_TRANSCRIPT: "one that declares a format needs the marker in any of its answers",
 }
 
 
 def _compliance(policy: Policy) -> str:
-    return _COMPLIANCE_WORDS[policy.text("compliance.mode")]
+    settings = compliance_settings(policy)
+    if settings.mode == OFF:
+        return "their results are not checked"
+    limits, named = settings.limits, settings.preset_rules or {}
+    size = f"{limits.output_lines} lines at most, {limits.review_lines} for a review"
+    rules = f"; without a definition {', '.join(named)} are checked, too" if named else ""
+    hook = f"with {_hooks_needed('enforce')} it is blocked once"
+    return f"{_COMPLIANCE_WORDS[settings.mode]} ({size}){rules}; {hook}"
 
 
-_SCOPES: Final = {"project": "of the project", "all": "of all projects"}
+_SCOPES: Final = {False: "in the project", True: "in all projects"}
 
 
 def _injection(policy: Policy) -> str:
-    newest, same = policy.count("injection.fallback"), policy.count("injection.same_type")
-    where = _SCOPES[policy.text("injection.same_type_scope")]
+    limits = injection_limits(policy)
+    if limits is None:
+        return "nothing"
     return (
-        f"{same} results of agents of the same type {where}; {newest} newest ones if none matches"
+        f"with {_hooks_needed('inject')} a starting agent gets the results of {limits.sibling}"
+        f" agents with the same parent, {limits.same_type} of the same type"
+        f" {_SCOPES[limits.all_projects]}, {limits.cross_session} of earlier sessions and"
+        f" {limits.tagged} with the same tag, or of the {limits.fallback} newest if there is none;"
+        f" and its open tasks, with the plan; {limits.budget:,} tokens at most"
     )
 
 

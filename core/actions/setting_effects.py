@@ -92,17 +92,20 @@ def session_level(session: Session, policy: Policy) -> Level | None:
 
 class PresetEffect(msgspec.Struct, frozen=True):
     changed_keys: int  # settings whose value changes
-    changed_levels: int  # sessions with another level
+    changed_levels: int | None
+    """Sessions with another level; None if the preset counts contexts in another way."""
 
 
 def preset_effect(sessions: Iterable[Session], policy: Policy, preset: str) -> PresetEffect:
     after = with_value(policy, "preset", preset)
     names = {*PRESETS[policy.preset], *PRESETS[preset]}
+    changed_keys = sum(policy.value(name) != after.value(name) for name in names)
+    if after.counting != policy.counting:
+        # How large a context is by its text is not known before it is counted.
+        return PresetEffect(changed_keys, None)
     return PresetEffect(
-        changed_keys=sum(policy.value(name) != after.value(name) for name in names),
-        changed_levels=sum(
-            session_level(each, policy) is not session_level(each, after) for each in sessions
-        ),
+        changed_keys,
+        sum(session_level(each, policy) is not session_level(each, after) for each in sessions),
     )
 
 

@@ -172,6 +172,9 @@ class Evidence:
         if thresholds is None:
             thresholds = policy.place_thresholds(window, trigger.tokens)
             self._thresholds[key] = thresholds
+        limit = policy.effective_window(window) or 0
+        if limit != window.tokens:
+            window = replace(window, limit=limit)
         return window, trigger, thresholds, policy.counting
 
     def _shared_limits(self, context: ContextEvidence) -> ContextLimits | None:

@@ -71,14 +71,28 @@ class PlacedThreshold(msgspec.Struct, frozen=True):
     level: Level
     name: str  # the threshold's
     op: ThresholdOp = ThresholdOp.AT_LEAST
+    slack: float = 0.0  # share of the window that is no whole token: 0.25 of 74,999.25
 
     @property
     def of(self) -> ThresholdBase:
         return ThresholdBase(self.name.partition("@")[2] or ThresholdBase.WINDOW)
 
+    @property
+    def limit_share(self) -> float | None:
+        """Where it begins as the policy says it: a share of the policy's limit; None if it is none.
+
+        The limit is the window, unless the policy sets another one.
+        """
+        if self.of is not ThresholdBase.WINDOW:
+            return None
+        return float(self.name.removeprefix(ThresholdOp.ABOVE.value))
+
     def is_reached(self, ratio: float) -> bool:
-        """Return whether a share of the window is at the threshold, or above it by `op`."""
-        return ratio > self.at if self.op is ThresholdOp.ABOVE else ratio >= self.at
+        """Return whether a share of the window is at the threshold, or above it by `op`.
+
+        It is at the threshold from the last whole token on: `int(limit * share)` (001-25).
+        """
+        return ratio > self.at if self.op is ThresholdOp.ABOVE else ratio >= self.at - self.slack
 
 
 DEFAULT_THRESHOLDS: Final = (
@@ -124,11 +138,21 @@ def place_thresholds(
         base = bases[threshold.of]
         if base is not None:
             at = threshold.at if base == window else threshold.at * base / window
-            placed.append(PlacedThreshold(at, threshold.level, threshold.name, threshold.op))
+            slack = _slack(threshold.at * base) / window
+            placed.append(PlacedThreshold(at, threshold.level, threshold.name, threshold.op, slack))
     return tuple(sorted(placed, key=lambda each: (each.at, _RANKS[each.level])))
 
 
-DEFAULT_PLACED_THRESHOLDS: Final = place_thresholds(DEFAULT_THRESHOLDS, 1, None)
+_WHOLE_TOKEN: Final = 1e-6  # a size this close to a whole number is one: 0.7 * 1,000,000
+
+
+def _slack(tokens: float) -> float:
+    """Return the part of a size that is no whole token, with room for rounding."""
+    part = tokens - int(tokens + _WHOLE_TOKEN)
+    return part + _WHOLE_TOKEN if part > _WHOLE_TOKEN else 0.0
+
+
+DEFAULT_PLACED_THRESHOLDS: Final = place_thresholds(DEFAULT_THRESHOLDS, 100, None)
 """They have the same shares in every window."""
 
 
@@ -159,6 +183,22 @@ class LevelWarning(msgspec.Struct, frozen=True):
     @property
     def ratio(self) -> float:
         return self.point.ratio or 0.0
+
+    @property
+    def limit_ratio(self) -> float:
+        """The used part of the policy's limit; may exceed 1."""
+        limit = self.limit_tokens
+        return self.ratio if limit is None else (self.point.tokens or 0) / limit
+
+    @property
+    def limit_tokens(self) -> int | None:
+        """The policy's limit, of which the threshold is a share; None if that is the window."""
+        share = self.placed_threshold.limit_share
+        if share is None or not self.ratio or self.point.tokens is None:
+            return None
+        window = self.point.tokens / self.ratio
+        limit = round(self.threshold / share * window)
+        return None if abs(limit - window) < 1 else limit
 
     @property
     def at(self) -> int | None:

@@ -79,9 +79,15 @@ class Timeline(msgspec.Struct, frozen=True):
     """The last turn is no answer, but what is in context since a compaction, a rewind or a
     clearing."""
 
+    limit: int | None = None  # tokens by which the policy measures; None if by the window
+
     def ratio(self, turn: int) -> float:
         """Return the share of the window that a turn saw, 0..1 and above."""
         return self.turns[turn].tokens / self.window
+
+    def limit_ratio(self, turn: int) -> float:
+        """Return the share of the policy's limit that a turn saw, 0..1 and above."""
+        return self.turns[turn].tokens / (self.limit or self.window)
 
     def level(self, turn: int) -> Level | None:
         return reached_level(self.ratio(turn), self.thresholds)

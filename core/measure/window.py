@@ -259,6 +259,8 @@ class Window(msgspec.Struct, frozen=True):
     tokens: int
     source: ClaimSource
     contradicting: tuple[Claim, ...] = ()  # weaker evidence of another size
+    limit: int | None = None
+    """Tokens by which the policy measures; None if by this window, 0 if it measures nothing."""
 
     @property
     def why(self) -> str:

@@ -163,6 +163,22 @@ class Context(msgspec.Struct, frozen=True):
         return None if self.tokens is None else self.tokens / self.window.tokens
 
     @property
+    def limit_tokens(self) -> int:
+        """What the policy measures by: its own limit, or the window."""
+        return self.window.limit or self.window.tokens
+
+    @property
+    def limit_ratio(self) -> float | None:
+        """The used part of the policy's limit; may exceed 1. None also if nothing is measured."""
+        if self.tokens is None or self.window.limit == 0:
+            return None
+        return self.tokens / self.limit_tokens
+
+    def of_limit(self, window_share: float) -> float:
+        """Convert a share of the window to one of the policy's limit."""
+        return window_share * self.window.tokens / self.limit_tokens
+
+    @property
     def level(self) -> Level | None:
         """The most urgent level reached."""
         return reached_level(self.ratio, self.thresholds)

@@ -151,9 +151,9 @@ class Session(msgspec.Struct, frozen=True):
 
     @property
     def fill_ratio(self) -> float:
-        """Share of the window that is in use, or that a refused prompt would have used."""
+        """Share of the limit that is in use, or of the window that a refused prompt would use."""
         if self.too_long is None:
-            return self.context.ratio or 0.0
+            return self.context.limit_ratio or 0.0
         if self.too_long.prompt_tokens and self.too_long.limit_tokens:
             return self.too_long.prompt_tokens / self.too_long.limit_tokens
         return 1.0

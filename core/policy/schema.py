@@ -285,7 +285,13 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "table",
         "where the window comes from: evidence, limit.default, or the environment",
     ),
-    ("limit.default", _WINDOW, 200_000, "window if nothing else is known", "tokens"),
+    (
+        "limit.default",
+        _WINDOW,
+        200_000,
+        "size of a fixed or unknown window",
+        "tokens",
+    ),
     ("limit.override", windows_by_model, {}, "window by model; overrides all evidence", "tokens"),
     (
         "limit.safety_factor",
@@ -294,7 +300,12 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "share of the window that counts as usable",
         "ratio",
     ),
-    ("limit.unknown", _UNKNOWN_LIMIT, "display_only", "what to do if the window is unknown"),
+    (
+        "limit.unknown",
+        _UNKNOWN_LIMIT,
+        "display_only",
+        "what an unknown model is measured by",
+    ),
     ("limit.output_reserve", _TOKENS, 20_000, "reserved for the answer", "tokens"),
     (
         "limit.autocompact_buffer",

@@ -175,7 +175,16 @@ CASES: Final = {
     "omo-latest": Case(
         "173400/9000", 156_061, {Level.HIGH}, compacts=True, says={"warns": "at 78 %: compacts"}
     ),
-    "clnode": Case("199000/10", 199_000, set(), says={"warns": "never", "compacts": "never"}),
+    "clnode": Case(
+        "199000/10",
+        199_000,
+        set(),
+        says={
+            "warns": "never",
+            "compacts": "never by itself; when you ask,"
+            " a plan by levels, the least harmful changes first",
+        },
+    ),
     "claude-memory": Case(
         "167000/10",
         167_000,

@@ -30,8 +30,9 @@ PROJECT = "-home-dev-x"
 KEYS = {
     "scan": "files bytes lines bad_lines unknown_types sessions agents seconds",
     "sessions": "session_id title project model client_version live status tmux context_tokens"
-    " context_state window_tokens window_source used_ratio level trigger_tokens trigger_source"
-    " trigger_ratio trigger_armed turns_left minutes_left next_threshold compactions"
+    " context_state window_tokens window_source used_ratio level limit_tokens limit_ratio"
+    " trigger_tokens trigger_source trigger_ratio trigger_armed turns_left minutes_left"
+    " next_threshold compactions"
     " last_compaction_at agents agents_noncompliant"
     " input_tokens cache_creation_tokens cache_read_tokens output_tokens started_at"
     " last_activity_at transcript_path git_branch last_prompt forked_from doing waiting_for"
@@ -45,14 +46,14 @@ KEYS = {
     " ended_at result_lines result_chars result_tokens expected_format verdict violations warnings"
     " marker_origin blocked context_summary replaced_result ended_with_session last_heard_at"
     " expected_by grep_passes stops refires findings"
-    " trigger_tokens trigger_source trigger_ratio trigger_armed turns_left"
+    " limit_tokens limit_ratio trigger_tokens trigger_source trigger_ratio trigger_armed turns_left"
     " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions"
     " context_source context_components injected",
     "compactions": "session_id agent_id boundary_uuid at trigger pre_tokens post_tokens"
     " next_answer_tokens estimated_next_tokens dropped_tokens duration_ms kept_messages summary"
     " forgotten thrash cleared_results"
     " steered reduction reduction_flag kept_shares",
-    "warnings": "session_id agent_id level threshold ratio at cleared_at",
+    "warnings": "session_id agent_id level threshold ratio limit_tokens limit_ratio at cleared_at",
     "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens responses"
     " sessions cost_usd cost_source cost_estimated cost_partial agent_progress"
     " with_agent_progress",

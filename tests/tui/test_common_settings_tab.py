@@ -13,9 +13,11 @@ from ctxtop.collectors.install.settings_file import (
     SettingsScope,
     settings_location,
 )
+from ctxtop.core.actions.preset_steps import preset_steps
 from ctxtop.tui.screens.dialogs import ConfirmScreen
 from ctxtop.tui.screens.settings.common_pane import CommonPane
 from ctxtop.tui.screens.settings.policy_screen import PolicyScreen
+from ctxtop.tui.screens.settings.preset_page import PresetScreen
 from ctxtop.tui.screens.settings.setting_editor import ValueScreen
 from ctxtop.tui.widgets.level_control import LevelControl
 from ctxtop.tui.widgets.row_list import RowList
@@ -56,6 +58,26 @@ def shown(it: Opened, key: str) -> str:
 async def focus(it: Opened, key: str) -> None:
     control(it, key).focus()
     await it.calm()
+
+
+async def test_a_preset_s_steps_are_on_the_page_as_the_command_has_them(stage: Stage) -> None:
+    async with opened(stage) as it:
+        await open_common(it)
+        await focus(it, "preset")
+        await it.press("right", "v")
+        screen = it.app.screen
+        assert isinstance(screen, PresetScreen)
+        await it.until(lambda: "injects" in screen._content.plain)
+        words = " ".join(screen._content.plain.split())
+        for step in preset_steps("clnode"):
+            text, default = (" ".join(each.split()) for each in (step.text, step.default_text))
+            assert f"{step.step} {text}" in words
+            assert (f"default {default}" in words) is (text != default)
+        await it.press("escape")
+        assert control(it, "preset").draft == "clnode"
+        await it.press("2")
+        await it.press("v")
+        assert isinstance(it.app.screen, PolicyScreen), "only beside the control"
 
 
 async def is_asked(it: Opened) -> None:

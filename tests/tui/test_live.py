@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.demo import DemoFolder, DemoWriter
+from ctxtop.collectors.places import PolicySources
 from ctxtop.tui.feed import Feed
 from ctxtop.tui.messages import ViewChanged
+from msgspec.structs import replace
 
 from .support import NOW, opened
 from .writing import agent_files, answer, append, boundary, launch, prompt, returned, session_file
@@ -145,6 +147,37 @@ async def test_a_very_large_window_and_an_agent_have_words_of_their_own(stage: S
         agent_files(path, "a1", {"agentType": "reviewer"}, prompt("?", 2), answer(150_000, 3))
         await it.until(lambda: len(it.toasts) == 2, SOON_S)
         assert it.toasts[1].startswith("notice: 70 % reached\nan agent of Fill it")
+
+
+NOT_AGENT = (("preset", "not-agent"), ("usage.source", "api_last"))
+
+
+async def test_a_limit_of_the_settings_is_what_shares_are_of(stage: Stage) -> None:
+    """The preset says: above 80 % of 100,000 tokens. The window has 200,000."""
+    path = session_file(stage.root, 1)
+    append(path, prompt("Fill it", 0), answer(70_000, 0))
+    stage.places = replace(stage.places, policy=PolicySources(command_line=NOT_AGENT))
+    async with opened(stage, ROOMY) as it:
+        assert "of limit" in it.lines[2]
+        assert "70 k of 100 k" in it.words
+        for tokens, level, share, of_window in (
+            (75_000, "high: 75 %", "75 %", "38 %"),
+            (80_001, "high: 75 %", "80 %", "40 %"),  # it is more urgent than the notice
+            (100_001, "overflow: 100 %", "100 %", "50 %"),
+        ):
+            append(path, answer(tokens, tokens))
+
+            said = f"{share} of the limit of 100,000 tokens, {of_window} of the window is in use"
+
+            def told(level: str = level, said: str = said) -> list[str]:
+                return [each for each in it.toasts if each.startswith(level) and said in each]
+
+            await it.until(told, SOON_S)
+            newest = told()[-1]
+            assert newest.startswith(f"{level} of the limit of 100,000 tokens reached\nFill it\n")
+            await it.until(lambda share=share: f" {share} " in it.rows()[path.stem], SOON_S)
+        await it.press("L")
+        await it.until(lambda: "overflow reached at 100 % of the limit of 100,000" in it.words)
 
 
 async def test_a_new_session_appears(stage: Stage) -> None:

@@ -124,7 +124,7 @@ async def test_every_value_stands_in_its_area_with_its_origin(demo: Stage, confi
             ("notify.bell", ("● ", "true", "command line")),
             ("summary.levels", ("● ", "2", "environment")),
             ("compact.min_tokens", ("20,000 tokens", "your file")),
-            ("limit.default", ("200,000 tokens", "built in", "window if nothing")),
+            ("limit.default", ("200,000 tokens", "built in", "size of a fixed")),
         ):
             assert all(word in found[key] for word in words), found[key]
         assert "compact.bye: no such key; did you mean compact.by?" in it.words

@@ -54,6 +54,7 @@ def test_levels_that_cannot_be_moved_are_typed() -> None:
     [
         ("preset", "default", "in use"),
         ("preset", "claude-memory", "changes 5 settings; 3 sessions would change level"),
+        ("preset", "not-agent", "changes 15 settings; contexts are counted in another way"),
         ("notify.toast", True, "for 3 sessions at notice or above, 0 waiting for you now"),
         ("notify.bell", False, "no bell"),
         ("notify.desktop", "off", "no desktop notification"),

@@ -13,8 +13,11 @@ from ctxtop.core.measure.levels import (
     LevelWarning,
     PlacedThreshold,
     RearmRule,
+    Threshold,
+    ThresholdBase,
     ThresholdOp,
     find_warnings,
+    place_thresholds,
     reached_level,
 )
 from msgspec.structs import replace
@@ -51,6 +54,48 @@ def test_a_threshold_in_tokens_is_inclusive() -> None:
         Level.HIGH,
         Level.EMERGENCY,
     ]
+
+
+@pytest.mark.parametrize("limit", [99_999, 100_001, 123_457, 200_000])
+@pytest.mark.parametrize("window", [None, 200_000, 1_000_000])
+def test_a_level_begins_at_the_whole_tokens_of_its_share(limit: int, window: int | None) -> None:
+    """001-25: `int(limit * share)`; 001-42: above it, by the strict comparison."""
+    size = window or limit
+    for share in (0.25, 0.75, 0.8, 0.85, 0.95):
+        first = int(limit * share + 1e-6)
+        for op, start in ((ThresholdOp.AT_LEAST, first), (ThresholdOp.ABOVE, first + 1)):
+            listed = [Threshold(share, Level.HIGH, "compact", op)]
+            (placed,) = place_thresholds(listed, size, None, limit)
+            at = [placed.is_reached(tokens / size) for tokens in (start - 1, start, start + 1)]
+            assert at == [False, True, True], (share, op)
+
+
+@pytest.mark.parametrize("limit", [*range(99_990, 100_010), 160_000, 200_000])
+def test_a_warning_knows_the_limit_that_its_threshold_is_a_share_of(limit: int) -> None:
+    listed = [
+        Threshold(share, level, "inform", op)
+        for share, level, op in (
+            (0.25, Level.NOTICE, ThresholdOp.AT_LEAST),
+            (0.8, Level.WARNING, ThresholdOp.ABOVE),
+        )
+    ]
+    window = 200_000
+    placed = place_thresholds(listed, window, None, limit)
+    found = find_warnings([FillPoint(1, 190_001 / window, tokens=190_001)], placed)
+    assert [each.placed_threshold.limit_share for each in found] == [0.25, 0.8]
+    for each in found:
+        assert each.limit_tokens == (None if limit == window else limit)
+        assert each.limit_ratio == 190_001 / limit
+
+
+def test_what_is_no_share_of_the_window_has_no_limit() -> None:
+    listed = [
+        Threshold(1.0, Level.HIGH, "native", of=ThresholdBase.TRIGGER),
+        Threshold(90_000, Level.NOTICE, "inform", of=ThresholdBase.TOKENS),
+    ]
+    placed = place_thresholds(listed, 200_000, 167_000, 100_000)
+    found = find_warnings([FillPoint(1, 0.9, tokens=180_000)], placed)
+    assert [(each.limit_tokens, each.limit_ratio) for each in found] == [(None, 0.9)] * 2
 
 
 def said(*ratios: float | None) -> list[tuple[Level, int | None]]:

@@ -29,13 +29,16 @@ def test_the_steps_of_a_preset_are_its_values() -> None:
     assert shown["window"] == "100,000 tokens"
     assert shown["keeps"] == "the newest 4 messages, fewer of a session that has hardly more"
     assert texts("omo-2.6")["keeps"] == "the newest 5 turns with tools, at least 10,000 tokens"
-    assert texts("omo-doc")["recovers"].startswith("by itself once you set mode = auto yourself: ")
+    assert texts("omo-doc")["recovers"] == (
+        "by itself once you set mode = auto yourself, if a prompt is too long: truncate_largest,"
+        " fix_empty, summarize; only if you confirm it: revert; off: aggressive"
+        " (recovery.aggressive)"
+    )
     assert texts("omo-latest")["warns"] == "at 78 %: compacts"
     assert "input + cache read + output only" in texts("omo-2.6")["counts"]
     assert texts("not-agent")["counts"] == "the text only, as characters / 4"
     assert texts("hybrid-buffer")["counts"].endswith("cl100k_base, 4 tokens around each message")
-    assert texts("hybrid-buffer")["window"].startswith("80 % of the model's; 100,000 tokens")
-    assert texts("clnode")["compacts"] == "never"
+    assert texts("hybrid-buffer")["window"].startswith("80 % of the model's; of an unknown model")
+    never = "never by itself; when you ask, a plan by levels, the least harmful changes first"
+    assert {texts(name)["compacts"] for name in ("clnode", "native", "claude-memory")} == {never}
     assert texts("default")["compacts"].startswith("a plan by levels")
-    assert texts("native")["compacts"].startswith("asks Claude Code")
-    assert texts("native")["keeps"] == "as Claude Code does"

@@ -111,6 +111,8 @@ def test_what_a_preset_changes_is_counted() -> None:
     # The threshold, absolute.at_tokens, compliance.mode, mode and limit.source.
     assert found == PresetEffect(changed_keys=5, changed_levels=1)  # at 90 % both say high
     assert preset_effect(at(75), BUILT_IN_POLICY, "default") == PresetEffect(0, 0)
+    # What a text weighs is not known before it was counted.
+    assert preset_effect(at(75), BUILT_IN_POLICY, "not-agent").changed_levels is None
 
 
 def test_notifications_are_about_sessions_at_the_lowest_level_and_those_that_wait() -> None:

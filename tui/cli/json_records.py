@@ -152,6 +152,11 @@ _USED_TOKENS: Final = (
 _CACHE_STATES: Final = {True: "warm", False: "cold", None: None}
 
 
+def _limit_fields(context: Context) -> Record:
+    """Return the policy's limit, null if it is the window, and what of it is used."""
+    return {"limit_tokens": context.window.limit or None, "limit_ratio": context.limit_ratio}
+
+
 def _session_record(session: Session, projects: str, now_ms: int) -> Record:
     context, cache = session.context, session.cache
     return {
@@ -162,6 +167,7 @@ def _session_record(session: Session, projects: str, now_ms: int) -> Record:
             " window_tokens=context.window.tokens window_source=context.window.source"
             " used_ratio=context.ratio level=context.level",
         ),
+        **_limit_fields(context),
         **_trigger_fields(context),
         **_forecast_fields(session.outlook),
         **record_of(session, "compactions last_compaction_at agents agents_noncompliant"),
@@ -258,6 +264,7 @@ def _agent_record(agent: Agent) -> Record:
         "replaced_result": verdict and verdict.replaced_result,
         **record_of(agent, "ended_with_session last_heard_at=silent_since"),
         **_verdict_reason_fields(verdict),
+        **_limit_fields(agent.context),
         **_trigger_fields(agent.context),
         **_forecast_fields(agent.outlook),
         **_evidence_fields(agent.context),
@@ -378,6 +385,7 @@ def warning_records(warnings: Iterable[ContextWarning]) -> list[Record]:
     return records_of(
         warnings,
         "session_id agent_id level=warning.level threshold=warning.threshold ratio=warning.ratio"
+        " limit_tokens=warning.limit_tokens limit_ratio=warning.limit_ratio"
         " at=warning.at cleared_at=warning.cleared_at",
     )
 

@@ -25,6 +25,7 @@ from .printing import draw_table, paint, session_id_cell, terminal_width, text_b
 
 if TYPE_CHECKING:
     from ...core.compliance.run_verdict import RunVerdict
+    from ...core.measure.levels import LevelWarning
     from ...core.model.agent import Agent
     from ...core.model.context import Context
     from ...core.model.session import Session
@@ -64,7 +65,7 @@ def _status_text(session: Session) -> str:
 
 
 def _gauge_cell(context: Context) -> Cell:
-    text = f"{text_bar(context.ratio, 10)} {formats.used_percent(context):>6}"
+    text = f"{text_bar(context.limit_ratio, 10)} {formats.used_percent(context):>6}"
     return Cell(text, context.level.severity.value if context.level else "")
 
 
@@ -210,11 +211,23 @@ def warnings_table(warnings: Sequence[ContextWarning], short_ids: Mapping[str, s
         Column("session", lambda each: session_id_cell(each.session_id, short_ids)),
         Column("agent", lambda each: each.agent_id or "", flexible=True),
         Column("level", lambda each: _level_cell(each.warning.level)),
-        Column("threshold", lambda each: percent(each.warning.threshold), right=True, priority=1),
-        Column("reached", lambda each: percent(each.warning.ratio), right=True),
+        Column("threshold", lambda each: _threshold_share(each.warning), right=True, priority=1),
+        Column("reached", lambda each: percent(each.warning.limit_ratio), right=True),
         Column("cleared", lambda each: date_time(each.warning.cleared_at)),
     ]
+    if any(each.warning.limit_tokens for each in warnings):
+        columns.insert(-1, Column("of", _measured_by))
     return draw_table(columns, warnings) if warnings else []
+
+
+def _threshold_share(warning: LevelWarning) -> str:
+    share = warning.placed_threshold.limit_share
+    return percent(share if warning.limit_tokens else warning.threshold)
+
+
+def _measured_by(found: ContextWarning) -> str:
+    limit = found.warning.limit_tokens
+    return f"{limit:,} limit" if limit else "window"
 
 
 _EVENT_COLOURS: Final = {"warning": "warning", "trouble": "bad"}

@@ -115,6 +115,7 @@ def _read_timeline(snapshot: StoreSnapshot, session_id: str, agent_id: str | Non
 def _timeline_fields(read: Timeline) -> Record:
     return {
         "window_tokens": read.window,
+        "limit_tokens": read.limit,
         "trigger_tokens": read.trigger,
         "thresholds": records_of(read.thresholds, "level ratio=at"),
         "turns": [_turn_record(read, place) for place in range(len(read.turns))],

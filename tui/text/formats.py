@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 from rich.cells import cell_len, chop_cells
 
 from ...core.measure.compaction_quality import ReductionFlag, flag_reduction
+from ...core.measure.levels import ThresholdBase
 from ...core.transcript.sanitize import one_line
 
 if TYPE_CHECKING:
     from ...core.measure.forecast import Forecast
+    from ...core.measure.levels import LevelWarning
     from ...core.model.context import Context
 
 
@@ -200,13 +202,43 @@ def compaction_reduction(sizes: CompactionSizes) -> float | None:
 
 def used_percent(context: Context) -> str:
     """Write how full a context is, with ≈ before an estimate."""
-    return f"{_estimate_sign(context)}{percent(context.ratio)}"
+    sign = "" if context.limit_ratio is None else _estimate_sign(context)
+    return f"{sign}{percent(context.limit_ratio)}"
+
+
+def limit_name(tokens: int) -> str:
+    return f"the limit of {tokens:,} tokens"
+
+
+def threshold_text(warning: LevelWarning) -> str:
+    """Write where a warning's level begins; a share of the window is not named."""
+    placed, limit = warning.placed_threshold, warning.limit_tokens
+    if placed.of is ThresholdBase.TOKENS and warning.ratio:
+        in_use = warning.point.tokens or 0
+        return f"{tokens(round(warning.threshold / warning.ratio * in_use))} tokens"
+    if limit is None:
+        return percent(warning.threshold)
+    return f"{percent(placed.limit_share)} of {limit_name(limit)}"
+
+
+def fill_text(warning: LevelWarning) -> str:
+    """Write how much was in use at a warning; of both if the limit is not the window."""
+    of_window = f"{percent(warning.ratio)} of the window"
+    if warning.limit_tokens is None:
+        return of_window
+    return f"{percent(warning.limit_ratio)} of {limit_name(warning.limit_tokens)}, {of_window}"
+
+
+LIMIT_WORD: Final = " limit"  # after the size of what is not the window
 
 
 def tokens_of_window(context: Context) -> str:
-    """Write tokens of window, with ≈ before an estimate."""
+    """Write tokens of window, or of the policy's limit, with ≈ before an estimate."""
     used = NOTHING if context.tokens is None else _estimate_sign(context) + tokens(context.tokens)
-    return f"{used} of {tokens(context.window.tokens)}"
+    if context.window.limit == 0:
+        return used
+    word = LIMIT_WORD if context.window.limit else ""
+    return f"{used} of {tokens(context.limit_tokens)}{word}"
 
 
 def _estimate_sign(context: Context) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
 from textual.content import Content
 
 from ...core.measure.levels import Level, PlacedThreshold
@@ -43,7 +44,7 @@ LEVEL_STYLES: Final = {
 def gauge(context: Context, cells: int) -> Content:
     style = LEVEL_STYLES[context.level]
     number = fit_right(used_percent(context), PERCENT_CELLS)
-    number_style = "$quiet" if context.ratio is None else style
+    number_style = "$quiet" if context.limit_ratio is None else style
     bar = _gauge_bar(context, cells, style, trigger_style="$bar-trigger")
     return Content.assemble(*bar, (number, number_style))
 
@@ -55,19 +56,31 @@ def quiet_gauge(context: Context, cells: int) -> Content:
     return Content.assemble(*bar, (number, "$quiet"))
 
 
-def mark_cells(lines: Iterable[PlacedThreshold], cells: int) -> dict[int, PlacedThreshold]:
-    """Map cells of a bar to the marked levels that begin in them."""
+def limit_thresholds(context: Context) -> tuple[PlacedThreshold, ...]:
+    """Return where a context's thresholds begin, as shares of what the bar is full at."""
+    return tuple(
+        replace(each, at=context.of_limit(each.at), slack=0.0) for each in context.thresholds
+    )
+
+
+def mark_cells(
+    lines: Iterable[PlacedThreshold], cells: int, scale: float = 1.0
+) -> dict[int, PlacedThreshold]:
+    """Map cells of a bar to the marked levels that begin in them.
+
+    `scale` makes shares of the bar of theirs.
+    """
     return {
-        int(cells * line.at + _ROUNDING_ERROR): line
+        int(cells * line.at * scale + _ROUNDING_ERROR): line
         for line in lines
-        if line.level.severity in MARKED_LEVELS and line.at < 1
+        if line.level.severity in MARKED_LEVELS and line.at * scale < 1
     }
 
 
 def _gauge_bar(
     context: Context, cells: int, style: str, trigger_style: str
 ) -> list[tuple[str, str]]:
-    full, rest = divmod(_eighths(context.ratio, cells), 8)
+    full, rest = divmod(_eighths(context.limit_ratio, cells), 8)
     marks = _marks(context, cells, trigger_style)
     cut = f"$background on {style.removeprefix('bold ')}"
     drawn: list[tuple[str, str]] = []
@@ -98,12 +111,12 @@ def _eighths(ratio: float | None, cells: int) -> int:
 
 def _marks(context: Context, cells: int, trigger_style: str) -> dict[int, tuple[str, str]]:
     marks: dict[int, tuple[str, str]] = {}
-    for cell in mark_cells(context.thresholds, cells):
+    for cell in mark_cells(context.thresholds, cells, context.of_limit(1.0)):
         marks[cell] = (LEVEL_MARK, "$bar-mark")
     trigger = context.trigger_tokens
     if trigger:
         # A trigger beyond the bar is shown in its last cell.
-        place = min(int(cells * trigger / context.window.tokens + _ROUNDING_ERROR), cells - 1)
+        place = min(int(cells * trigger / context.limit_tokens + _ROUNDING_ERROR), cells - 1)
         marks[place] = (TRIGGER_MARK, trigger_style)
     return marks
 

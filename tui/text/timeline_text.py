@@ -20,7 +20,9 @@ def turn_line(timeline: Timeline, turn: int | None, width: int) -> Content:
     place = len(timeline.turns) - 1 if turn is None else turn
     shown, level = timeline.turns[place], timeline.level(place)
     size = f"{'≈' if shown.is_estimate else ''}{shown.tokens:,} tokens"
-    size += f"  {formats.percent(timeline.ratio(place))}{f' {level.value}' if level else ''}"
+    share = formats.percent(timeline.limit_ratio(place))
+    of_limit = " of the limit" if timeline.limit else ""
+    size += f"  {share}{of_limit}{f' {level.value}' if level else ''}"
     parts = {
         "where": Content.styled(_turn_name(timeline, turn, place), "bold"),
         "time": Content(formats.month_day_time(shown.at) or formats.NOTHING),
@@ -145,7 +147,7 @@ def timeline_events(timeline: Timeline) -> list[list[str]]:
             f"{turn + 1:,}",
             formats.month_day_time(at),
             formats.tokens(turns[turn].tokens),
-            formats.percent(timeline.ratio(turn)),
+            formats.percent(timeline.limit_ratio(turn)),
             text,
         ]
         for turn, _, at, text in sorted(events, key=lambda each: each[:2])

@@ -282,7 +282,8 @@ class _Picture:
                 row += 1 if size < (trigger or 0) else -1
             if row or self._rows < MARK_LANE_MIN_HEIGHT:
                 style = LEVEL_STYLES[threshold.level]
-                labels[row] = (tokens(round(size)), percent(threshold.at), "┄", style)
+                share = size / (timeline.limit or window)
+                labels[row] = (tokens(round(size)), percent(share), "┄", style)
         if trigger:
             labels[self._row_of(trigger)] = (tokens(trigger), "compacts", "─", "$bar-trigger")
         if self._viewport.stop == self._viewport.count:

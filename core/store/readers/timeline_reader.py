@@ -57,6 +57,7 @@ def read_timeline(
         events=tuple(sorted(events, key=lambda event: (event.turn, event.at or 0))),
         thresholds=context.thresholds,
         trigger=context.trigger_tokens,
+        limit=context.window.limit or None,
     )
 
 
@@ -94,7 +95,8 @@ def _other_events(
 ) -> Iterator[TimelineEvent]:
     for each in warning_log.context_warnings(db, *owner):
         warning = each.warning
-        what = f"{warning.level.value} at {int(warning.ratio * 100 + 0.5)} %"
+        of_limit = " of the limit" if warning.limit_tokens else ""
+        what = f"{warning.level.value} at {int(warning.limit_ratio * 100 + 0.5)} %{of_limit}"
         turn = turn_at(warning.point.offset)
         yield TimelineEvent(turn, TimelineEventKind.WARNING, warning.at, what, warning.level)
     for error in context_queries.context_records(db, ApiErrorRecord, "api_error", *owner):

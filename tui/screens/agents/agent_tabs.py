@@ -42,7 +42,7 @@ def agents_markdown(agents: Sequence[Agent], titles: Mapping[str, str]) -> str:
         Column("task", lambda agent: agent.description),
         Column("session", lambda agent: titles.get(agent.session_id, agent.session_id)),
         Column("model", lambda agent: model_name(agent.model)),
-        Column("context", lambda agent: percent(agent.context.ratio)),
+        Column("context", lambda agent: percent(agent.context.limit_ratio)),
         Column("took", lambda agent: duration_text(agent, agent.ended_at or agent.started_at or 0)),
         Column(
             "returned",

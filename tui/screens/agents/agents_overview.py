@@ -203,6 +203,6 @@ def _result_tokens(agent: Agent) -> int:
 
 _SORT_KEYS: Final[dict[AgentOrder, Callable[[Agent], tuple[object, ...]]]] = {
     AgentOrder.NEWEST: newest_agent_order,
-    AgentOrder.FULLEST: lambda agent: (-(agent.context.ratio or 0.0), agent.agent_id),
+    AgentOrder.FULLEST: lambda agent: (-(agent.context.limit_ratio or 0.0), agent.agent_id),
     AgentOrder.LARGEST: lambda agent: (-_result_tokens(agent), agent.agent_id),
 }

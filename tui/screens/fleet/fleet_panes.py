@@ -26,7 +26,7 @@ from ....core.store.queries.query_rows import SummaryRow
 from ....core.transcript.sanitize import one_line
 from ...text import session_text
 from ...text.formats import age, fit_left, fit_right, percent, shorten_end, tokens
-from ...text.gauge import EIGHTHS, FULL_CELL
+from ...text.gauge import EIGHTHS, FULL_CELL, limit_thresholds
 from ...text.summary_text import summary_lines
 from ...text.text_lines import highlight_matches, match_pattern
 from ...widgets.row_list import LazyRow, Row, RowList
@@ -88,7 +88,9 @@ class SessionPane(RowList):
         self._measure_needs(sessions[:MEASURED_ROWS], now_ms)
         layout = session_table.lay_out_columns(width, self._needs)
         self.set_columns(layout.columns, len(COLUMN_GAP))
-        self.show_header(layout.session_header(_common_thresholds(sessions), arrangement.order))
+        named = session_table.measured_by(sessions)
+        marks = _common_thresholds(sessions)
+        self.show_header(layout.session_header(marks, arrangement.order, named))
         matched = match_pattern(arrangement.filter.words)
         rows = []
         for entry in page:
@@ -140,10 +142,11 @@ def _heading_row(heading: ProjectHeading | EndedHeading, width: int) -> LazyRow:
 
 
 def _common_thresholds(sessions: Iterable[Session]) -> tuple[PlacedThreshold, ...]:
-    """Return the thresholds whose marks are in the same place in every bar."""
+    """Return the thresholds whose marks are in the same place in every bar, as shares of it."""
     # Sessions of one kind share their thresholds, and comparing these takes long.
-    shared = {id(each): each for each in (session.context.thresholds for session in sessions)}
-    different = set(shared.values())
+    contexts = (session.context for session in sessions)
+    shared = {(id(each.thresholds), each.window.limit): each for each in contexts}
+    different = set(map(limit_thresholds, shared.values()))
     if not different:
         return ()
     first, *others = different

@@ -569,7 +569,7 @@ def _with_counts(status: FleetStatus, view: FleetView, now_ms: int) -> FleetStat
         waiting=sum(each.status is SessionStatus.WAITING for each in live),
         lag_s=view.lag_s,
         scan=scan,
-        warnings=sum((each.context.ratio or 0.0) >= WARNING_RATIO for each in live),
+        warnings=sum((each.context.limit_ratio or 0.0) >= WARNING_RATIO for each in live),
         limits=_header_limits(view, max(now_ms, view.now_ms)),
     )
 

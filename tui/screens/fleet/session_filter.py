@@ -114,7 +114,7 @@ def _parse_size(word: str) -> SessionTest:
     bound = float(match[2]) / 100 if unit == "%" else float(match[2]) * _SCALES[unit]
 
     def test(session: Session, _: FilterContext) -> bool:
-        size = session.context.ratio if unit == "%" else session.context.tokens
+        size = session.context.limit_ratio if unit == "%" else session.context.tokens
         if size is None:
             return False
         return sign.endswith("=") if size == bound else (size > bound) == sign.startswith(">")

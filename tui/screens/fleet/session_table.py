@@ -95,6 +95,19 @@ def _growth(needs: Needs) -> Growth:
     )
 
 
+BY_WINDOW: Final = "context"
+BY_LIMIT: Final = "of limit"
+BY_EITHER: Final = "of window or limit"
+
+
+def measured_by(sessions: Iterable[Session]) -> str:
+    """Name what the bars of these sessions are full at: their windows, or their settings' limit."""
+    limited = {bool(each.context.window.limit) for each in sessions}
+    if len(limited) > 1:
+        return BY_EITHER
+    return BY_LIMIT if True in limited else BY_WINDOW
+
+
 class SessionTableLayout(TableLayout["SessionLine"], frozen=True):
     @property
     def columns_when_refused(self) -> tuple[ScreenColumn[SessionLine], ...]:
@@ -102,10 +115,19 @@ class SessionTableLayout(TableLayout["SessionLine"], frozen=True):
         return self.merge_columns(_REFUSAL_COLUMNS, "gauge")
 
     def session_header(
-        self, thresholds: Iterable[PlacedThreshold] = (), order: SessionOrder | None = None
+        self,
+        thresholds: Iterable[PlacedThreshold] = (),
+        order: SessionOrder | None = None,
+        measured_by: str = BY_WINDOW,
     ) -> Content:
+        """Write the header; `measured_by` names what the bars are full at."""
         column = next((name for name, each in COLUMN_ORDERS.items() if each is order), "")
-        return self.header(thresholds, column, SORTED_SIGNS[order is SessionOrder.NAME])
+        columns = tuple(
+            msgspec.structs.replace(each, header=measured_by) if each.name == "gauge" else each
+            for each in self.columns
+        )
+        named = msgspec.structs.replace(self, columns=columns)
+        return named.header(thresholds, column, SORTED_SIGNS[order is SessionOrder.NAME])
 
 
 def lay_out_columns(width: int, needs: Needs | None = None) -> SessionTableLayout:
@@ -238,10 +260,11 @@ def _longest(texts: Sequence[str], style: str = "$foreground") -> Drawing:
     return lambda cells: Cell(longest_fitting(texts, cells), style)
 
 
-def _fill(line: SessionLine) -> Cell:
+def _fill(line: SessionLine) -> Drawing:
     context = line.session.context
     style = "$quiet" if context.tokens is None else "$foreground"
-    return Cell(formats.tokens_of_window(context), line.style(style))
+    text = formats.tokens_of_window(context)
+    return _longest((text, text.removesuffix(formats.LIMIT_WORD)), line.style(style))
 
 
 def _trigger(line: SessionLine) -> Cell:
@@ -330,11 +353,12 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
     ),
     Column("state", _doing, cells=14, name="doing", tooltip="what it does or waits for, and since"),
     Column(
-        "context",
+        BY_WINDOW,
         _gauge,
         cells=gauge.MIN_GAUGE_CELLS + PERCENT_CELLS,
         name="gauge",
-        tooltip="share of the context window; ▏ is where Claude Code auto-compacts",
+        tooltip="share of the context window, or of the limit that your settings set; ▏ is where"
+        " Claude Code auto-compacts",
     ),
     Column(
         "tokens",
@@ -343,7 +367,7 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
         cells=15,
         priority=10,
         name="fill",
-        tooltip="tokens in context, of the window",
+        tooltip="tokens in context, of the window or of the limit that your settings set",
     ),
     Column("level", _level, cells=10, priority=12, name="level", tooltip="the warning level"),
     Column(

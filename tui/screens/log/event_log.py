@@ -23,7 +23,17 @@ from ....core.store.queries import log_queries, session_queries
 from ....core.store.warning_log import last_warning_id, read_warnings
 from ....core.transcript.sanitize import one_line
 from ...notifications import LEVEL_SEVERITIES, EventSeverity
-from ...text.formats import NOTHING, percent, plural, tokens, tokens_before_and_after, utc_time
+from ...text.formats import (
+    NOTHING,
+    fill_text,
+    limit_name,
+    percent,
+    plural,
+    threshold_text,
+    tokens,
+    tokens_before_and_after,
+    utc_time,
+)
 from ...text.save_facts import error_text, saved_text
 from ...ui_state import CycleEnum
 from ..history.receipt_history import MODE_NAMES
@@ -198,7 +208,8 @@ def _unknown_types(db: sqlite3.Connection) -> Iterator[LogEvent]:
 def _levels(db: sqlite3.Connection) -> Iterator[LogEvent]:
     for row in read_warnings(db, after=last_warning_id(db) - MAX_PER_KIND):
         warning = row.warning
-        reached = f"{warning.level.value} reached at {percent(warning.ratio)}"
+        of_limit = f" of {limit_name(warning.limit_tokens)}" if warning.limit_tokens else ""
+        reached = f"{warning.level.value} reached at {percent(warning.limit_ratio)}{of_limit}"
         yield _session_event(
             f"level {row.log_id}",
             warning.at,
@@ -207,8 +218,8 @@ def _levels(db: sqlite3.Connection) -> Iterator[LogEvent]:
             row.session_id,
             reached + (", an agent" if row.agent_id else ""),
             context=_context_name(row.agent_id),
-            tokens=f"{warning.point.tokens:,}, {percent(warning.ratio)} of the window",
-            line=percent(warning.threshold),
+            tokens=f"{warning.point.tokens:,}, {fill_text(warning)}",
+            line=threshold_text(warning),
             ended=utc_time(warning.cleared_at) if warning.cleared_by else "still active",
         )
 

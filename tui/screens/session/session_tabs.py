@@ -191,7 +191,8 @@ def _warnings_listing(warnings: Sequence[ContextWarning], width: int, now_ms: in
         for each in reversed(warnings)
     )
     active = sum(each.warning.cleared_by is None for each in warnings)
-    head = quiet(f"{len(rows)} reached, {active} active; ⏎ goes to the turn")
+    of_limit = "; % of the limit" if any(each.warning.limit_tokens for each in warnings) else ""
+    head = quiet(f"{len(rows)} reached, {active} active{of_limit}; ⏎ goes to the turn")
     return Listing(rows, head, NO_WARNINGS)
 
 
@@ -200,7 +201,7 @@ def _warning_line(found: ContextWarning, width: int, now_ms: int) -> Content:
     style = LEVEL_STYLES[warning.level]
     is_active = warning.cleared_by is None
     end = "active" if is_active else f"cleared {_age_text(warning.cleared_at, now_ms)}"
-    reached, cells = f"at {percent(warning.ratio)}", RATIO_CELLS
+    reached, cells = f"at {percent(warning.limit_ratio)}", RATIO_CELLS
     if width >= TOKENS_FROM_CELLS:
         reached, cells = f"{reached} ({tokens(warning.point.tokens)})", REACHED_CELLS
     room = max(0, width - 2 - LEVEL_CELLS - cells - AGE_CELLS)
@@ -221,8 +222,10 @@ def _warning_detail(found: ContextWarning, now_ms: int) -> Content:
     return join_lines(
         Content.styled(f"▲ {warning.level.value}", f"bold {LEVEL_STYLES[warning.level]}"),
         Content(LEVEL_PURPOSES[warning.level.severity]),
-        Content(f"begins at {percent(warning.threshold)} of the window"),
-        Content(f"reached with {tokens(warning.point.tokens)} tokens, {percent(warning.ratio)}"),
+        Content(f"begins at {formats.threshold_text(warning)}"),
+        Content(
+            f"reached with {tokens(warning.point.tokens)} tokens, {formats.fill_text(warning)}"
+        ),
         quiet(f"reached {formats.date_time_and_age(warning.at, now_ms)}"),
         quiet(end),
         Content(""),
@@ -448,7 +451,7 @@ def session_header(session: Session, past: TimelineTurn | None, width: int, now_
     if past is None:
         facts = _header_facts(session, now_ms)
     else:
-        facts = [(f"as it was; now {percent(context.ratio)}",), ("End returns to now",)]
+        facts = [(f"as it was; now {percent(context.limit_ratio)}",), ("End returns to now",)]
         is_estimate = context.counting.counts_text
         state = ContextState.ESTIMATED if is_estimate else ContextState.MEASURED
         context = replace(context, tokens=past.tokens, state=state)
@@ -474,6 +477,8 @@ def _header_facts(session: Session, now_ms: int) -> list[tuple[str, ...]]:
     elif trigger and trigger.tokens:
         facts.append((f"compacts at {tokens(trigger.tokens)}",))
     facts.append((doing_text(session, HEADER_DOING_CELLS),))
+    if session.context.window.limit:
+        facts.append((f"{percent(session.context.ratio)} of the window",))
     facts += [cache_texts(session, now_ms), cost_texts(session.cost)[:1]]
     facts += [(text,) for text in counting_texts(session)]
     return [*facts, (one_line(formats.model_name(session.model)),)]

@@ -151,6 +151,8 @@ def preset_text(context: EffectContext, draft: PolicyValue) -> str:
         return "in use: its values apply where no file sets one"
     effect = setting_effects.preset_effect(context.sessions, context.policy, preset)
     changed = plural(effect.changed_keys, "setting")
+    if effect.changed_levels is None:
+        return f"changes {changed}; contexts are counted in another way"
     return f"changes {changed}; {plural(effect.changed_levels, 'session')} would change level"
 
 

@@ -17,6 +17,7 @@ from textual.widgets import Static
 
 from ....core.actions.setting_effects import todays_sessions
 from ....core.policy.policy import ResolvedValue
+from ....core.policy.schema import PRESETS
 from ....core.policy.value_types import format_value
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
@@ -34,6 +35,7 @@ from . import common_settings, policy_table
 from .common_pane import CommonPane
 from .common_settings import EffectContext, MachineFacts
 from .policy_table import AREA_KEY_PREFIX, CHOSEN_SIGN, PolicySnapshot
+from .preset_page import PresetScreen
 from .setting_editor import PolicyEditor
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ class PolicyScreen(FilteredPage):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("2", "tab(1)", "All", "all settings", "all_settings"),
         bind_hidden("1", "tab(0)", "Common", "the common settings", "common_settings"),
+        bind("v", "preset", "Steps", "what the preset does, step by step", "preset_steps"),
         bind("l", "chosen", "Set only", "only settings that are set, or all", "set_only"),
         bind_hidden(
             "o",
@@ -249,6 +252,12 @@ class PolicyScreen(FilteredPage):
     def _editor(self) -> PolicyEditor:
         return PolicyEditor(self.app, self._folder, self._refresh)
 
+    def action_preset(self) -> None:
+        """Show the steps of the preset that is drafted, else of the one in force."""
+        preset = self.query_one(CommonPane).control("preset").draft
+        if preset in PRESETS:
+            self.app.push_screen(PresetScreen(str(preset)))
+
     # The tabs.
 
     def action_tab(self, place: int) -> None:
@@ -277,7 +286,7 @@ class PolicyScreen(FilteredPage):
         """Allow what is about the list only where it is shown."""
         if action in {"chosen", "copy"} or (action, parameters) == ("tab", (COMMON,)):
             return self.tab == ALL_SETTINGS
-        if (action, parameters) == ("tab", (ALL_SETTINGS,)):
+        if action == "preset" or (action, parameters) == ("tab", (ALL_SETTINGS,)):
             return self.tab == COMMON
         return super().check_action(action, parameters)
 
