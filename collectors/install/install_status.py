@@ -23,6 +23,7 @@ from ctxtop import __version__
 from ...core.files.file_operations import write_file_atomically
 from ...core.files.json_edit import JsonTextError, decode_utf8
 from ...core.files.safe_open import open_regular
+from ...core.measure.agent_inventory import is_force_hook
 from ...core.measure.effective_config import MANAGED_DROP_INS_FOLDER
 from ..claude_code.config.config_files import (
     InvalidJsonError,
@@ -236,6 +237,7 @@ def read_install_status(
     problems = [*reader.problems, *(one.problem for one in [*hooks, *lines] if one.problem)]
     if hooks or plugin is not None:
         problems += _event_problems(hooks)
+        problems += _enforcing_problems(hooks, read)
         problems += _disabled_problems(read, managed, has_plugin=plugin is not None)
     version = read_manifest(plugin).get("version") if plugin is not None else None
     if plugin is not None and version != __version__:
@@ -338,6 +340,23 @@ def _event_problems(hooks: Sequence[CommandStatus]) -> list[str]:
             paths = ", ".join(str(hook.path) for hook in hooks if hook.event == event)
             problems.append(f"hook {event} is installed {count} times: {paths}")
     return problems
+
+
+def _enforcing_problems(
+    hooks: Sequence[CommandStatus], read: Mapping[SettingsLocation, HookSettings]
+) -> list[str]:
+    """Report another hook that blocks agents beside ours: each of them blocks an agent once."""
+    own = [hook.path for hook in hooks if is_force_hook(hook.event, hook.command)]
+    foreign = [
+        at.settings
+        for at, settings in read.items()
+        for hook in settings.hooks
+        if hook.own_command is None and is_force_hook(hook.event, hook.command)
+    ]
+    if not (own and foreign):
+        return []
+    places = f"one in {foreign[0]}, and ctxtop's `enforce` in {own[0]}"
+    return [f"two hooks block agents whose results are not compressed: {places}; remove one"]
 
 
 def _disabled_problems(

@@ -253,6 +253,11 @@ class ComplianceSettings:
     preset_rules: Mapping[str, ResultFormat] | None = None
     min_samples: int = 10  # results of a type before its share is shown (R004-13)
 
+    @property
+    def format_rules(self) -> Mapping[str, ResultFormat]:
+        """The rules that apply, by agent type."""
+        return (self.preset_rules if self.rules is None else self.rules) or {}
+
 
 def skill_in_prompt(prompt: str) -> str | None:
     skill = re.search(rf"(?<![\w-])(?:{'|'.join(FORMAT_OF_SKILL)})(?![\w-])", prompt)
@@ -289,8 +294,7 @@ def find_expected_format(
     then: whoever defines a `reviewer` without the skill does not ask for it (T-25). A person's
     rules always apply.
     """
-    rules = (settings.preset_rules if settings.rules is None else settings.rules) or {}
-    by_rule = rules.get(agent_type or "", ResultFormat.NONE)
+    by_rule = settings.format_rules.get(agent_type or "", ResultFormat.NONE)
     for source, skills in (
         (ExpectationSource.PRELOADED, preloaded_skills),
         (ExpectationSource.DECLARED, declared_skills or ()),

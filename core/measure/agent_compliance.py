@@ -12,6 +12,7 @@ from ..compliance.findings import (
     PASSED_VERDICTS,
     ComplianceSettings,
     ComplianceVerdict,
+    ExpectationSource,
     ExpectedFormat,
     ResultFormat,
     ReviewFinding,
@@ -23,6 +24,7 @@ from .agent_inventory import NO_INVENTORY, AgentInventory, DefinedAgent, ForceHo
 from .token_estimate import nearest_rank
 from .tokens import tokens_or_estimate
 
+NONE: Final = ResultFormat.NONE
 Key = TypeVar("Key")
 Item = TypeVar("Item")
 AgentKey = tuple[str, str]  # a session's id and an agent's
@@ -67,6 +69,7 @@ class AgentTypeCompliance(msgspec.Struct, frozen=True):
     score: ComplianceScore
     cost: ComplianceCost
     formats: tuple[ResultFormat, ...]  # expected of its agents
+    line_limit: int | None = None  # of its results; None if no format is expected
     drift: ResultFormat | None = None  # the policy's format, if the type's definition differs
     running: int = 0
     sizes: ResultSizes = NO_RESULT_SIZES
@@ -122,8 +125,10 @@ def summarize_compliance(
 ) -> ComplianceSummary:
     """Sum up the agents' compliance; those without a verdict are left out.
 
-    Types of the inventory are listed even if no agent of them ran.
+    Types of the inventory, and with it those that the policy's rules name, are listed even if no
+    agent of them ran (000-40 to 000-44).
     """
+    rules = settings.format_rules if inventory is not NO_INVENTORY else {}
     judged = [
         _JudgedAgent(agent, agent.compliance, _result_tokens(agent))
         for agent in agents
@@ -143,10 +148,17 @@ def summarize_compliance(
 
     def summarize_type(name: str, some: Sequence[_JudgedAgent]) -> AgentTypeCompliance:
         expected = [each.verdict.expected for each in some]
+        expected += [
+            ExpectedFormat(each.expected, ExpectationSource.DECLARED, rules.get(name, NONE))
+            for each in defined.get(name, ())
+        ]
+        formats = {each.format for each in expected[: len(some)] or expected}
+        formats = formats or {rules.get(name, NONE)}
         return AgentTypeCompliance(
             name,
             *measure(some),
-            formats=tuple(sorted(_formats(expected, defined.get(name, ())))),
+            formats=tuple(sorted(formats)),
+            line_limit=max(map(settings.limits.max_lines, formats - {NONE}), default=None),
             drift=next((each.policy_format for each in expected if each.differs_from_policy), None),
             running=sum(each.agent.status is AgentStatus.RUNNING for each in some),
             sizes=measure_result_sizes(each.agent for each in some),
@@ -159,7 +171,8 @@ def summarize_compliance(
 
     defined = _group_by(inventory.agents, lambda each: each.name)
     by_type = _group_by(judged, lambda each: each.agent.agent_type)
-    types = [summarize_type(name, by_type.get(name, ())) for name in {**by_type, **defined}]
+    names = {**by_type, **defined, **rules}
+    types = [summarize_type(name, by_type.get(name, ())) for name in names]
     types.sort(key=lambda each: (not each.score.judged_count, -each.runs))
     return ComplianceSummary(
         *measure(judged),
@@ -181,13 +194,6 @@ def summarize_compliance(
         min_samples=settings.min_samples,
         force_hooks=inventory.force_hooks,
     )
-
-
-def _formats(
-    expected: Iterable[ExpectedFormat], defined: Iterable[DefinedAgent]
-) -> set[ResultFormat]:
-    """Return what was expected of a type's agents; if none ran, what will be."""
-    return {each.format for each in expected} or {each.expected for each in defined}
 
 
 def _weighed(judged: Iterable[_JudgedAgent]) -> list[WeighedResult]:

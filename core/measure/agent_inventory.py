@@ -34,6 +34,7 @@ class DefinedAgent(msgspec.Struct, frozen=True):
     skills: tuple[str, ...]  # that it declares
     missing_skills: tuple[str, ...]  # of those, without a SKILL.md
     expected: ResultFormat  # by its installed skills
+    model: str | None  # None for that of its session
     problem: str | None
 
 
@@ -67,6 +68,7 @@ def _defined_agent(
         skills=agent.skills,
         missing_skills=missing_skills(agent, visible),
         expected=format_of_skills(installed_skills(agent, visible)) or ResultFormat.NONE,
+        model=agent.model,
         problem=agent.problem,
     )
 
@@ -85,10 +87,14 @@ _FORCE_HOOK: Final = re.compile(rf"force-compress|\b{FORCE_HOOK_EVENT}\b[^;]*\be
 """clnode's script, and ctxtop's own command with the feature `enforce`."""
 
 
+def is_force_hook(event: str, command: str) -> bool:
+    return event == FORCE_HOOK_EVENT and _FORCE_HOOK.search(command) is not None
+
+
 def find_force_hooks(files: Iterable[SettingsFileRecord]) -> Iterator[ForceHook]:
     for file in files:
         for hook in file.hooks:
-            if hook.event == FORCE_HOOK_EVENT and _FORCE_HOOK.search(hook.command):
+            if is_force_hook(hook.event, hook.command):
                 yield ForceHook(hook.command, file.scope, file.project, file.path)
 
 

@@ -86,6 +86,7 @@ class DefinitionRecord(msgspec.Struct, frozen=True):
     name: str  # a plugin's is `plugin:name`
     skills: tuple[str, ...] = ()
     auto_compact_window: int | None = None
+    model: str | None = None  # that an agent is defined with
     problem: str | None = None
 
 

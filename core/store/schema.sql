@@ -831,6 +831,7 @@ CREATE TABLE definition (
     name TEXT NOT NULL, -- As the client names it; a plugin's is `plugin:name`.
     skills TEXT NOT NULL, -- JSON, a list.
     auto_compact_window INTEGER,
+    model TEXT, -- That an agent is defined with.
     problem TEXT
 ) STRICT;
 CREATE INDEX definition_name ON definition (kind, name);

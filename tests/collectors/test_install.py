@@ -682,6 +682,20 @@ def test_status_tells_of_hooks_that_are_there_twice(home: Home) -> None:
     assert "hook Stop is installed 2 times" in problems(home)
 
 
+@pytest.mark.parametrize("form", ["plugin", "hooks"])
+def test_status_tells_of_two_hooks_that_block_agents(home: Home, form: str) -> None:
+    """000-13: clnode's own, and ours with the feature."""
+    theirs = {"type": "command", "command": "bash scripts/force-compress.sh --key=s3cret"}
+    home.write(text({"hooks": {"SubagentStop": [{"hooks": [theirs]}]}}))
+    home.install(form=form)
+    assert home.status().problems == ()
+    home.install("enforce", form=form)
+    told = problems(home)
+    place = home.place().settings
+    assert f"two hooks block agents whose results are not compressed: one in {place}" in told
+    assert "s3cret" not in told
+
+
 @pytest.mark.parametrize("key", ["disableAllHooks", "allowManagedHooksOnly"])
 def test_status_tells_of_an_administrators_ban(home: Home, key: str) -> None:
     home.install()

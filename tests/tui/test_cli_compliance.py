@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.collectors.plugin.installed_commands import hook_command
 
 from ..transcripts import PROJECT, SESSION, assistant, launch, notification, text, user, write
 
@@ -208,7 +210,7 @@ def test_a_type_s_history_is_json(run: Callable[..., Ended], config: Path) -> No
 
 
 def test_every_defined_agent_is_listed_whether_it_ran_or_not(
-    run: Callable[..., Ended], config: Path
+    run: Callable[..., Ended], config: Path, home: Path
 ) -> None:
     agents, cwd = config / "agents", config.parent / "shop"
     for folder, name in ((agents, "idle"), (agents, "reviewer"), (cwd / ".claude/agents", "ours")):
@@ -241,3 +243,51 @@ def test_every_defined_agent_is_listed_whether_it_ran_or_not(
     (hook,) = found["force_hooks"]
     assert (hook["command"], hook["scope"]) == ("/x/force-compress.sh", "user")
     assert f"force hook in {config / 'settings.json'}" in run("compliance").out
+
+    enforce = hook_command(home / "x.db", "SubagentStop", ["enforce"])
+    hooks["SubagentStop"][0]["hooks"].append({"type": "command", "command": enforce})
+    (config / "settings.json").write_text(json.dumps({"hooks": hooks}), encoding="utf-8")
+    told = f"2 force hooks, each of which blocks an agent: keep one: {config / 'settings.json'}"
+    assert told in run("compliance").out
+    (check,) = (one for one in run("doctor", "--json").json["checks"] if told in one["detail"])
+    assert check["name"] == "force hooks"
+
+
+def test_the_inventory_has_line_limits_models_and_drift_before_an_agent_ran(
+    run: Callable[..., Ended], home: Path
+) -> None:
+    """000-40 to 000-44: what the rules say, beside what the definitions declare."""
+    config = home / ".claude"
+    (config / "projects").mkdir(parents=True)
+    for name, more in (
+        ("node-backend", "model: sonnet\nskills: [compress-review]\n"),
+        ("reviewer", "model: opus\nskills: [compress-review]\n"),
+    ):
+        path = config / "agents" / f"{name}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"---\nname: {name}\ndescription: d\n{more}---\n", encoding="utf-8")
+    skill = config / "skills" / "compress-review" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("Begin with [COMPRESSED].\n", encoding="utf-8")
+    found = run("compliance", "--preset", "clnode", "--json").json["types"]
+    types = {each["agent_type"]: each for each in found}
+    names = "expected_formats line_limit drift_from_rule"
+    rows = {name: [kind[key] for key in names.split()] for name, kind in types.items()}
+    assert rows == {
+        "node-backend": [["review"], 20, "output"],
+        "reviewer": [["review"], 20, None],
+        "react-frontend": [["output"], 10, None],
+        "cli-hooks": [["output"], 10, None],
+        "clnode-curator": [["output"], 10, None],
+    }
+    models = {name: [one["model"] for one in kind["definitions"]] for name, kind in types.items()}
+    assert (models["node-backend"], models["reviewer"], models["cli-hooks"]) == (
+        ["sonnet"],
+        ["opus"],
+        [],
+    )
+    shown = run("compliance", "--preset", "clnode").out
+    assert "node-backend: compliance.rules says output, its definition review" in shown
+    assert re.search(r"^reviewer +review .* 20 lines +opus *$", shown, re.MULTILINE)
+    (only,) = run("compliance", "--preset", "clnode", "--type", "reviewer", "--json").json["types"]
+    assert only["agent_type"] == "reviewer"

@@ -31,9 +31,11 @@ from ..tables import Cell, Column, TextColumn
 from ..text.compliance_text import (
     VERDICT_NAMES,
     definition_problem,
+    drift_text,
     excess_text,
     findings_markdown,
     force_hook_text,
+    model_text,
     reviewers_text,
 )
 from ..text.formats import NOTHING, date_time, iso_time, percent, plural, tokens
@@ -99,7 +101,8 @@ def _check_lines(judgement: Judgement) -> list[str]:
 def compliance(context: click.Context, *, session: str | None, agent_type: str | None) -> int:
     """Show how well agents compress their results, by type.
 
-    Lists every defined agent, also those that never ran, and the hooks that enforce compression.
+    Lists every agent that is defined or that compliance.rules names, also if it never ran, with
+    its model and the longest result, and the hooks that enforce compression.
     """
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         agents = [
@@ -110,6 +113,8 @@ def compliance(context: click.Context, *, session: str | None, agent_type: str |
         inventory = _inventory(snapshot, agent_type) if session is None else NO_INVENTORY
         settings = compliance_settings(snapshot.policies.common)
         summary = summarize_compliance(agents, settings, inventory)
+        types = tuple(each for each in summary.types if agent_type in {None, each.name})
+        summary = replace(summary, types=types)
         return print_result(
             context,
             compliance_record(summary),
@@ -140,9 +145,7 @@ def _compliance_tables(summary: ComplianceSummary, short_ids: Mapping[str, str])
         if (problem := definition_problem(each))
     ]
     lines += [
-        one_line(f"{each.name}: compliance.rules says {each.drift}, its definition does not")
-        for each in summary.types
-        if each.drift
+        one_line(f"{each.name}: {drift}") for each in summary.types if (drift := drift_text(each))
     ]
     if len(summary.days) > 1:
         lines += ["", *draw_table(_DAY_COLUMNS, summary.days[-MAX_DAYS:])]
@@ -198,6 +201,10 @@ def _failed_cell(scored: Scored) -> Cell:
     return Cell(str(scored.score.failed_count or ""), "bad")
 
 
+def _line_limit(found: AgentTypeCompliance) -> str:
+    return "" if found.line_limit is None else f"{found.line_limit} lines"
+
+
 _complied = _share_of(lambda score: score.passed_share)
 _complied_first = _share_of(lambda score: score.first_pass_share)
 
@@ -212,6 +219,8 @@ _TYPE_COLUMNS: Final[Sequence[TextColumn[AgentTypeCompliance]]] = (
     Column("not checked", _count_of(ComplianceVerdict.UNKNOWN), right=True, priority=4),
     Column("tokens", lambda each: f"≈{tokens(each.cost.result_tokens)}", right=True, priority=5),
     Column("excess", lambda each: excess_text(each.cost), right=True, priority=6),
+    Column("limit", _line_limit, right=True, priority=7),
+    Column("model", model_text, priority=8),
 )
 
 _DAY_COLUMNS: Final[Sequence[TextColumn[ComplianceDay]]] = (

@@ -546,7 +546,9 @@ def compliance_record(found: ComplianceSummary) -> Record:
 def _type_record(agents: AgentTypeCompliance) -> Record:
     sizes = agents.sizes if agents.sizes.results else None
     return {
-        **record_of(agents, "agent_type=name expected_formats=formats drift_from_rule=drift"),
+        **record_of(
+            agents, "agent_type=name expected_formats=formats line_limit drift_from_rule=drift"
+        ),
         **_score_fields(agents),
         **record_of(agents, "runs running"),
         **record_of(sizes, "median_lines p90_lines median_tokens p90_tokens"),
@@ -554,7 +556,7 @@ def _type_record(agents: AgentTypeCompliance) -> Record:
         "days": _day_records(agents.days),
         "definitions": records_of(
             agents.definitions,
-            "scope project path skills missing_skills expected_format=expected problem",
+            "scope project path skills missing_skills expected_format=expected model problem",
         ),
     }
 

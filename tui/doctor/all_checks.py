@@ -23,6 +23,7 @@ from ..cli.command_errors import error_text, print_error, print_errors
 from . import machine_checks
 from .client_checks import (
     definition_checks,
+    force_hooks_check,
     hooks_check,
     policy_check,
     save_file_checks,
@@ -114,6 +115,7 @@ def _content_checks(db: sqlite3.Connection, places: Places) -> Iterator[DoctorCh
     yield from save_file_checks(db)
     yield measurement_check(db)
     yield hooks_check(db, places.store)
+    yield from force_hooks_check(db)
     yield from recovery_checks(db, fleet_reader.read_sessions(db, now_ms), now_ms)
     yield deletions_check(db, places, policies.policies.common, now_ms)
     yield archive_check(places)

@@ -11,6 +11,7 @@ from ...collectors.claude_code.config.definition_files import SKILLS_MARKETPLACE
 from ...collectors.plugin.installed_commands import InstalledCommand, parse_command
 from ...collectors.policy_files import PolicyFiles
 from ...core.measure import effective_config
+from ...core.measure.agent_inventory import find_force_hooks
 from ...core.policy.policy import ProjectTrust
 from ...core.saves.memory_plugin import PluginFit
 from ...core.saves.project_saves import SavesReport
@@ -26,6 +27,7 @@ from ...core.store.queries import (
     log_queries,
     session_queries,
 )
+from ..text.compliance_text import force_hook_text
 from ..text.formats import iso_time, plural
 from ..text.settings_text import name_keys
 from .doctor_check import DoctorCheck, failed, noted, passed
@@ -146,6 +148,14 @@ GRACE_MS: Final = 60_000
 """A session that begins this soon after a hook's last event may have begun before it."""
 
 _PLUGIN_ID: Final = f"ctxtop@{SKILLS_MARKETPLACE}"
+
+
+def force_hooks_check(db: sqlite3.Connection) -> list[DoctorCheck]:
+    """Note that an agent is blocked by several hooks; nothing if at most one does it."""
+    found = list(find_force_hooks(config_queries.settings_files(db)))
+    if len({each.command for each in found}) < 2:
+        return []
+    return [noted("force hooks", force_hook_text(found), "remove all but one")]
 
 
 def hooks_check(db: sqlite3.Connection, store: Path) -> DoctorCheck:

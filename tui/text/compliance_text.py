@@ -9,6 +9,7 @@ from ...core.compliance.findings import (
     FAILED_VERDICTS,
     PASSED_VERDICTS,
     ComplianceVerdict,
+    ResultFormat,
     finding_labels,
 )
 from ...core.transcript.sanitize import one_line
@@ -17,7 +18,11 @@ from .formats import date_time, tokens
 
 if TYPE_CHECKING:
     from ...core.compliance.run_verdict import ComplianceCost, RunVerdict
-    from ...core.measure.agent_compliance import GroupedFinding, SeverityFindings
+    from ...core.measure.agent_compliance import (
+        AgentTypeCompliance,
+        GroupedFinding,
+        SeverityFindings,
+    )
     from ...core.measure.agent_inventory import DefinedAgent, ForceHook
 
 
@@ -73,7 +78,30 @@ def force_hook_text(hooks: Sequence[ForceHook]) -> str:
     """Name the files that install a hook that enforces compressed results, if any do."""
     if not hooks:
         return "no force hook is installed: nothing enforces compressed results"
-    return f"force hook in {', '.join(dict.fromkeys(one_line(each.path) for each in hooks))}"
+    places = ", ".join(dict.fromkeys(one_line(each.path) for each in hooks))
+    if len({each.command for each in hooks}) > 1:
+        return f"{len(hooks)} force hooks, each of which blocks an agent: keep one: {places}"
+    return f"force hook in {places}"
+
+
+def drift_text(found: AgentTypeCompliance) -> str:
+    """Describe how a type's definition differs from the settings' rule; empty if it does not."""
+    if found.drift is None:
+        return ""
+    declared = ", ".join(sorted({each.expected.value for each in found.definitions}))
+    return f"compliance.rules says {found.drift.value}, its definition {declared or 'nothing'}"
+
+
+def expected_text(found: AgentTypeCompliance) -> str:
+    """Name the formats expected of a type, and how long its results may be; empty if none is."""
+    formats = ", ".join(each.value for each in found.formats if each is not ResultFormat.NONE)
+    return f"{formats}, at most {found.line_limit} lines" if formats else ""
+
+
+def model_text(found: AgentTypeCompliance) -> str:
+    """Name the models that a type is defined with; empty for those of their sessions."""
+    models = dict.fromkeys(each.model for each in found.definitions if each.model)
+    return one_line(", ".join(models))
 
 
 def definition_problem(agent: DefinedAgent) -> str:

@@ -182,11 +182,13 @@ def _read_fields(data: bytes, found: ConfigPath, home: DefinitionFolder) -> dict
     head = split_front_matter(data.decode("utf-8", "replace"))
     is_agent = home.kind is DefinitionKind.AGENT
     name = (head.text("name") if is_agent else None) or _name_of_path(found, home.kind)
+    model = head.text("model") if is_agent else None
     digits = (head.text("autoCompactWindow") or "").replace("_", "")
     return {
         "name": _with_plugin_prefix(name, home),
         "skills": _titles_field(head, "skills") or (),
         "auto_compact_window": int(digits) if digits.isdecimal() and len(digits) <= 12 else None,
+        "model": sanitize_title(model) if model else None,
         "problem": _definition_problem(data, head, home.kind),
     }
 

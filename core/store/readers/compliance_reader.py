@@ -124,8 +124,7 @@ def sessions_to_check(db: Connection, policies: Policies) -> frozenset[str]:
         if each.kind is DefinitionKind.AGENT and format_of_skills(each.skills)
     }
     for policy in policies.all:
-        settings = compliance_settings(policy)
-        types.update((settings.preset_rules if settings.rules is None else settings.rules) or ())
+        types.update(compliance_settings(policy).format_rules)
     of_type, names = in_condition("agent_type", types)
     skills = [name for skill in FORMAT_OF_SKILL for name in (skill, skill)]
     given = " OR ".join(["t.name = ? OR t.name LIKE '%:' || ?"] * len(FORMAT_OF_SKILL))

@@ -13,7 +13,6 @@ from textual.content import Content
 from ....core.compliance.findings import (
     ComplianceVerdict,
     FindingCode,
-    ResultFormat,
 )
 from ....core.transcript.sanitize import one_line
 from ...tables import Cell, Column, fitting_columns, total_cells
@@ -22,7 +21,9 @@ from ...text.compliance_text import (
     VERDICT_NAMES,
     VERDICT_SIGNS,
     definition_problem,
+    drift_text,
     excess_text,
+    expected_text,
     force_hook_text,
     reviewers_text,
 )
@@ -209,10 +210,8 @@ def type_report(
 def _type_facts(found: AgentTypeCompliance, least: int) -> Iterator[text_lines.Fact]:
     score = found.score
     yield "runs", f"{found.runs}" + (f", {found.running} running" if found.running else "")
-    formats = ", ".join(each.value for each in found.formats if each is not ResultFormat.NONE)
-    yield "expected", formats or "none: no compressed format was asked for"
-    if found.drift is not None:
-        drift = f"compliance.rules says {found.drift.value}, its definition does not"
+    yield "expected", expected_text(found) or "none: no compressed format was asked for"
+    if drift := drift_text(found):
         yield "but", drift, "$broken"
     if not score.judged_count:
         return
@@ -239,6 +238,8 @@ def _definition_facts(
         yield each.scope.value, shorten_path(one_line(each.path), cells)
         if each.skills:
             yield "skills", one_line(", ".join(each.skills))
+        if each.model:
+            yield "model", one_line(each.model)
         if problem := definition_problem(each):
             yield "but", one_line(problem), "$broken"
     yield "enforced", force_hook_text(force_hooks), "$quiet"
