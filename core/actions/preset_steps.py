@@ -122,18 +122,19 @@ _ACTION_WORDS: Final = {
 
 
 def _thresholds(policy: Policy) -> str:
-    texts = [*map(_threshold_text, policy.thresholds)]
+    texts = [_threshold_text(each, policy) for each in policy.thresholds]
     if tokens := policy.count("absolute.at_tokens"):
         window = policy.count("absolute.from_window")
         texts.append(f"at {tokens:,} tokens in a window of {window:,} or more")
     return "; ".join(texts) or "never"
 
 
-def _threshold_text(threshold: Threshold) -> str:
+def _threshold_text(threshold: Threshold, policy: Policy) -> str:
     word = "above" if threshold.op is ThresholdOp.ABOVE else "at"
     what = _ACTION_WORDS[threshold.action]
     if threshold.of is ThresholdBase.TRIGGER:
-        return f"{word} the auto-compact limit: {what}"
+        without = f"without one it tells you {policy.reserve_tokens:,} tokens below the window"
+        return f"{word} the auto-compact limit ({without}): {what}"
     if threshold.at > 1:
         return f"{word} {threshold.at:,.0f} tokens: {what}"
     return f"{word} {_percent(threshold.at)}: {what}"

@@ -189,7 +189,10 @@ CASES: Final = {
         "167000/10",
         167_000,
         {Level.HIGH},
-        says={"warns": "at the auto-compact limit: Claude Code compacts"},
+        says={
+            "warns": "at the auto-compact limit (without one it tells you 33,000 tokens below the"
+            " window): Claude Code compacts"
+        },
     ),
 }
 

@@ -28,6 +28,7 @@ from ctxtop.core.actions.automation import (
     default_runners,
     is_automatic_notice,
 )
+from ctxtop.core.actions.preset_steps import preset_steps
 from ctxtop.core.actions.session_access import (
     ClientCompactResult,
     CompactFailure,
@@ -38,6 +39,7 @@ from ctxtop.core.compaction.automation_rules import RECOMPACT_REASON
 from ctxtop.core.compaction.receipts import ApplyMode, ReceiptStore
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.model.problem import Problem
+from ctxtop.core.policy.schema import PRESETS
 from ctxtop.core.store.automation_records import (
     AUTOMATIC_RUN_TIMEOUT_MS,
     AutomaticRunRecord,
@@ -634,6 +636,25 @@ def test_a_policy_s_strategy_is_what_is_applied(
     target = scene.target()
     undo(receipt.receipt_id, None, target)
     assert scene.path.read_bytes() == before
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_compacts_as_its_table_says(scene: Scene, preset: str) -> None:
+    (row,) = (each.text for each in preset_steps(preset) if each.step == "compacts")
+    scene.choose(f'mode = "auto"\npreset = "{preset}"\n')
+    scene.write(prompted(scene.project))
+    scene.look(scene.start(), 30)
+    strategies = {
+        operation.strategy for each in scene.receipts() for operation in each.plan.operations
+    }
+    if row.startswith("never by itself"):
+        assert (strategies, scene.runs()) == (set(), [])
+    elif "replaced by a summary" in row:
+        assert strategies == {"summarise"}
+    else:
+        assert row.startswith("a plan by levels")
+        assert strategies
+        assert not strategies & {"summarise", "cut", "condense"}
 
 
 @pytest.mark.parametrize(
