@@ -5,14 +5,13 @@ from typing import Final
 
 import msgspec
 
-from ..compaction.compression_level import COMPACTING_ACTIONS
 from ..compaction.plan import DEFAULT_OPTIONS, DEFAULT_PROTECTED_TURNS
 from ..compaction.policy_strategy import (
     KEPT_SHARES,
     LADDER,
-    NONE,
     SUMMARIES,
     automatic_strategy,
+    compacts_by_itself,
     whole_options,
 )
 from ..compaction.recovery.limit_errors import LimitErrorType
@@ -74,7 +73,7 @@ def _mode(policy: Policy) -> str:
     acts = ["shows"]
     if prompt_thresholds(policy):
         acts.append(f"with {_hooks_needed('prompts')} advises the model")
-    if policy.text("mode") == AUTO and _compacts_by_itself(policy):
+    if policy.text("mode") == AUTO and compacts_by_itself(policy):
         acts.append(f"compacts by itself {ONCE_AUTO}")
     return "; ".join(acts) if len(acts) > 1 else "shows only"
 
@@ -163,21 +162,15 @@ _STRATEGY_WORDS: Final = {
 }
 
 
-def _compacts_by_itself(policy: Policy) -> bool:
-    """Whether any threshold compacts in mode auto."""
-    has_threshold = any(each.action in COMPACTING_ACTIONS for each in policy.thresholds)
-    return has_threshold and automatic_strategy(policy) != NONE
-
-
 def _strategy(policy: Policy) -> str:
     """Return the strategy of automation, or else of a plan that a person asks for."""
     strategy = automatic_strategy(policy)
-    return strategy if _compacts_by_itself(policy) or whole_options(policy) else LADDER
+    return strategy if compacts_by_itself(policy) or whole_options(policy) else LADDER
 
 
 def _compaction(policy: Policy) -> str:
     strategy = _strategy(policy)
-    if not _compacts_by_itself(policy):
+    if not compacts_by_itself(policy):
         return f"never by itself; when you ask, {_STRATEGY_WORDS[strategy]}"
     messages, tokens = policy.count("compact.min_messages"), policy.count("compact.min_tokens")
     least = f"only sessions of more than {messages} messages, from {tokens:,} tokens on"

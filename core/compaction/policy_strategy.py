@@ -9,6 +9,7 @@ from ..measure.levels import Level
 from ..policy.policy import Policy, PolicyOrigin
 from ..policy.schema import NATIVE
 from ..summaries.summary_building import read_summary_settings
+from .compression_level import COMPACTING_ACTIONS
 from .plan import CONDENSE, CUT, SUMMARISE, PlanOptions
 from .strategies.masked import LONG_RESULTS
 
@@ -47,6 +48,12 @@ def automatic_strategy(policy: Policy) -> str:
     if chosen.origin is PolicyOrigin.BUILT_IN or by.origin is not PolicyOrigin.BUILT_IN:
         return LADDER
     return NATIVE
+
+
+def compacts_by_itself(policy: Policy) -> bool:
+    """Whether automation has a threshold at which it compacts, and a strategy."""
+    has_threshold = any(each.action in COMPACTING_ACTIONS for each in policy.thresholds)
+    return has_threshold and automatic_strategy(policy) != NONE
 
 
 KEPT_SHARES: Final[Mapping[Level, float]] = {Level.MEDIUM: 0.5, Level.AGGRESSIVE: 0.25}

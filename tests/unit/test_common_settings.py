@@ -45,6 +45,22 @@ def test_a_level_says_who_is_above_it(place: int, share: float, text: str) -> No
     assert level_text(effects_of(), draft, draft[place]) == text
 
 
+def test_a_preset_s_mode_is_said_to_do_nothing_by_itself() -> None:
+    """What a control shows of the value in force is what automation decides by it."""
+    effects = effects_of(("preset", "not-agent"))
+    nothing = "nothing happens automatically: mode = auto must be set explicitly, not in the preset"
+    assert effect_text(effects, "mode", "auto") == nothing
+    chosen = effects_of(("compact.strategy", "native"))
+    for key, value in (("compact.strategy", "native"), ("compact.by", "plan")):
+        assert effect_text(chosen, key, value) == "automation asks Claude Code to /compact"
+    for preset in ("native", "clnode", "claude-memory", "omo-doc"):
+        effects = effects_of(("preset", preset), ("mode", "auto"))
+        assert effect_text(effects, "compact.by", "plan").startswith("automation compacts nothing")
+        assert effect_text(effects, "mode", "auto").startswith("idle sessions") is (
+            preset != "clnode"
+        )
+
+
 def test_levels_that_cannot_be_moved_are_typed() -> None:
     assert "type a value" in level_text(effects_of(), (), None)
 
@@ -70,7 +86,8 @@ def test_levels_that_cannot_be_moved_are_typed() -> None:
         ("mode", "auto", "0 due now"),
         ("compact.by", "client", "/compact"),
         ("compact.by", "plan", "with a backup and undo"),
-        ("compact.strategy", "native", "/compact"),
+        # The built-in value is nobody's choice: ctxtop plans.
+        ("compact.strategy", "native", "ctxtop's plan, with a backup and undo"),
         ("compact.strategy", "ladder", "ctxtop's plan"),
         ("compact.strategy", "summary", "by a summary"),
         ("compact.strategy", "head_tail", "removes older turns"),

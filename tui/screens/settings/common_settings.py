@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ....core.actions import setting_effects
 from ....core.actions.setting_effects import LevelEffect
 from ....core.archive.archive_policy import read_archive_settings
+from ....core.compaction.compression_level import COMPACTING_ACTIONS
 from ....core.compaction.policy_strategy import LADDER, NONE, automatic_strategy
 from ....core.compaction.receipts import (
     MIB,
@@ -216,6 +217,8 @@ _STRATEGY_EFFECTS: Final = {
 
 
 def _compact_by_text(_context: EffectContext, policy: Policy) -> str:
+    if not any(each.action in COMPACTING_ACTIONS for each in policy.thresholds):
+        return "automation compacts nothing: no threshold has an action that compacts"
     return _STRATEGY_EFFECTS[automatic_strategy(policy)]
 
 
@@ -286,5 +289,7 @@ def effect_text(context: EffectContext, key: str, draft: PolicyValue) -> str:
         return channel_text(context, key, draft)
     if key == "price":
         return price_text(context)
-    describe = _POLICY_EFFECTS[key]
-    return describe(context, setting_effects.with_value(context.policy, key, draft))
+    policy = context.policy
+    if draft != policy.value(key):
+        policy = setting_effects.with_value(policy, key, draft)
+    return _POLICY_EFFECTS[key](context, policy)
