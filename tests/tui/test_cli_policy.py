@@ -175,6 +175,15 @@ def test_levels_are_by_the_policy(run: Callable[..., Ended], project: Path) -> N
     # 120,000 of 200,000: not-agent means 100,000, and would count only the few texts.
     assert [each["level"] for each in (before, asked, own)] == [None, "overflow", "emergency"]
     assert {each["used_ratio"] for each in (before, asked, own)} == {0.6}
+    limits = [(each["limit_tokens"], each["limit_ratio"]) for each in (before, asked, own)]
+    assert limits == [(None, 0.6), (100_000, 1.2), (None, 0.6)]
+    shown = run("sessions", *counted).out
+    assert "120 %" in shown
+    assert "120 k of 100 k limit" in shown
+    (warned, *_) = run("warnings", "--json", *counted).json
+    assert (warned["limit_tokens"], warned["limit_ratio"], warned["ratio"]) == (100_000, 1.2, 0.6)
+    assert "100,000 limit" in run("warnings", *counted).out
+    assert "120 % of 100,000 tokens" in run("export", "--format", "markdown", *counted).out
 
 
 def test_a_commands_own_words_do_not_enter_the_log(
@@ -212,5 +221,5 @@ def test_explain_shows_the_default_only_where_a_preset_differs(run: Callable[...
     record = json.loads(run("policy", "--explain", "clnode", "--json").out)
     assert record["preset"] == "clnode"
     steps = {each["step"]: (each["text"], each["default"]) for each in record["steps"]}
-    assert steps["compacts"][0] == "never"
+    assert steps["compacts"][0].startswith("never by itself")
     assert steps["compacts"][1].startswith("a plan by levels")

@@ -232,6 +232,13 @@ def _changed(record: Record) -> str:
     return "; ".join(map(change_text, changes)) or NOTHING
 
 
+def _limit_share(record: Record) -> str:
+    """Write the share that is in use, and name the limit if it is not of the window."""
+    limit = record["limit_tokens"]
+    of_limit = f" of {limit:,} tokens" if limit else ""
+    return f"{percent(record['limit_ratio'])}{of_limit}"
+
+
 _REPORT_COLUMNS: Final[Mapping[str, Sequence[ReportColumn]]] = {
     "sessions": (
         Column("Session", _short_id),
@@ -240,7 +247,7 @@ _REPORT_COLUMNS: Final[Mapping[str, Sequence[ReportColumn]]] = {
         Column("Status", _text("status")),
         Column("Doing", _doing),
         Column("Context", _number("context_tokens")),
-        Column("Used", _share("used_ratio")),
+        Column("Used", _limit_share),
         Column("Level", _text("level")),
         Column("Agents", _number("agents")),
         Column("Noncompliant", _number("agents_noncompliant")),
@@ -260,7 +267,7 @@ _REPORT_COLUMNS: Final[Mapping[str, Sequence[ReportColumn]]] = {
         Column("Session", _short_id),
         Column("Agent", _text("agent_id")),
         Column("Level", _text("level")),
-        Column("Used", _share("ratio")),
+        Column("Used", _limit_share),
         Column("At", _text("at")),
     ),
     "compactions": (
