@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctxtop.tui.screens.fleet.session_table import lay_out_columns, measured_by
 from ctxtop.tui.tables import Column
 from ctxtop.tui.text.column_headers import (
     ColumnOrder,
@@ -10,11 +11,16 @@ from ctxtop.tui.text.column_headers import (
     next_order,
     sort_items,
 )
+from ctxtop.tui.text.formats import used_percent
+from ctxtop.tui.text.gauge import FULL_CELL, gauge
 from ctxtop.tui.widgets.row_list import Row, RowList, Rows
+from msgspec.structs import replace
 from textual import on
 from textual.app import App, ComposeResult
 from textual.content import Content
 from textual.widgets import Static
+
+from .makers import WINDOW, context, session
 
 Entry = tuple[str, int | None]
 
@@ -91,3 +97,22 @@ async def test_a_click_on_a_head_sorts_and_shows_the_top() -> None:
         assert app.query_one(".head", Static).tooltip == "what it is called"
         await pilot.hover(".head", offset=(10, 0))
         assert app.query_one(".head", Static).tooltip is None
+
+
+def test_the_header_names_what_the_bars_are_full_at() -> None:
+    """A limit of the settings, the window, or for some sessions the one and for some the other."""
+    by_window = session(context=context(80_000))
+    limited = replace(context(80_000), window=replace(WINDOW, limit=100_000))
+    by_limit = session(context=limited)
+    assert used_percent(by_window.context) == "40 %"
+    assert used_percent(limited) == "80 %"
+    assert gauge(limited, 10).plain.count(FULL_CELL) == 2 * gauge(
+        by_window.context, 10
+    ).plain.count(FULL_CELL)
+    for sessions, name in (
+        ([by_window, by_window], "context"),
+        ([by_limit, by_limit], "of limit"),
+        ([by_window, by_limit], "of window or limit"),
+    ):
+        header = lay_out_columns(160).session_header(measured_by=measured_by(sessions)).plain
+        assert f" {name} " in header
