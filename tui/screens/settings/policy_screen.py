@@ -55,11 +55,11 @@ class PolicyScreen(FilteredPage):
 
     CSS_PATH = "policy.tcss"
 
-    KEYS_IF_ROOM = ("policy_project", "undo", "copy")
+    KEYS_IF_ROOM = ("preset_steps", "policy_project", "undo", "copy")
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("2", "tab(1)", "All", "all settings", "all_settings"),
         bind_hidden("1", "tab(0)", "Common", "the common settings", "common_settings"),
-        bind("v", "preset", "Steps", "what the preset does, step by step", "preset_steps"),
+        bind_hidden("v", "preset", "Steps", "what the preset does, step by step", "preset_steps"),
         bind("l", "chosen", "Set only", "only settings that are set, or all", "set_only"),
         bind_hidden(
             "o",
