@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from sys import intern
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -293,18 +293,9 @@ def _user_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedToolCa
 
 
 def _attachment_entry(entry: Entry, line: TranscriptLine) -> Entry:
-    attachment, rendered = (
-        line_decoder.decode_value(line.attachment),
-        line_decoder.decode_value(line.rendered),
-    )
     unread: list[str] = []
-    if not isinstance(attachment, dict | None):
-        unread.append("attachment")
-        attachment = None
-    if not isinstance(rendered, list | None):
-        unread.append("rendered")
-        rendered = None
-    attachment = attachment or {}
+    attachment: dict[str, Any] = _read_field("attachment", line.attachment, dict, unread) or {}
+    rendered: list[Any] | None = _read_field("rendered", line.rendered, list, unread)
     kind = sanitize_title(str(attachment.get("type") or ""))
     return replace(
         entry,
@@ -315,6 +306,19 @@ def _attachment_entry(entry: Entry, line: TranscriptLine) -> Entry:
         snapshot=parse_prompt_snapshot(attachment) if kind == "prompt_snapshot" else None,
         unread_fields=(*entry.unread_fields, *unread),
     )
+
+
+def _read_field(name: str, raw: Raw | UnsetType, kind: type, unread: list[str]) -> Any:  # noqa: ANN401 -- of that kind
+    """Decode a field; None if it is missing. One that cannot be read is added to `unread`."""
+    try:
+        value = line_decoder.decode_value(raw)
+    except UnexpectedShapeError:
+        unread.append(name)
+        return None
+    if isinstance(value, kind | None):
+        return value
+    unread.append(name)
+    return None
 
 
 def _system_entry(entry: Entry, line: TranscriptLine) -> Entry:

@@ -426,12 +426,16 @@ def decode_list(raw: Raw | UnsetType, kind: type[StructT]) -> list[StructT]:
 
 def decode_string(raw: Raw | UnsetType) -> str:
     """Return an empty string for a missing field, and for one of another type."""
-    value = decode_value(raw)
-    return value if isinstance(value, str) else ""
+    if raw is UNSET or memoryview(raw)[0] != _QUOTE:
+        return ""
+    return decode_checked(raw, _string_decoder.decode)
 
 
 def decode_value(raw: Raw | UnsetType) -> Any:  # noqa: ANN401 -- any JSON
-    """Decode a field whose type differs by version; raises NotJsonError as `decode_blocks` does."""
+    """Decode a field whose type differs by version; raises NotJsonError as `decode_blocks` does.
+
+    Raises UnexpectedShapeError for a number that no float holds, such as 1e999.
+    """
     return None if raw is UNSET else decode_checked(raw, msgspec.json.decode)
 
 

@@ -14,6 +14,7 @@ from ..transcripts import (
     assistant,
     attachment,
     chained,
+    encode,
     refusal,
     text,
     tool,
@@ -185,6 +186,24 @@ def test_a_line_with_a_field_of_another_kind_is_an_entry_that_names_it(
     assert entry.uuid == line["uuid"]
     assert entry.unread_fields == (unread,)
     assert after.unread_fields == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "unread"),
+    [
+        (attachment("file", content="@"), ("attachment",)),
+        (attachment("file") | {"rendered": ["@"]}, ("rendered",)),
+        (chained("system", subtype="local_command", content=["@"]), ()),
+        (assistant(content=[tool("Bash", "t1", timeout="@")]), ()),
+    ],
+)
+def test_a_line_with_a_number_that_no_float_holds_is_an_entry_all_the_same(
+    file: Path, line: JsonLine, unread: tuple[str, ...]
+) -> None:
+    file.write_bytes(encode([line]).replace(b'"@"', b"1e999") + encode([user("after")]))
+    entry, after = read_entries(file)
+    assert (entry.uuid, entry.unread_fields) == (line["uuid"], unread)
+    assert after.parts[0].text == "after"
 
 
 def test_a_field_that_no_entry_has_may_be_of_any_kind(file: Path) -> None:

@@ -432,6 +432,34 @@ def test_a_line_nested_without_end_is_no_crash(deep: int) -> None:
     assert read(lone).lines == 1
 
 
+@pytest.mark.parametrize("line", [b"{}", b"{ }", b"{\t}"])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_an_object_without_fields_is_a_bad_line_with_or_without_a_line_end(
+    line: bytes, end: bytes
+) -> None:
+    before = encode([user("before")])
+    data = before + line + end
+    facts = index_block(MAIN, LineBlock(0, data, len(data)))
+
+    assert [(bad.offset, bad.length) for bad in facts.bad] == [(len(before), len(line))]
+    assert facts.bad[0].reason == "unexpected shape: an object without fields"
+    assert (facts.lines, facts.unknown_types, facts.session.first_prompt) == (2, {}, "before")
+
+
+@pytest.mark.parametrize("number", [b"1e999", b"-1e999", b"0.1E+400"])
+@pytest.mark.parametrize("field", ["attachment", "rendered"])
+def test_an_attachment_with_a_number_that_no_float_holds_is_a_bad_line(
+    number: bytes, field: str
+) -> None:
+    odd = attachment("file", content="@") | {field: {"type": "file", "content": "@"}}
+    line = encode([odd]).strip().replace(b'"@"', number)
+    facts = read(line, boundary(), assistant("good"))
+
+    assert [(bad.offset, bad.length) for bad in facts.bad] == [(0, len(line))]
+    assert "Number out of range" in facts.bad[0].reason
+    assert (len(facts.boundaries), len(facts.responses)) == (1, 1)
+
+
 def test_a_bad_line_is_set_aside_with_its_place() -> None:
     bad = b'{"type":"user","mess'
     good = encode([user()])

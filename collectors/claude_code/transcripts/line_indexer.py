@@ -20,6 +20,7 @@ from ....core.transcript.line_decoder import (
     decode_attachment,
     decode_line,
     decode_string,
+    decode_value,
     join_texts,
     message_blocks,
     repair_line,
@@ -128,6 +129,9 @@ def _index_system_line(builder: FactBuilder, offset: int, line: TranscriptLine) 
 
 def _index_attachment(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
     attachment = decode_attachment(line)
+    # What else is in it is read later, without a place for lines that cannot be.
+    for field in (line.attachment, line.rendered):
+        decode_value(field)
     kind = (attachment.type if attachment else None) or "without type"
     if attachment and kind in {"queued_command", "teammate_mailbox"}:
         builder.add(
@@ -202,7 +206,9 @@ LINE_INDEXERS: Final[dict[str, Callable[[FactBuilder, int, TranscriptLine], None
 """By type, for lines that are not messages."""
 
 
-_OPEN, _CLOSE, _TYPE = b"{}t"
+_OPEN, _CLOSE = _EMPTY = b"{}"
+_TYPE: Final = b"t"
+_JSON_SPACE: Final = b" \t\r"
 
 
 def index_block(
@@ -233,7 +239,7 @@ def _index_lines(builder: FactBuilder, block: LineBlock) -> None:
             builder.lines += 1
             line = view[position:stop]
             # Only lines that are not messages begin with their type.
-            head = match_type(line) if data[position + 2] == _TYPE else None
+            head = match_type(line) if data.startswith(_TYPE, position + 2) else None
             if not head or not _index_by_type(builder, first + position, line, head[1]):
                 try:
                     _index_line(builder, first + position, line, glance(line))
@@ -342,6 +348,8 @@ def _index_assistant(
 
 
 def _index_other(builder: FactBuilder, offset: int, line: memoryview, seen: LineGlance) -> None:
+    if not seen.type and bytes(line).translate(None, _JSON_SPACE) == _EMPTY:
+        raise UnexpectedShapeError("an object without fields")
     kind = seen.type or "no type"
     # A request holds some lines of these two types besides its messages.
     if kind in {"attachment", "system"} and (builder.is_agent or not seen.is_sidechain):
