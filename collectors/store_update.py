@@ -6,8 +6,8 @@ import math
 import sqlite3
 import stat
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Final
@@ -87,6 +87,15 @@ def close_silent_agent(places: Places, agent: Agent, now_ms: int) -> None:
         raise database.StoreError(f"store {places.store}: {what}; {fix}") from error
 
 
+def save_faults(places: Places, faults: Iterable[Problem]) -> None:
+    """Store faults that a command met; one that cannot be stored was printed all the same."""
+    with suppress(database.StoreError, PlaceError, sqlite3.Error):
+        writer, _ = open_writer(places)
+        with closing(writer):
+            for fault in faults:
+                writer.save_problem(fault)
+
+
 def update_store(
     places: Places, scan: Callable[[Collector], object] = Collector.scan
 ) -> ScanOutcome:
@@ -106,6 +115,7 @@ def update_store(
             collector = Collector(places.folder, writer, outcome, files)
             scan(collector)
             collector.post_scan_jobs.archive(COMMAND_ARCHIVE_S)
+            collector.report_faults()
         except Exception as error:
             if not database.is_caused_by_corruption(error, places.store):
                 raise
@@ -220,7 +230,7 @@ class _FolderWatch:
 
     def _run_idle_jobs(self) -> None:
         jobs, age_s = self.collector.post_scan_jobs, time.monotonic() - self.began
-        is_indexing = age_s >= INDEX_AFTER_S and jobs.search_index.run()
+        is_indexing = age_s >= INDEX_AFTER_S and jobs.index_turns()
         if age_s < CALIBRATE_AFTER_S or is_indexing:
             return
         if not jobs.archive(ARCHIVE_S):
@@ -240,7 +250,7 @@ class _FolderWatch:
                 self._run_periodic_checks()
                 self.run_jobs()
                 if self.automation_allowed is not None and self.automation_allowed.is_set():
-                    self.collector.post_scan_jobs.automation.tick()
+                    self.collector.post_scan_jobs.automate()
                 self._run_idle_jobs()
                 if self._watched_folders() != places:
                     return
@@ -298,6 +308,7 @@ class _FolderWatch:
 
     def _run_periodic_checks(self) -> None:
         self.collector.writer.check_usable()
+        self.collector.report_faults()
         self.collector.index_unterminated()
         now = time.monotonic()
         if now - self.scanned_at >= RECONCILE_S:

@@ -12,6 +12,7 @@ from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.config import config_reader
 from ctxtop.collectors.claude_code.config.save_files import SystemFolders
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.core.store.bulkhead import take_faults
 from ctxtop.core.store.config_records import StagingLocation
 from ctxtop.core.store.writer import Writer
 
@@ -68,6 +69,13 @@ def collector(claude: ClaudeFolder, writer: Writer, recorder: Recorder) -> Colle
 def child_env() -> dict[str, str]:
     """An environment in which a child imports what this process imports."""
     return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+@pytest.fixture(autouse=True)
+def no_fault_contained() -> Iterator[None]:
+    """No fault of ours may hide behind a bulkhead; a test that plants one takes it."""
+    yield
+    assert [each.traceback for each in take_faults()] == []
 
 
 @pytest.fixture(autouse=True)

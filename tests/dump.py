@@ -44,7 +44,7 @@ def words(db: sqlite3.Connection) -> list[tuple[Any, ...]]:
 
 def _rows(db: sqlite3.Connection, table: str, without: frozenset[str]) -> list[tuple[Any, ...]]:
     columns = [str(row[0]) for row in db.execute("SELECT name FROM pragma_table_info(?)", [table])]
-    left_out = without | {"summary_id", "warning_id"}
+    left_out = without | {"block_id", "summary_id", "warning_id"}
     left_out |= {"at"} if table == "trouble" else set()
     if table == "file":
         left_out |= {"file_id"}

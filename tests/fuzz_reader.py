@@ -9,17 +9,29 @@ import random
 import shutil
 import sys
 import traceback
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest.mock import patch
 
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries.session_queries import problems
 from ctxtop.tui.cli.command_errors import run_guarded
 from ctxtop.tui.cli.commands import run
 
 from .dump import FILE_STATE, dump
+from .fuzz_faults import PlantedFaults
 from .fuzz_lines import mutated, story
-from .transcripts import MODEL, encode
+from .transcripts import (
+    MODEL,
+    assistant,
+    boundary,
+    encode,
+    summary,
+    tool,
+    tool_result,
+    user,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,7 +116,10 @@ def call(words: tuple[str, ...], root: Path, store: Path) -> Said:
             raise FoundError(f"ctxtop {' '.join(words)}: {where}") from error
         out.flush()
     assert isinstance(out.buffer, io.BytesIO)
-    return Said(code, out.buffer.getvalue().decode("utf-8"), told.getvalue())
+    said = Said(code, out.buffer.getvalue().decode("utf-8"), told.getvalue())
+    if "Traceback" in said.out + said.told and words[0] != "log":
+        raise FoundError(f"ctxtop {' '.join(words)} printed a traceback: {said.told}")
+    return said
 
 
 @contextmanager
@@ -135,6 +150,14 @@ def _of_other_model(lines: list[Any]) -> bytes:
     return encode(lines).replace(MODEL.encode(), b"claude-sonnet-4-5-20250929")
 
 
+MAX_SEED: Final = 90_000_000
+
+
+def first_seed(run: int) -> int:
+    """The first of a run's seeds: of them, a session's id has eight digits."""
+    return run % MAX_SEED
+
+
 def session_of(seed: int) -> str:
     """The id of a mutated session."""
     return f"{seed:08}-2222-4333-8444-555555555555"
@@ -149,6 +172,30 @@ def write_mutated(root: Path, seed: int) -> None:
         agent = path.with_suffix("") / "subagents" / "agent-a1.jsonl"
         agent.parent.mkdir(parents=True, exist_ok=True)
         agent.write_bytes(mutated(-seed - 1))
+
+
+def write_planted(root: Path, seed: int) -> None:
+    """Write a session, with an agent's file, in which every site has something to do."""
+    path = root / "projects" / EVIL / f"{session_of(seed)}.jsonl"
+    agent = path.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    agent.parent.mkdir(parents=True, exist_ok=True)
+    lines = story(random.Random(seed))
+    lines += [
+        user(f"look at {session_of(seed)}", at=30),
+        assistant(
+            f"p{seed}_1", 190_000, at=31, content=[tool("Task", f"toolu_{seed}", prompt="x")]
+        ),
+        tool_result(f"toolu_{seed}", "[COMPRESSED] done", {"agentId": "a1"}, at=32),
+        boundary(33, postTokens=20_000),
+        summary("We went on.", at=34),
+        user("and now?", at=35),
+        assistant(f"p{seed}_2", 21_000, at=36),
+        boundary(37, postTokens=19_000),
+        summary("And on.", at=38),
+    ]
+    own = {"sessionId": session_of(seed)}
+    path.write_bytes(encode([line | own for line in lines]))
+    agent.write_bytes(encode([line | own for line in story(random.Random(-seed - 1))]))
 
 
 def sound_rows(store: Path) -> dict[str, list[Any]]:
@@ -180,6 +227,12 @@ def listed(root: Path, store: Path) -> dict[str, list[Any]]:
     return found
 
 
+def faults_in(store: Path) -> dict[str, str]:
+    """The tracebacks of faults that were contained, by their places."""
+    with closing(open_reader(store)) as db:
+        return {each.where: each.traceback for each in problems(db) if each.traceback}
+
+
 class Reference(NamedTuple):
     """What is to be said of the sound sessions, whatever stands beside them."""
 
@@ -187,12 +240,17 @@ class Reference(NamedTuple):
     lists: dict[str, list[Any]]
 
 
+def read_all(root: Path, store: Path) -> str:
+    """Read everything, do what commands leave to one another, and return what they told."""
+    commands = (("compactions",), ("search", "parser"), ("scan",))
+    return "".join(call(words, root, store).told for words in commands)
+
+
 def reference(folder: Path) -> Reference:
     """Read the sound sessions alone."""
     root, store = folder / "claude", folder / "alone" / "ctxtop.db"
     make_sound(root)
-    call(("compactions",), root, store)
-    call(("scan",), root, store)
+    read_all(root, store)
     made = Reference(sound_rows(store), listed(root, store))
     shutil.rmtree(root)
     return made
@@ -216,10 +274,11 @@ def look(
     for seed in seeds:
         write_mutated(root, seed)
     try:
-        call(("compactions",), root, store)
-        call(("scan",), root, store)
+        read_all(root, store)
         _equal(wanted.rows, sound_rows(store), "row")
         _equal(wanted.lists, listed(root, store), "record")
+        if contained := faults_in(store):
+            raise FoundError(f"contained, but a fault of ours: {contained}")
         for words in of_all:
             _check(words, call((*words, "--no-scan") if words[0] != "scan" else words, root, store))
         for seed in seeds:
@@ -229,6 +288,60 @@ def look(
                 _check(words, call((*named, "--no-scan"), root, store))
     except FoundError as error:
         raise FoundError(f"{error}\n(seeds {seeds.start} to {seeds.stop - 1})") from error
+
+
+def look_at_planted(seeds: range, folder: Path, wanted: Reference, met: set[int]) -> None:
+    """Read sessions with faults planted in what works on them. Raises FoundError.
+
+    Whatever is raised, no command ends by it, the sound sessions are unchanged, the log has the
+    traceback, and a session whose file is not read is listed as that. The seeds whose faults were
+    raised are added to `met`.
+    """
+    root, store = folder / "claude", folder / "planted" / "ctxtop.db"
+    for place in (root, store.parent):
+        shutil.rmtree(place, ignore_errors=True)
+    make_sound(root)
+    for seed in seeds:
+        write_planted(root, seed)
+    plants = PlantedFaults(seeds)
+    try:
+        with plants.planted():
+            told = read_all(root, store)
+            for words in ALL:
+                said = call(words, root, store)
+                told += said.told
+                if said.code not in _CODES or (said.code and words[0] in LISTS):
+                    raise FoundError(f"ctxtop {words} ended with {said.code}: {said.told}")
+            _equal(wanted.lists, listed(root, store), "record")
+            for seed in seeds:
+                words = ONE[seed % len(ONE)]
+                named = tuple(session_of(seed) if word == "@" else word for word in words)
+                call((*named, "--no-scan"), root, store)
+            _check_told(plants, told, root, store)
+        read_all(root, store)
+        _equal(wanted.rows, sound_rows(store), "row")
+        if left := faults_in(store):
+            raise FoundError(f"faults that are gone are still told: {list(left)}")
+    except FoundError as error:
+        sites = {seed: plants.site(seed).name for seed in seeds}
+        raise FoundError(f"{error}\n(planted {sites})") from error
+    met.update(plants.met)
+
+
+def _check_told(plants: PlantedFaults, told: str, root: Path, store: Path) -> None:
+    """Every fault is told, and one that was raised while reading is its session's problem."""
+    logged = " ".join(faults_in(store))
+    records = json.loads(call(("sessions", "--json", "--no-scan"), root, store).out)
+    unread = {each["session_id"] for each in records if each["problem"]}
+    for seed, site in plants.met.items():
+        if site.is_reading and session_of(seed) not in unread:
+            raise FoundError(f"seed {seed}: {site.name} failed, and the session looks as if read")
+        if plants.is_unreadable(seed):
+            continue
+        if session_of(seed) not in told:
+            raise FoundError(f"seed {seed}: {site.name} failed, and no command told it")
+        if site.is_reading and session_of(seed) not in logged:
+            raise FoundError(f"seed {seed}: {site.name} failed, and the log does not say so")
 
 
 def faults(seeds: range, trial: Callable[[range], None]) -> list[str]:
@@ -289,20 +402,43 @@ def unseen_in(said: str) -> set[str]:
 
 
 def try_all(
-    count: int, folder: Path, at_once: int, report: Callable[[str], object], every: int = 1
+    seeds: range, folder: Path, at_once: int, report: Callable[[str], object], every: int = 1
 ) -> list[str]:
-    """Try so many mutated transcripts, `at_once` in one folder; give what was found.
+    """Try mutated transcripts, `at_once` in one folder; give what was found.
 
     With `every` above 1 the batches share the commands out among themselves.
     """
     found = []
-    shares = count // at_once if every > 1 else 1
+    shares = len(seeds) // at_once if every > 1 else 1
     with away_from_home(folder):
         wanted = reference(folder)
-        for number, first in enumerate(range(0, count, at_once)):
+        for number, first in enumerate(range(seeds.start, seeds.stop, at_once)):
             share = ALL[number % shares :: shares]
             trial = partial(look, folder=folder, wanted=wanted, of_all=share, every=every)
-            for each in faults(range(first, min(count, first + at_once)), trial):
+            for each in faults(range(first, min(seeds.stop, first + at_once)), trial):
                 found.append(each)
                 report(each)
     return found
+
+
+class PlantedTrial(NamedTuple):
+    """What went wrong, and how many of the planted faults were raised."""
+
+    found: list[str]
+    raised: int
+
+
+def try_planted(
+    seeds: range, folder: Path, at_once: int, report: Callable[[str], object]
+) -> PlantedTrial:
+    """Try sessions with planted faults."""
+    found: list[str] = []
+    met: set[int] = set()
+    with away_from_home(folder):
+        wanted = reference(folder)
+        trial = partial(look_at_planted, folder=folder, wanted=wanted, met=met)
+        for first in range(seeds.start, seeds.stop, at_once):
+            for each in faults(range(first, min(seeds.stop, first + at_once)), trial):
+                found.append(each)
+                report(each)
+    return PlantedTrial(found, len(met))

@@ -18,6 +18,7 @@ from textual.filter import LineFilter
 from textual.screen import Screen
 from textual.widgets import Static
 
+from ..core.store.bulkhead import FAILED, NOT_SHOWN, bulkhead
 from . import messages, ui_state
 from .background_queries import WorkerThread
 from .dashboard import TOAST_S, SessionActions
@@ -238,11 +239,14 @@ class CtxtopApp(NavigationApp):
         if event.view.scanned and not (self.view and self.view.scanned):
             self.call_after_refresh(freeze_long_lived_objects)
         self.view = event.view
-        self.notifier.compare_view(event.view)
-        self.fleet.show_view(event.view)
+        with bulkhead("notifications", FAILED):
+            self.notifier.compare_view(event.view)
+        with bulkhead("the fleet", NOT_SHOWN):
+            self.fleet.show_view(event.view)
         # A page that is being laid out reads the view once it is mounted.
         if isinstance(self.screen, Page) and self.screen.is_mounted:
-            self.screen.show_view(event.view)
+            with bulkhead(f"the page {self.screen.crumbs[-1]}", NOT_SHOWN):
+                self.screen.show_view(event.view)
         self.screen.call_after_refresh(self.feed.view_drawn)
 
     @on(messages.ScanProgressed)
@@ -257,7 +261,8 @@ class CtxtopApp(NavigationApp):
 
     @on(messages.NoticeReported)
     def _handle_notice(self, event: messages.NoticeReported) -> None:
-        self.notifier.handle_notice(event.problem)
+        with bulkhead("notifications", FAILED):
+            self.notifier.handle_notice(event.problem)
 
     @on(messages.ProblemResolved)
     def _resolve_problem(self, event: messages.ProblemResolved) -> None:
@@ -275,7 +280,8 @@ class CtxtopApp(NavigationApp):
 
     @on(messages.LevelReached)
     def _notify_level(self, event: messages.LevelReached) -> None:
-        self.notifier.notify_level(event.title, event.warning)
+        with bulkhead("notifications", FAILED):
+            self.notifier.notify_level(event.title, event.warning)
 
     # What the user does.
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from textual.app import App
 
+from ..core.store.bulkhead import NOT_SHOWN, bulkhead
+
 if TYPE_CHECKING:
     import sqlite3
 
@@ -59,12 +61,18 @@ class WorkerThread:
                     result: Answer | Problem = work()
                 except Exception as error:  # noqa: BLE001 -- whatever it is, it is shown
                     result = internal_error(error)
-                self._app.call_later(on_result, result)
+                self._app.call_later(self._deliver, on_result, result)
 
         self._waiting.put(run)
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
             self._thread.start()
+
+    def _deliver(
+        self, on_result: Callable[[Answer | Problem], None], result: Answer | Problem
+    ) -> None:
+        with bulkhead(self._name, NOT_SHOWN):
+            on_result(result)
 
     def stop(self) -> None:
         """Do what was submitted, and then end; returns at once."""
@@ -78,15 +86,10 @@ class WorkerThread:
 
 
 def internal_error(error: Exception) -> Problem:
-    """Turn an unexpected exception into a problem that names where it was raised."""
-    import traceback
+    """Turn an unexpected error into a problem of this thread."""
+    from ..core.model.problem import fault_problem
 
-    from ..core.model.problem import Problem
-
-    where = traceback.extract_tb(error.__traceback__)[-1]
-    what = f"{type(error).__name__}: {error} at {where.name} line {where.lineno}"
-    fix = "this is a bug in ctxtop: please report it, then restart ctxtop"
-    return Problem(threading.current_thread().name, what, fix)
+    return fault_problem(threading.current_thread().name, "failed", error)
 
 
 def query_store(

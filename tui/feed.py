@@ -7,11 +7,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
 from textual.message import Message
 
+from ..core.store.bulkhead import FAILED, NOT_READ, bulkhead
 from . import messages
 from .messages import FleetView, ViewRequest
 
@@ -243,7 +246,8 @@ class Feed:
                 elif not was_woken and reader.is_current(self._clock()):
                     continue
                 began = time.monotonic()
-                self._post_view(reader, changed)
+                with bulkhead("the view of all sessions", FAILED, self._places.store):
+                    self._post_view(reader, changed)
                 took = time.monotonic() - began
                 self._stop.wait(min(max(MIN_VIEW_INTERVAL_S, REST_FACTOR * took), MAX_REST_S))
                 self._drawn.wait(MAX_REST_S)
@@ -298,11 +302,13 @@ class _ViewReader:
     """Reads views through one connection; what has not changed is not read again."""
 
     def __init__(self, db: sqlite3.Connection, now_ms: int) -> None:
+        from ..core.store.database import store_path
         from ..core.store.readers.fleet_reader import FleetReader
         from ..core.store.readers.limits_reader import LimitsMonitor
         from ..core.store.readers.saves_reader import SavesMonitor
 
         self._db: Final = db
+        self._store: Final = store_path(db)
         self.fleet: Final = FleetReader(db, now_ms)
         self.saves: Final = SavesMonitor(db)
         self.limits: Final = LimitsMonitor(db)
@@ -333,19 +339,28 @@ class _ViewReader:
     ) -> FleetView:
         sizes = self.limits.percent_sizes
         sessions = self.fleet.read(changed, now_ms, policies, sizes)
-        return FleetView(
+        view = FleetView(
             sessions=sessions,
-            agents=self._read_agents(sessions, request.session_id, policies, now_ms),
-            summaries=self._read_summaries(sessions, request.search, now_ms),
+            agents=(),
+            summaries=(),
             request=request,
             now_ms=now_ms,
             lag_s=lag_s,
             scanned=scanned,
-            saves=self.saves.read(sessions, now_ms, policies),
-            limits=self.limits.read(now_ms),
             percent_sizes=sizes,
             unread=self.fleet.unread_count,
         )
+        parts: dict[str, Callable[[], object]] = {
+            "agents": partial(self._read_agents, sessions, request.session_id, policies, now_ms),
+            "summaries": partial(self._read_summaries, sessions, request.search, now_ms),
+            "saves": partial(self.saves.read, sessions, now_ms, policies),
+            "limits": partial(self.limits.read, now_ms),
+        }
+        for name, read in parts.items():
+            # What fails is shown as empty; the sessions are shown all the same.
+            with bulkhead(f"the {name} on the screen", NOT_READ, self._store):
+                view = replace(view, **{name: read()})
+        return view
 
     def _read_agents(
         self,

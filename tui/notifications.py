@@ -21,6 +21,7 @@ from ..core.model.session import SILENT_ANSWERS, Session
 from ..core.policy.policy import Policy
 from ..core.policy.schema import AUTO, OFF
 from ..core.policy.value_types import QuietHours, parse_quiet_hours
+from ..core.store.bulkhead import FAILED, bulkhead
 from ..core.transcript.sanitize import one_line
 from .text.formats import duration, fill_text, percent, shorten, threshold_text, tokens
 from .text.session_text import RESET_HINT, rewrite_amounts, rewrite_size
@@ -243,7 +244,8 @@ def find_notifications(
         earlier = known.get(session.session_id)
         is_new = earlier is None and (session.last_activity_at or 0) >= since_ms
         if is_new or (earlier is not None and earlier is not session):
-            yield from _session_notifications(earlier, session)
+            with bulkhead(f"notifications of session {session.session_id}", FAILED):
+                yield from list(_session_notifications(earlier, session))
 
 
 def _session_notifications(before: Session | None, now: Session) -> Iterator[Notification]:
@@ -300,7 +302,8 @@ def find_cold_notifications(
         if notice_at is None or expires_at is None or expires_at <= now_ms:
             continue
         if notice_at <= now_ms:
-            due.append(_cold_notification(session, now_ms))
+            with bulkhead(f"notifications of session {session.session_id}", FAILED):
+                due.append(_cold_notification(session, now_ms))
         elif next_at is None or notice_at < next_at:
             next_at = notice_at
     return due, next_at

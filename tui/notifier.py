@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..core.files.file_operations import LockHeldError, file_lock
 from ..core.policy.schema import OFF
+from ..core.store.bulkhead import FAILED, bulkhead
 from ..core.transcript.sanitize import one_line
 from . import notifications
 from .background_queries import WorkerThread
@@ -98,7 +99,11 @@ class Notifier:
             self.notify(each)
         if next_at is not None:
             wait_s = min((next_at - now_ms) / 1000, MAX_COLD_WAIT_S)
-            self._cold_timer = self._app.set_timer(wait_s, self._notify_cold)
+            self._cold_timer = self._app.set_timer(wait_s, self._notify_cold_again)
+
+    def _notify_cold_again(self) -> None:
+        with bulkhead("notifications", FAILED):
+            self._notify_cold()
 
     def note_progress(self, progress: ScanProgress) -> None:
         if progress.files_total and (self._view is None or not self._view.scanned):
@@ -107,7 +112,7 @@ class Notifier:
     def log_problem(self, problem: Problem) -> None:
         """Log a problem; the fleet shows it until it is resolved."""
         self._problem_places.add(problem.where)
-        self._log(EventSeverity.PROBLEM, "problem", problem.where, problem.what, problem.fix)
+        self._log(EventSeverity.PROBLEM, "problem", problem.where, problem.what, problem.detail)
 
     def log_resolved(self, place: str) -> None:
         if place in self._problem_places:
@@ -186,8 +191,9 @@ class Notifier:
 
     def _send_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for each in notifications.group_notifications(waiting):
-            self._send(each, self._settings())
+        with bulkhead("notifications", FAILED):
+            for each in notifications.group_notifications(waiting):
+                self._send(each, self._settings())
 
     def _send(self, notification: Notification, settings: NotificationSettings) -> None:
         if settings.toast:

@@ -29,6 +29,7 @@ from ...core.archive.archiving import (
 )
 from ...core.measure.retention import cleanup_days
 from ...core.model.problem import Problem, ProblemReporter
+from ...core.store.bulkhead import FAILED, bulkhead, work_apart
 from ...core.store.queries import archive_queries, config_queries
 from ...core.store.queries.archive_queries import ArchivableRow
 from ...core.store.writer import Writer
@@ -140,16 +141,20 @@ class ArchiveJob:
             return False
         self._looked_at = now
         archiver = self._archiver()
-        self._waiting = [
-            row for row in archiver.due() if not archiver.is_up_to_date(row, settings.mode)
-        ]
+        self._waiting = work_apart(
+            archiver.due(),
+            lambda rows: [row for row in rows if not archiver.is_up_to_date(row, settings.mode)],
+            _place,
+            FAILED,
+            self._writer.path,
+        )
         if not self._waiting and expired_sessions(self._archive, settings.limits, self._now()):
             prune_archive(self._archive, settings.limits, self._now())
         return bool(self._waiting)
 
     def _step(self, settings: ArchiveSettings) -> None:
         if self._steps is None:
-            self._steps = self._archiver().archive(self._waiting.pop(0), settings.mode)
+            self._steps = self._archive_session(self._waiting.pop(0), settings.mode)
         try:
             next(self._steps)
         except StopIteration:
@@ -159,6 +164,18 @@ class ArchiveJob:
         except FileNotFoundError:
             # Deleted since it was found.
             self._steps = None
+
+    def _archive_session(self, row: ArchivableRow, mode: ArchiveMode) -> Iterator[object]:
+        faults: list[Problem] = []
+        expected = (OSError, NotArchivedError)
+        with bulkhead(_place(row), FAILED, self._writer.path, faults.append, expected):
+            yield from self._archiver().archive(row, mode)
+        for fault in faults:
+            self._problems.report(fault)
+
+
+def _place(row: ArchivableRow) -> str:
+    return f"{FAILURE_PLACE} of session {row.session_id}"
 
 
 def prune_archive(

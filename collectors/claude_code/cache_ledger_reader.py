@@ -20,6 +20,7 @@ from ...core.measure.cache_ledger import (
     judge_miss,
     to_request,
 )
+from ...core.store.bulkhead import NOT_READ, bulkhead
 from ...core.store.database import state_folder
 from ...core.store.queries import cache_queries
 from .transcripts.cache_changes import read_changes
@@ -52,24 +53,26 @@ def read_cache_ledger(
     def is_within(at: int | None) -> bool:
         return since_ms is None or (at or 0) >= since_ms
 
-    rewrites = [
-        rewrite
-        for chain in chains(rows)
-        for rewrite in find_rewrites(chain)
-        if is_within(rewrite.current.at)
-    ]
+    rewrites: list[Rewrite] = []
+    for chain in chains(rows):
+        with bulkhead(_name_of(chain[0].session_id), NOT_READ, store):
+            rewrites += [each for each in find_rewrites(chain) if is_within(each.current.at)]
     judged = {_place_of(miss.rewrite): miss for miss in known}
     new = [each for each in rewrites if not _is_judged(each, judged)]
     events = _read_events(db, store, {each.current.session_id for each in new}) if new else {}
-    judged |= {
-        _place_of(each): judge_miss(each, _changes(db, projects, each, events), custom_prices)
-        for each in new
-    }
-    misses = [judged[_place_of(each)] for each in rewrites]
+    for each in new:
+        with bulkhead(_name_of(each.current.session_id), NOT_READ, store):
+            changes = _changes(db, projects, each, events)
+            judged[_place_of(each)] = judge_miss(each, changes, custom_prices)
+    misses = [judged[place] for each in rewrites if (place := _place_of(each)) in judged]
     return CacheLedger(
         tuple(to_request(row) for row in rows if row.is_counted and is_within(row.at)),
         tuple(sorted(misses, key=_time_of, reverse=True)),
     )
+
+
+def _name_of(session_id: str) -> str:
+    return f"cache ledger of session {session_id}"
 
 
 def _place_of(rewrite: Rewrite) -> tuple[int, str]:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ...core.measure import forecast
 from ...core.measure.token_estimate import GrowthStep, GrowthTracker, make_sample
 from ...core.measure.tokens import TextCount, count_text
+from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.queries.evidence_queries import calibrated_answers, save_forecast_calibration
 from ...core.store.queries.query_rows import FillRow
 from ...core.store.readers.fleet_reader import read_histories
@@ -54,6 +55,7 @@ class TokenCalibrationJob:
         self._looked_at = float("-inf")
         self._changes = -1
         self._bytes_left = MAX_NEW_BYTES
+        self._failed: dict[str, int] = {}  # files, and their sizes: tried again once they grow
 
     def run(self, seconds: float = CALIBRATION_BUDGET_S) -> bool:
         """Learn from at least one line, for about `seconds`; False if nothing is left for now."""
@@ -77,13 +79,21 @@ class TokenCalibrationJob:
         changes, now = self._writer.connection.total_changes, time.monotonic()
         if changes != self._changes and now - self._looked_at >= FILE_LIST_INTERVAL_S:
             self._changes, self._looked_at = changes, now
-            self._waiting = unlearned_transcripts(self._writer.connection, FILES_AT_ONCE)
+            limit = FILES_AT_ONCE + len(self._failed)
+            listed = unlearned_transcripts(self._writer.connection, limit)
+            self._waiting = [each for each in listed if self._failed.get(each.path) != each.size]
 
     def _read(self, file: _CalibrationFile, deadline: float) -> bool:
-        try:
-            file.samples += self._take_samples(file, deadline)
-        except OSError:
-            # The scan reports a file that cannot be read.
+        is_read = False
+        with bulkhead(f"calibration by {file.source.path}", FAILED, self._writer.path):
+            try:
+                file.samples += self._take_samples(file, deadline)
+            except OSError:
+                # The scan reports a file that cannot be read.
+                return False
+            is_read = True
+        if not is_read:
+            self._failed[file.source.path] = file.source.size
             return False
         if not file.is_over and time.monotonic() < file.save_at:
             return True

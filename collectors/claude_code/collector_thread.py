@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -13,6 +15,7 @@ from msgspec.structs import replace
 
 from ...core.files.transcript_file import open_transcript
 from ...core.model.problem import Problem, ProblemReporter, unreadable_problem
+from ...core.store.bulkhead import FAILED, NOT_READ, bulkhead, take_faults
 from ...core.store.transcript_records import LiveSession, SourceFile, TailState
 from ...core.store.writer import GONE_SIZE, NO_DEVICE, StaleTailError, Writer
 from ...core.transcript.raw_lines import complete_line_length
@@ -116,17 +119,24 @@ class Collector:
             self._archived.archive,
         )
         self._unterminated: Final[set[str]] = set()
+        self._unread: Final[dict[str, discover.FoundFile]] = {}
+        """Files whose reading met a fault of ours, as they were then: it would meet it again."""
         self.logs: Final = LogReader(writer, reporter)
 
     def scan(self) -> None:
         found = discover.find_files(self.folder)
         listing = self._archived.add_missing(found, self._known.keys())
         problems = {problem.where for problem in listing.problems}
-        for place in self._unconfirmed_problems - problems:
+        transcripts = {found.relative for found in listing.transcripts}
+        for place in self._unconfirmed_problems - problems - transcripts:
             self._resolve(place)
+        unconfirmed = self._unconfirmed_problems & transcripts
         self._unconfirmed_problems = problems
         self.read_sidecars()
         self.index_listing(listing)
+        for place in unconfirmed & self._problems.keys():
+            if self._problems[place] is None:  # not found again
+                self._resolve(place)
         if self._unterminated:
             time.sleep(SETTLE_S)
             self.index_unterminated()
@@ -154,7 +164,7 @@ class Collector:
         self, report: Callable[[SearchProgress], None] = lambda _: None
     ) -> None:
         self.scan()
-        self.post_scan_jobs.search_index.run_all(report)
+        self.post_scan_jobs.index_all_turns(report)
 
     def scan_below(self, path: Path) -> None:
         self.index_listing(discover.find_files(self.folder, path))
@@ -186,9 +196,23 @@ class Collector:
 
     def read_sidecars(self) -> None:
         """Read the registry, ctxtop's receipts, and the logs of hooks and status line."""
+        touched: set[str] = set()
+        with self._contain("registry"):
+            touched |= self._read_registry()
+        with self._contain("changes of ctxtop"):
+            touched |= self._receipts.read()
+        with self._contain("own logs"):
+            logged = self.logs.read()
+            if logged:
+                self.post_scan_jobs.update_status_lines(logged)
+            touched |= logged
+        if touched:
+            self._report_change(frozenset(touched))
+
+    def _read_registry(self) -> set[str]:
         registry = read_session_registry(self.folder)
         live = newest_by_session(registry)
-        touched = self._receipts.read()
+        touched: set[str] = set()
         state = (registry.stale_ids, registry.exists)
         if state != self._registry_state:
             self.writer.save_registry_state(registry.stale_ids, exists=registry.exists)
@@ -200,12 +224,7 @@ class Collector:
             self._read_environments(live)
             touched |= {session.session_id for session in (*live, *(self._open_sessions or ()))}
             self._open_sessions = live
-        logged = self.logs.read()
-        if logged:
-            self.post_scan_jobs.status_lines.update(logged)
-        touched |= logged
-        if touched:
-            self._report_change(frozenset(touched))
+        return touched
 
     def _read_environments(self, live: list[LiveSession]) -> None:
         running = {(each.session_id, each.pid, each.process_start): each for each in live}
@@ -218,7 +237,8 @@ class Collector:
     def read_config(self, budget_s: float = TICK_BUDGET_S) -> None:
         """Read settings, definitions and the save flow, for about `budget_s` seconds."""
         before = self.writer.connection.total_changes
-        self._config_reader.refresh(budget_s)
+        with self._contain("settings and definitions"):
+            self._config_reader.refresh(budget_s)
         if self.writer.connection.total_changes != before:
             self._report_change(frozenset())
 
@@ -233,14 +253,16 @@ class Collector:
         for found in metas:
             if self._metas.get(found.relative) == found.mtime_ns:
                 continue
-            try:
-                meta = discover.read_agent_meta(found)
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                self.report(unreadable_problem(found.relative, error))
-                continue
-            self._resolve(found.relative)
+            meta = None
+            with bulkhead(found.relative, NOT_READ, report=self.report):
+                try:
+                    meta = discover.read_agent_meta(found)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    self.report(unreadable_problem(found.relative, error))
+                    continue
+                self._resolve(found.relative)
             if meta:
                 changed.append(meta)
         if changed:
@@ -296,10 +318,10 @@ class Collector:
 
     def _index_next(self, queue: ReadQueue, readers: ReaderPool, batch: _CommitBatch) -> None:
         while readers.wants_more and (found := queue.take_largest()):
-            try:
+            task = None
+            # What fails here fails for the collector as well, which reports it.
+            with bulkhead(found.relative, NOT_READ, self.writer.path, lambda _: None):
                 task = self._task(found)
-            except OSError:
-                task = None
             if task:
                 readers.submit(task)
             else:
@@ -330,25 +352,66 @@ class Collector:
         if block is None:
             self._index_file(task.found, batch)
             return
-        try:
-            self._store(task, block, batch)
-        except StaleTailError:
-            self._reload_known(batch)
-        else:
-            task.before = block.after
-            self._resolve(task.found.relative)
+        with self._contain_file(task.found, batch):
+            try:
+                self._store(task, block, batch)
+            except StaleTailError:
+                self._reload_known(batch)
+            else:
+                task.before = block.after
+                self._resolve_file(task.found, batch)
 
     def _index_file(self, found: discover.FoundFile, batch: _CommitBatch) -> None:
-        try:
-            self._read_file(found, batch)
-        except (FileNotFoundError, NotADirectoryError):
-            self._mark_gone(found.relative, batch)
-        except OSError as error:
-            self.report(unreadable_problem(found.relative, error))
-        except StaleTailError:
-            self._reload_known(batch)
-        else:
-            self._resolve(found.relative)
+        with self._contain_file(found, batch):
+            try:
+                self._read_file(found, batch)
+            except (FileNotFoundError, NotADirectoryError):
+                self._mark_gone(found.relative, batch)
+            except OSError as error:
+                self._report_unread(found, batch, unreadable_problem(found.relative, error))
+            except StaleTailError:
+                self._reload_known(batch)
+            else:
+                self._resolve_file(found, batch)
+
+    @contextmanager
+    def _contain(self, part: str) -> Iterator[None]:
+        """Keep a fault within a part of the reading, as that part's problem until it succeeds."""
+        with bulkhead(part, FAILED, self.writer.path, self.report):
+            yield
+            self._resolve(part)
+
+    def _contain_file(
+        self, found: discover.FoundFile, batch: _CommitBatch
+    ) -> AbstractContextManager[None]:
+        """Keep a fault within a file, as that file's problem."""
+        report = partial(self._report_unread, found, batch)
+        return bulkhead(found.relative, NOT_READ, self.writer.path, report)
+
+    def _report_unread(
+        self, found: discover.FoundFile, batch: _CommitBatch, problem: Problem
+    ) -> None:
+        """Report a file that is not read, or not to its end; its session is shown as that.
+
+        One that cannot be opened and was never read is no session: it may be a link.
+        """
+        self.report(problem)
+        known = batch.tails.get(found.relative) or self._known.get(found.relative)
+        source = known[0] if known else None
+        if problem.traceback:
+            self._unread[found.relative] = found
+            source = source or _classify_unread(found)
+        if source and not known:
+            self.writer.add_unread_file(source, found.mtime_ns)
+            batch.tails[source.path] = (source, TailState(mtime_ns=found.mtime_ns))
+        if source:
+            batch.touched.add(source.session_id)
+
+    def _resolve_file(self, found: discover.FoundFile, batch: _CommitBatch) -> None:
+        self._unread.pop(found.relative, None)
+        known = batch.tails.get(found.relative) or self._known.get(found.relative)
+        if self._resolve(found.relative) and known:
+            batch.touched.add(known[0].session_id)
 
     def _reload_known(self, batch: _CommitBatch) -> None:
         self._known = self.writer.files() | batch.tails
@@ -407,6 +470,8 @@ class Collector:
         batch.tails[source.path] = (source, slim_tail_state(block.after, task.found))
 
     def _has_changed(self, found: discover.FoundFile) -> bool:
+        if self._unread.get(found.relative) == found:
+            return False
         known = self._known.get(found.relative)
         if known is None:
             return True
@@ -464,18 +529,32 @@ class Collector:
             return
         self._problems[problem.where] = problem
         self.listener.on_problem(problem)
-        self.writer.save_problem(problem.where, problem.what, problem.fix)
+        self.writer.save_problem(problem)
 
-    def _resolve(self, place: str) -> None:
-        if place in self._problems:
-            del self._problems[place]
-            self.writer.resolve_problem(place)
-            self.listener.on_resolved(place)
+    def report_faults(self) -> None:
+        """Report the faults that were met outside the collector, too."""
+        for fault in take_faults():
+            self.report(fault)
+
+    def _resolve(self, place: str) -> bool:
+        """Resolve the problem of a place; False if it has none."""
+        if place not in self._problems:
+            return False
+        del self._problems[place]
+        self.writer.resolve_problem(place)
+        self.listener.on_resolved(place)
+        return True
 
     def _report_progress(self, queue: ReadQueue) -> None:
         self.listener.on_progress(
             ScanProgress(queue.taken_count, queue.file_count, queue.done_bytes, queue.total_bytes)
         )
+
+
+def _classify_unread(found: discover.FoundFile) -> SourceFile | None:
+    source = discover.classify_path(found.relative)
+    # An old agent's file names its session in its first line.
+    return replace(source, session_id=source.session_id or found.path.stem) if source else None
 
 
 def _read_session_id(found: discover.FoundFile) -> str | None:

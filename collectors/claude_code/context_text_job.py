@@ -7,6 +7,7 @@ from itertools import takewhile
 from typing import Final
 
 from ...core.measure.counting_rule import CountingRule
+from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.post_scan_writer import (
     TextCountRow,
     TextFile,
@@ -30,6 +31,7 @@ class ContextTextJob:
         self._folder: Final = folder
         self._writer: Final = writer
         self._files: Final = files
+        self._failed: Final[dict[int, int]] = {}  # files, and how far the store had read them
 
     def run(
         self, session_ids: Collection[str] | None = None, seconds: float = math.inf
@@ -50,11 +52,17 @@ class ContextTextJob:
             known = counts.get((file.file_id, counting.text_rule))
             if not counting.counts_text or (known and known.counted_to == file.read_to):
                 continue
-            try:
-                self._count(file, counting, known)
-            except OSError:
+            if self._failed.get(file.file_id) == file.read_to:
                 continue
-            changed.add(file.session_id)
+            self._failed[file.file_id] = file.read_to
+            with bulkhead(f"text count of {file.path}", FAILED, self._writer.path):
+                try:
+                    self._count(file, counting, known)
+                except OSError:
+                    del self._failed[file.file_id]
+                    continue
+                del self._failed[file.file_id]
+                changed.add(file.session_id)
             if time.monotonic() >= until:
                 break
         return frozenset(changed)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from ...core.files.safe_open import open_regular
 from ...core.model.problem import Problem, ProblemReporter
 from ...core.model.session import Session
+from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.database import state_folder
 from ...core.store.log_records import LogPart, LogRecords, LogWriter
 from ...core.store.queries.log_queries import shown_sessions
@@ -273,11 +274,13 @@ class StatusLineFiles:
 
         db, policies = self._writer.connection, self._files.policies
         for session in fleet_reader.read_sessions(db, now_ms, sessions, policies):
-            path = status_path(self._store, session.session_id)
-            data = msgspec.json.encode(status_line_record(session))
-            if path and self._written.get(path) != data:
-                _write_whole(path, data)
-                self._written[path] = data
+            place = f"status line of {fleet_reader.session_place(session.session_id)}"
+            with bulkhead(place, FAILED, self._writer.path, expected=(OSError,)):
+                path = status_path(self._store, session.session_id)
+                data = msgspec.json.encode(status_line_record(session))
+                if path and self._written.get(path) != data:
+                    _write_whole(path, data)
+                    self._written[path] = data
 
 
 def _remove_others(folder: Path, shown: set[str]) -> None:

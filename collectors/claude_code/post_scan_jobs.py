@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import msgspec
 
@@ -14,6 +15,7 @@ from ...core.model.problem import Problem, ProblemReporter
 from ...core.model.session import Session
 from ...core.policy.policy import Policy
 from ...core.store import post_scan_writer
+from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.post_scan_writer import PendingReports, UnansweredCompaction, UnmeasuredSave
 from ...core.store.queries.config_queries import project_roots
 from ...core.store.transcript_records import FileKind
@@ -31,16 +33,19 @@ if TYPE_CHECKING:
     from ...core.measure.compaction_report import CompactionReport
     from ...core.measure.token_estimate import Estimator
     from ...core.saves.save_noise import SaveNoise
+    from ...core.store.queries.search_queries import SearchProgress
     from .archive_job import ArchiveJob
     from .calibration_jobs import ForecastCalibrationJob, TokenCalibrationJob
     from .discover import ClaudeFolder
     from .search_jobs import SearchIndexJob
 
 PendingT = TypeVar("PendingT", PendingReports, UnmeasuredSave)
+Answer = TypeVar("Answer")
 
 MAX_QUERIED_SESSIONS: Final = 400  # a query may name them twice; SQLite takes 999 values
 MAX_HEAD_ENTRIES: Final = 500  # a session has some ten lines before its first answer
 REPORT_BUDGET_S: Final = 0.25
+JOB_REST_S: Final = 60.0  # of a job that failed: it would fail again at each tick
 MEASURE_BUDGET_S: Final = 0.1  # no file is begun after it, so that changes are read
 
 
@@ -66,10 +71,13 @@ class PostCompactionEstimates:
         pending = post_scan_writer.unanswered_compactions(self._writer, _query_filter(session_ids))
         estimated = []
         for compaction in pending:
-            try:
-                estimated.append((compaction, self._estimate(compaction)))
-            except OSError:
-                continue
+            tokens = None  # stays unknown if the estimate fails
+            with bulkhead(f"estimate of {compaction.path}", FAILED, self._writer.path):
+                try:
+                    tokens = self._estimate(compaction)
+                except OSError:
+                    continue
+            estimated.append((compaction, tokens))
         if pending:
             post_scan_writer.save_next_contexts(self._writer, estimated)
         return frozenset(compaction.session_id for compaction, _ in estimated)
@@ -119,32 +127,51 @@ def _entries_until_answer(entries: Iterable[Entry], before: int) -> list[Entry]:
     return []
 
 
-def _run_for(
-    seconds: float,
-    problems: ProblemReporter,
-    pending: Iterable[PendingT],
-    work: Callable[[PendingT], bool],
-) -> frozenset[str]:
-    """Work on at least one item, for about `seconds`; return the sessions where it succeeded.
+class FileByFile(Generic[PendingT]):
+    """Works on one file after the other; a fault in one is that file's problem alone."""
 
-    A file that cannot be read is reported, and tried again on the next run.
-    """
-    until = time.monotonic() + seconds
-    sessions = set()
-    for item in pending:
-        try:
-            if work(item):
+    def __init__(
+        self, what: str, problems: ProblemReporter, store: Path, work: Callable[[PendingT], bool]
+    ) -> None:
+        """`what` names the work in a file's problem; `work` returns whether it succeeded."""
+        self._what: Final = what
+        self._problems: Final = problems
+        self._store: Final = store
+        self._work: Final[Callable[[PendingT], bool]] = work
+        self.read_to: Final[dict[str, int]] = {}
+        """How far the store had read files in vain: they are tried again once it has more."""
+
+    def run(self, seconds: float, pending: Iterable[PendingT]) -> frozenset[str]:
+        """Work on at least one file, for about `seconds`; return the sessions where it succeeded.
+
+        A file that cannot be read is reported, and tried again on the next run.
+        """
+        until = time.monotonic() + seconds
+        sessions = set()
+        for item in pending:
+            if self.read_to.get(item.path) == item.read_to:
+                continue
+            if self._is_done(item):
                 sessions.add(item.session_id)
-        except (FileNotFoundError, NotADirectoryError):
-            # The scan records that it is gone.
-            pass
-        except OSError as error:
-            problems.report_unreadable(item.path, error)
-        else:
-            problems.resolve(item.path)
-        if time.monotonic() >= until:
-            break
-    return frozenset(sessions)
+            if time.monotonic() >= until:
+                break
+        return frozenset(sessions)
+
+    def _is_done(self, item: PendingT) -> bool:
+        place = f"{self._what} of {item.path}"
+        with bulkhead(place, FAILED, self._store, self._problems.report):
+            try:
+                is_done = self._work(item)
+            except (FileNotFoundError, NotADirectoryError):
+                return False  # the scan records that it is gone
+            except OSError as error:
+                self._problems.report_unreadable(item.path, error)
+                return False
+            self._problems.resolve(item.path)
+            self._problems.resolve(place)
+            return is_done
+        self.read_to[item.path] = item.read_to
+        return False
 
 
 class CompactionReportJob:
@@ -153,9 +180,7 @@ class CompactionReportJob:
     def __init__(self, folder: ClaudeFolder, writer: Writer, problems: ProblemReporter) -> None:
         self._folder: Final = folder
         self._writer: Final = writer
-        self._problems: Final = problems
-        # Files without a boundary that the store has: tried again once more of them is read.
-        self._incomplete: dict[str, int] = {}
+        self._files: Final = FileByFile("report", problems, writer.path, self._report_file)
 
     def run(self, seconds: float) -> frozenset[str]:
         """Report pending compactions, newest first, for about `seconds`; return their sessions."""
@@ -163,23 +188,17 @@ class CompactionReportJob:
             REPORT_VERSION,  # with all the rules: not before the first paint
         )
 
-        pending = (
-            report
-            for report in post_scan_writer.pending_reports(self._writer, REPORT_VERSION)
-            if self._incomplete.get(report.path) != report.read_to
-        )
-        return _run_for(
-            seconds,
-            self._problems,
-            pending,
-            lambda report: self._report_file(report, REPORT_VERSION),
-        )
+        pending = post_scan_writer.pending_reports(self._writer, REPORT_VERSION)
+        return self._files.run(seconds, pending)
 
-    def _report_file(self, pending: PendingReports, version: int) -> bool:
+    def _report_file(self, pending: PendingReports) -> bool:
+        from ...core.measure.compaction_report import REPORT_VERSION
+
         rows = self._read(pending)
-        post_scan_writer.save_reports(self._writer, pending.file_id, version, rows)
+        post_scan_writer.save_reports(self._writer, pending.file_id, REPORT_VERSION, rows)
         if len(rows) < len(pending.boundaries):
-            self._incomplete[pending.path] = pending.read_to
+            # The file does not have a boundary that the store has.
+            self._files.read_to[pending.path] = pending.read_to
         return bool(rows)
 
     def _read(self, pending: PendingReports) -> list[tuple[int, str, str]]:
@@ -223,27 +242,26 @@ class SaveNoiseJob:
     ) -> None:
         self._folder: Final = folder
         self._writer: Final = writer
-        self._problems: Final = problems
+        self._files: Final = FileByFile("save", problems, writer.path, self._measure_and_save)
         self._count: Final = count
 
     def run(self, seconds: float) -> frozenset[str]:
         """Measure pending saves, newest first, for about `seconds`; return their sessions."""
         from ...core.saves.save_noise import (
             NOISE_VERSION,  # with all the rules: not before the first paint
-            encode_noise,
         )
 
-        def measure_and_save(save: UnmeasuredSave) -> bool:
-            noise = self._measure(save)
-            # The output of another Stop hook never becomes a save.
-            encoded, is_final = (encode_noise(noise), noise.closed) if noise else (None, True)
-            post_scan_writer.save_noise(
-                self._writer, save, NOISE_VERSION, encoded, is_final=is_final
-            )
-            return noise is not None
-
         pending = post_scan_writer.unmeasured_saves(self._writer, NOISE_VERSION)
-        return _run_for(seconds, self._problems, pending, measure_and_save)
+        return self._files.run(seconds, pending)
+
+    def _measure_and_save(self, save: UnmeasuredSave) -> bool:
+        from ...core.saves.save_noise import NOISE_VERSION, encode_noise
+
+        noise = self._measure(save)
+        # The output of another Stop hook never becomes a save.
+        encoded, is_final = (encode_noise(noise), noise.closed) if noise else (None, True)
+        post_scan_writer.save_noise(self._writer, save, NOISE_VERSION, encoded, is_final=is_final)
+        return noise is not None
 
     def _measure(self, save: UnmeasuredSave) -> SaveNoise | None:
         from ...core.saves.save_noise import measure_noise
@@ -346,19 +364,35 @@ class PostScanJobs:
         self._archive_job: ArchiveJob | None = None
         self._context_texts: Final = ContextTextJob(folder, writer, files)
         self._warnings: Final = WarningEvaluator(writer, files, problems)
-        self.status_lines: Final = StatusLineFiles(writer, files, problems)
+        self._status_lines: Final = StatusLineFiles(writer, files, problems)
         self.pending_evaluation: set[str] = set()  # sessions with newly read lines
         self._save_noise: Final = SaveNoiseJob(folder, writer, problems, self._count_part)
         self.automation: Final = make_automation(
             folder, writer, files, default_runners(problems.notify)
         )
+        self._resting: Final[dict[str, float]] = {}
+        """Jobs that failed, and until when they are left out."""
         self._token_calibration: TokenCalibrationJob | None = None
         self._forecast_calibration: ForecastCalibrationJob | None = None
         self._search_index: SearchIndexJob | None = None
         self._estimator: Estimator | None = None
 
-    @property
-    def search_index(self) -> SearchIndexJob:
+    def _run_job(self, job: str, work: Callable[[], Answer], nothing: Answer) -> Answer:
+        """Run a job; one that fails costs no other, gives `nothing`, and rests."""
+        if time.monotonic() < self._resting.get(job, 0.0):
+            return nothing
+        with bulkhead(job, FAILED, self._writer.path, self._problems.report):
+            answer = work()
+            self._problems.resolve(job)
+            return answer
+        self._resting[job] = time.monotonic() + JOB_REST_S
+        return nothing
+
+    def _run_changing(self, job: str, work: Callable[[], frozenset[str]]) -> None:
+        """Run a job that returns the sessions that it changed."""
+        self._report_changes(self._run_job(job, work, frozenset()))
+
+    def _search_job(self) -> SearchIndexJob:
         from .search_jobs import SearchIndexJob  # with the rules of redaction
 
         self._search_index = self._search_index or SearchIndexJob(
@@ -366,42 +400,62 @@ class PostScanJobs:
         )
         return self._search_index
 
+    def index_turns(self) -> bool:
+        """Index prompts and answers for a moment; False if nothing is left for now."""
+        return self._run_job("search index", lambda: self._search_job().run(), nothing=False)
+
+    def index_all_turns(self, report: Callable[[SearchProgress], None] = lambda _: None) -> None:
+        self._run_job("search index", lambda: self._search_job().run_all(report), None)
+
+    def automate(self) -> None:
+        """Begin an automatic compaction or recovery where the user wants it."""
+        self._run_job("automation", self.automation.tick, None)
+
+    def update_status_lines(self, sessions: Iterable[str] | None = None) -> None:
+        self._run_job("status lines", lambda: self._status_lines.update(sessions), None)
+
     def evaluate_all_warnings(self) -> None:
         """Log the thresholds that any session reached, also those of an earlier run."""
-        has_other_policy = self._warnings.refresh_policies()
+        has_other_policy = self._run_job("settings", self._warnings.refresh_policies, nothing=False)
         self.pending_evaluation.clear()
-        self._report_changes(self._estimates.run())
-        self._report_changes(self._context_texts.run(seconds=TEXT_BUDGET_S))
-        evaluated = self._warnings.evaluate()
+        self._run_changing("estimates", self._estimates.run)
+        self._run_changing(
+            "counts of texts", lambda: self._context_texts.run(seconds=TEXT_BUDGET_S)
+        )
+        nothing: frozenset[str] = frozenset()
+        evaluated = self._run_job("warnings", self._warnings.evaluate, nothing)
         if evaluated or has_other_policy:
             self._report_change(evaluated)
-        self.status_lines.update()
+        self.update_status_lines()
 
     def evaluate_new_warnings(self) -> None:
         if not self.pending_evaluation:
             return
-        self._report_changes(self._estimates.run(self.pending_evaluation))
-        self._report_changes(self._context_texts.run(_query_filter(self.pending_evaluation)))
-        evaluated = self._warnings.evaluate(self.pending_evaluation)
         grown, self.pending_evaluation = self.pending_evaluation, set()
-        self._report_changes(evaluated)
-        self.status_lines.update(grown)
+        self._run_changing("estimates", lambda: self._estimates.run(grown))
+        self._run_changing("counts of texts", lambda: self._context_texts.run(_query_filter(grown)))
+        self._run_changing("warnings", lambda: self._warnings.evaluate(grown))
+        self.update_status_lines(grown)
 
     def count_tokens(self) -> None:
-        self._report_changes(
-            self._writer.estimate_summaries(
-                lambda text, model: self._read_estimator().tokens(text, model)
-            )
+        self._run_changing("token counts", self._estimate_summaries)
+
+    def _estimate_summaries(self) -> frozenset[str]:
+        return self._writer.estimate_summaries(
+            lambda text, model: self._read_estimator().tokens(text, model)
         )
 
     def report_compactions(self, seconds: float = REPORT_BUDGET_S) -> None:
-        self._report_changes(self._compaction_reports.run(seconds))
+        self._run_changing("compaction reports", lambda: self._compaction_reports.run(seconds))
 
     def measure_saves(self, seconds: float = MEASURE_BUDGET_S) -> None:
-        self._report_changes(self._save_noise.run(seconds))
+        self._run_changing("memory saves", lambda: self._save_noise.run(seconds))
 
     def archive(self, seconds: float) -> bool:
         """Archive for a moment what is about to be deleted; False if nothing is left for now."""
+        return self._run_job("archiving", lambda: self._archive_for(seconds), nothing=False)
+
+    def _archive_for(self, seconds: float) -> bool:
         from ...core.archive.archive_policy import read_archive_settings
         from .archive_job import ArchiveJob  # only where nothing else is to do
 
@@ -413,8 +467,12 @@ class PostScanJobs:
 
     def calibrate(self) -> None:
         """Learn for a moment from new transcripts how far counts and forecasts are off."""
+        # Steps of the second are short: one for each turn without counts to learn from.
+        if not self._run_job("token calibration", self._calibrate_tokens, nothing=False):
+            self._run_job("forecast calibration", self._calibrate_forecast, nothing=False)
+
+    def _calibrate_tokens(self) -> bool:
         from .calibration_jobs import (
-            ForecastCalibrationJob,
             TokenCalibrationJob,  # the first paint does not wait for all that it needs
         )
 
@@ -423,12 +481,15 @@ class PostScanJobs:
             self._writer,
             lambda session_id: self._report_change(frozenset({session_id})),
         )
+        return self._token_calibration.run()
+
+    def _calibrate_forecast(self) -> bool:
+        from .calibration_jobs import ForecastCalibrationJob
+
         self._forecast_calibration = self._forecast_calibration or ForecastCalibrationJob(
             self._writer
         )
-        # Its steps are short: one for each turn in which no counts are left to learn from.
-        if not self._token_calibration.run():
-            self._forecast_calibration.run()
+        return self._forecast_calibration.run()
 
     def _report_changes(self, sessions: frozenset[str]) -> None:
         if sessions:

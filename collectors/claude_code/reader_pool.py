@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
+from ...core.store.bulkhead import NOT_READ, bulkhead
 from ...core.store.transcript_records import SourceFile, TailState, TranscriptRecords
 from .discover import FoundFile
 from .tail import TailChange, read_tail
@@ -94,12 +95,11 @@ def serve_jobs(jobs: BinaryIO, answers: BinaryIO) -> None:
 
 
 def _index_unless_rewritten(task: ReadTask) -> IndexedBlock | None:
-    try:
+    # The collector meets the same error, and reports it.
+    with bulkhead(task.found.relative, NOT_READ, report=lambda _: None):
         block = index_next_block(task.found.path, task.source, task.before)
-    except OSError:
-        # The collector meets the same error, and reports it.
-        return None
-    return None if block.change is TailChange.REWRITTEN else block
+        return None if block.change is TailChange.REWRITTEN else block
+    return None
 
 
 MIN_POOL_BYTES: Final = 24 * 1024 * 1024  # less is read within a process's start (60 ms)

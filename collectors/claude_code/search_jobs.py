@@ -11,6 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ...core.store import search_index
+from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.queries.search_queries import SearchProgress, search_progress
 from ...core.store.search_index import (
     BLOCK_CHARS,
@@ -90,18 +91,20 @@ class SearchIndexJob:
             self._needs_merge = False
 
     def _index(self, source: UnindexedTranscript, until: float) -> None:
-        reader = _BlockReader(source)
-        try:
-            reader.read(self._projects / source.path, until)
-        except OSError:
-            # The scan reports a file that cannot be read.
-            self._unreadable[source.path] = source.read_to
-            return
-        self._report_commit()
-        is_saved = search_index.save_blocks(self._writer, source, reader.blocks, reader.end)
-        self._needs_merge |= is_saved and source.start == 0
-        if is_saved and reader.end < source.read_to:
-            self._waiting.insert(0, replace(source, start=reader.end))
+        self._unreadable[source.path] = source.read_to
+        with bulkhead(f"search index of {source.path}", FAILED, self._writer.path):
+            reader = _BlockReader(source)
+            try:
+                reader.read(self._projects / source.path, until)
+            except OSError:
+                # The scan reports a file that cannot be read.
+                return
+            self._report_commit()
+            is_saved = search_index.save_blocks(self._writer, source, reader.blocks, reader.end)
+            self._needs_merge |= is_saved and source.start == 0
+            if is_saved and reader.end < source.read_to:
+                self._waiting.insert(0, replace(source, start=reader.end))
+            del self._unreadable[source.path]
 
 
 class _BlockReader:

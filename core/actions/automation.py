@@ -16,6 +16,7 @@ import msgspec
 from ..model.problem import Problem
 from ..store import automation_records
 from ..store.automation_records import AutomaticRunRecord
+from ..store.bulkhead import FAILED, bulkhead
 
 Notify = Callable[[Problem], None]
 
@@ -108,16 +109,23 @@ class Automation:
             policy = policies.for_project(session.project_root)
             active_at, until = self._waits.get(session.session_id, (None, 0))
             is_waiting = active_at == session.last_activity_at and now_ms < until
-            # It continues in its fork: what is done to it is lost.
-            is_over = is_waiting or session.recovered_in is not None
+            # A recovered session continues in its fork: what is done to it is lost.
+            is_over = is_waiting or session.problem or session.recovered_in is not None
             if is_over or not check_automation_enabled(policy).allowed:
                 continue
             own = [run for run in runs if run.session_id == session.session_id]
-            situation = self._situation(session, own, now_ms)
-            if session.is_silent and self._begin_recompaction(session, policy, situation, own):
-                return
-            if self._begin_if_due(session, policy, situation):
-                return
+            place = f"automation of {fleet_reader.session_place(session.session_id)}"
+            with bulkhead(place, FAILED, self._writer.path):
+                if self._begin_one(session, policy, own, now_ms):
+                    return
+
+    def _begin_one(
+        self, session: Session, policy: Policy, own: list[AutomaticRunRecord], now_ms: int
+    ) -> bool:
+        situation = self._situation(session, own, now_ms)
+        if session.is_silent and self._begin_recompaction(session, policy, situation, own):
+            return True
+        return self._begin_if_due(session, policy, situation)
 
     def _begin_recompaction(
         self,
@@ -226,10 +234,9 @@ class Automation:
 
     def _run(self, act: AutomaticAction, run: AutomaticRunRecord, action: RunAction) -> None:
         result: ActionResult | None = None
-        try:
+        with bulkhead(f"automation of session {run.session_id}", FAILED, self._writer.path):
             result = action(act)
-        finally:
-            self._ended.append((run, act.session, result))
+        self._ended.append((run, act.session, result))
 
     def _store_ended_runs(self) -> None:
         if self._thread is not None and not self._thread.is_alive():

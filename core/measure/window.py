@@ -267,6 +267,9 @@ class Window(msgspec.Struct, frozen=True):
         return self.source.description
 
 
+UNKNOWN_WINDOW: Final = Window(LARGE_WINDOW, ClaimSource.ASSUMED)  # of what could not be read
+
+
 class WindowEvidence(msgspec.Struct, frozen=True):
     """The evidence of a window in tokens; None if there is none."""
 

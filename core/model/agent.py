@@ -11,14 +11,16 @@ from msgspec.structs import replace
 from ..measure.counting_rule import CountingRule
 from ..measure.evidence import ContextEvidence, Evidence
 from ..measure.forecast import NO_OUTLOOK, Outlook
+from ..measure.window import UNKNOWN_WINDOW
 from ..store.queries.query_rows import AgentRow
 from ..transcript.conversation import AGENT_RESUMED_MS, TokenUsage
-from .context import Context, StoredTokenCounts, decode_text_counts
+from .context import Context, ContextState, StoredTokenCounts, decode_text_counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..compliance.run_verdict import RunVerdict
+    from .problem import Problem
 
 
 class AgentStatus(StrEnum):
@@ -30,6 +32,7 @@ class AgentStatus(StrEnum):
     STOPPED = "stopped"
     REJECTED = "rejected"  # a person, a rule or a hook refused the call that was to start it
     NEVER_STARTED = "never_started"  # the call failed, or its session ended first
+    UNREAD = "not_read"  # not, or not to its end: what is known of it may be out of date
     UNKNOWN = "unknown"
 
     @property
@@ -91,6 +94,7 @@ class Agent(msgspec.Struct, frozen=True):
     silent_since: int | None = None
     """The last that was heard of a running agent, a zombie, or an agent that it started; None if
     its silence says nothing."""
+    problem: str = ""  # why its file is not read, or not to its end
 
     @property
     def status_label(self) -> str:
@@ -140,7 +144,7 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         agent_type=row.agent_type or "agent",
         description=row.description or "",
         model=row.model,
-        status=ending.status,
+        status=AgentStatus.UNREAD if row.problem else ending.status,
         context=context,
         tool_uses=row.tool_uses,
         started_at=row.launched_at or row.started_at,
@@ -156,6 +160,27 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         progress_responses=row.progress_responses,
         ended_with_session=ending.with_session,
         silent_since=None if row.awaits_messages or not is_running else _last_heard_at(row),
+        problem=row.problem or "",
+    )
+
+
+def unread_agent(row: AgentRow, problem: Problem) -> Agent:
+    """Make an agent that could not be measured: all that is known of it is its id."""
+    return Agent(
+        agent_id=row.agent_id,
+        session_id=row.session_id,
+        parent_agent_id=None,
+        agent_type="agent",
+        description="",
+        model=None,
+        status=AgentStatus.UNREAD,
+        context=Context(None, ContextState.UNKNOWN, UNKNOWN_WINDOW),
+        tool_uses=None,
+        started_at=None,
+        ended_at=None,
+        result=None,
+        last_message=None,
+        problem=problem.what,
     )
 
 

@@ -6,7 +6,8 @@ from typing import Final
 from .session import Session, SessionStatus
 
 RECENT_MS: Final = 24 * 3_600_000
-"""How long a session that ended with a prompt that was too long still asks to be recovered."""
+"""How long a session that ended with a prompt that was too long still asks to be recovered, and one
+that could not be read still asks for a look."""
 
 FEW_TURNS: Final = 3  # until auto-compact: a person can still choose what is kept
 NEAR_TRIGGER: Final = 0.95  # share of the auto-compact trigger, where there is no forecast
@@ -17,11 +18,12 @@ class Attention(IntEnum):
 
     WAITING = 0
     TOO_LONG = 1
-    COMPACTS_SOON = 2
-    WORKING = 3
-    WARM = 4  # idle, and its next prompt still hits the cache
-    IDLE = 5
-    ENDED = 6
+    UNREAD = 2
+    COMPACTS_SOON = 3
+    WORKING = 4
+    WARM = 5  # idle, and its next prompt still hits the cache
+    IDLE = 6
+    ENDED = 7
 
 
 def attention(session: Session, now_ms: int) -> Attention:
@@ -29,6 +31,8 @@ def attention(session: Session, now_ms: int) -> Attention:
         return Attention.WAITING
     if session.too_long is not None and (session.live or _is_recent(session, now_ms)):
         return Attention.TOO_LONG
+    if session.problem and (session.live or _is_recent(session, now_ms)):
+        return Attention.UNREAD
     if not session.live:
         return Attention.ENDED
     if _compacts_soon(session):
@@ -45,7 +49,9 @@ def attention_order(session: Session, now_ms: int) -> tuple[int, int, str]:
 
 
 def _is_recent(session: Session, now_ms: int) -> bool:
-    return now_ms - (session.last_activity_at or 0) < RECENT_MS
+    # Of one that could not be read, nothing is known.
+    last = session.last_activity_at
+    return now_ms - (last or 0) < RECENT_MS or (last is None and bool(session.problem))
 
 
 def _compacts_soon(session: Session) -> bool:

@@ -2,8 +2,12 @@
 
 import os
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
+
+MAX_ERROR_CHARS: Final = 160  # of an unexpected error's text: it may quote a transcript
+MAX_TRACEBACK_CHARS: Final = 8_000  # the innermost calls, which come last
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -12,9 +16,15 @@ class Problem(msgspec.Struct, frozen=True):
     where: str
     what: str
     fix: str
+    traceback: str = ""  # of a fault of ours
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}; {self.fix}"
+
+    @property
+    def detail(self) -> str:
+        """What the log shows of it besides `what`."""
+        return f"{self.fix}\n\n{self.traceback}".rstrip()
 
 
 def printable_path(place: str) -> str:
@@ -30,6 +40,34 @@ def unreadable_problem(where: str, error: OSError) -> Problem:
     )
 
 
+FAULT_FIX: Final = "this is a bug in ctxtop: please report it; the log has the traceback"
+
+
+def fault_problem(where: str, outcome: str, error: Exception) -> Problem:
+    """Turn an unexpected error into a problem that names where it was raised.
+
+    Its texts may quote a transcript: they are cut and sanitized, and secrets are redacted.
+    """
+    import traceback  # only where something failed, as the rules of redaction
+
+    from ..transcript.redaction import redact
+    from ..transcript.sanitize import one_line, sanitize_text
+
+    said = one_line(redact(str(error)))
+    if len(said) > MAX_ERROR_CHARS:
+        said = f"{said[: MAX_ERROR_CHARS - 1]}…"
+    said = ": ".join(part for part in (type(error).__name__, said) if part)
+    calls = traceback.extract_tb(error.__traceback__)
+    where_raised = f" at {calls[-1].name} line {calls[-1].lineno}" if calls else ""
+    listed = sanitize_text("".join(traceback.format_list(calls))[-MAX_TRACEBACK_CHARS:])
+    return Problem(
+        printable_path(where),
+        f"{outcome} ({said}{where_raised})",
+        FAULT_FIX,
+        f"Traceback (most recent call last):\n{listed}{said}",
+    )
+
+
 def reading_problem(where: str, error: OSError, fix: str) -> Problem:
     """Make the problem of a page that cannot read what it was opened for."""
     return Problem(where, f"cannot be read: {error.strerror or error}", fix)
@@ -39,7 +77,7 @@ class ProblemReporter(msgspec.Struct, frozen=True):
     """The collector's callbacks; the first two may be called again with the same problem."""
 
     report: Callable[[Problem], None]
-    resolve: Callable[[str], None]
+    resolve: Callable[[str], object]
     notify: Callable[[Problem], None]  # of what happened, once
 
     def report_unreadable(self, where: str, error: OSError) -> None:

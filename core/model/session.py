@@ -25,9 +25,17 @@ from ..measure.evidence import ContextEvidence, Evidence, ReportedWindow
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version
 from ..measure.retention import deletion_time
+from ..measure.window import UNKNOWN_WINDOW
 from ..store.queries.query_rows import SessionRow, UsageRow
 from ..store.transcript_records import ClientReportRecord
-from .context import EXACT_OUTPUT_VERSION, Context, StoredTokenCounts, decode_text_counts
+from .context import (
+    EXACT_OUTPUT_VERSION,
+    Context,
+    ContextState,
+    StoredTokenCounts,
+    decode_text_counts,
+)
+from .problem import Problem
 
 ACTIVE_MS: Final = 120_000
 """A session whose transcript grew this recently is active, even if no registry lists it
@@ -42,6 +50,7 @@ class SessionStatus(StrEnum):
     IDLE = "idle"
     ACTIVE = "active"
     TOO_LONG = "too_long"
+    UNREAD = "not_read"  # not, or not to its end: what is known of it may be out of date
     ENDED = "ended"
     GONE = "gone"
     ARCHIVED = "archived"  # its file is gone, and ctxtop's archive has it
@@ -109,6 +118,7 @@ class Session(msgspec.Struct, frozen=True):
     recovered_in: str | None = None
     """The fork that ctxtop made after the last answer was refused: it continues there. It is
     None again if that fork is undone or gone, or if the session itself was continued."""
+    problem: str = ""  # why it is not read, or not to its end
 
     @property
     def spent_tokens(self) -> int | None:
@@ -192,6 +202,32 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         deleted_at=_deletion_time(row, evidence),
         archived=row.archived,
         recovered_in=row.recovered_in,
+        problem=row.problem or "",
+    )
+
+
+def unread_session(session_id: str, problem: Problem) -> Session:
+    """Make a session that could not be measured: all that is known of it is its id."""
+    return Session(
+        session_id=session_id,
+        title=f"session {session_id[:8]}",
+        project="",
+        cwd=None,
+        model=None,
+        client_version=None,
+        status=SessionStatus.UNREAD,
+        live=False,
+        tmux=None,
+        context=Context(None, ContextState.UNKNOWN, UNKNOWN_WINDOW),
+        too_long=None,
+        refusal=None,
+        compactions=0,
+        last_compaction_at=None,
+        agents=0,
+        started_at=None,
+        last_activity_at=None,
+        path="",
+        problem=problem.what,
     )
 
 
@@ -325,6 +361,8 @@ def _status(row: SessionRow, now_ms: int) -> SessionStatus:
     # These matter more than that an earlier prompt was too long.
     if row.live_status in {SessionStatus.WAITING, SessionStatus.BUSY}:
         return SessionStatus(row.live_status)
+    if row.problem:
+        return SessionStatus.UNREAD
     if row.archived:
         # Nothing but to restore it can be done, whatever its last prompt was.
         return SessionStatus.ARCHIVED

@@ -119,6 +119,21 @@ def write_transaction(connection: Connection) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def nested_transaction(connection: Connection) -> Iterator[None]:
+    """Run a part of a transaction; an error undoes this part alone."""
+    connection.execute("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        # A full disk, for one, ends the whole transaction.
+        if connection.in_transaction:
+            connection.execute("ROLLBACK TO part")
+            connection.execute("RELEASE part")
+        raise
+    connection.execute("RELEASE part")
+
+
 def _create_private(path: Path) -> None:
     # Two first starts may meet here; a folder that exists keeps its mode.
     path.parent.mkdir(parents=True, mode=PRIVATE_FOLDER, exist_ok=True)
@@ -393,6 +408,45 @@ def is_caused_by_corruption(error: BaseException, store: Path) -> bool:
     if isinstance(error, sqlite3.Error):
         return is_corruption(error) or (is_permanent(error) and find_damage(store) is not None)
     return isinstance(error, _BAD_ROW_ERRORS) and find_damage(store) is not None
+
+
+_sound_stores: Final[dict[Path, tuple[int, int]]] = {}
+"""Inode and time of stores that were sound: many faults in a row check them once."""
+
+
+def store_path(db: Connection) -> Path:
+    """Return the file of a connection."""
+    return Path(str(db.execute("PRAGMA database_list").fetchone()[2]))
+
+
+def is_store_error(error: Exception, store: Path | None) -> bool:
+    """Whether the store is at fault, not what was read from it or is written to it.
+
+    Without a store, every error of SQLite's is.
+    """
+    if isinstance(error, StoreError):
+        return True
+    if isinstance(error, sqlite3.Error) and (store is None or not is_permanent(error)):
+        return True
+    if store is None:
+        return False
+    if isinstance(error, sqlite3.Error) and is_corruption(error):
+        return True
+    state = _file_state(store)
+    if state is None or _sound_stores.get(store) != state:
+        if is_caused_by_corruption(error, store):
+            return True
+        if state is not None:
+            _sound_stores[store] = state
+    return False
+
+
+def _file_state(store: Path) -> tuple[int, int] | None:
+    try:
+        status = store.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
 
 
 LOCK_WAIT_MS: Final = 1_000  # a store that is busy for longer is not checked

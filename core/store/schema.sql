@@ -23,7 +23,8 @@ CREATE TABLE trouble (
     place TEXT PRIMARY KEY, -- A path, or the name of a part of ctxtop.
     at INTEGER NOT NULL,
     what TEXT NOT NULL,
-    remedy TEXT NOT NULL -- What the user can do.
+    remedy TEXT NOT NULL, -- What the user can do.
+    traceback TEXT NOT NULL -- Of a fault of ctxtop's own; else empty.
 ) STRICT;
 
 -- -------------------------------------------------------------------------------------------------

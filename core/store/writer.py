@@ -9,7 +9,15 @@ from typing import Final
 
 from msgspec.structs import asdict, astuple, replace
 
-from .database import IDLE_CACHE_KIB, move_aside, open_writer, owned_tables, write_transaction
+from ..model.problem import Problem
+from .database import (
+    IDLE_CACHE_KIB,
+    move_aside,
+    nested_transaction,
+    open_writer,
+    owned_tables,
+    write_transaction,
+)
 from .inserts import (
     DELETE_OLD_ADDITIONS,
     insert_bad_lines,
@@ -112,11 +120,13 @@ class Writer:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Group several writes; a failure undoes all of them."""
-        if self.connection.in_transaction:
-            yield
-            return
-        with write_transaction(self.connection):
+        """Group several writes; a failure undoes all of them.
+
+        Inside another transaction it undoes these alone: that one may go on.
+        """
+        with (nested_transaction if self.connection.in_transaction else write_transaction)(
+            self.connection
+        ):
             yield
 
     def files(self) -> dict[str, tuple[SourceFile, TailState]]:
@@ -148,6 +158,13 @@ class Writer:
             self._insert(file_id, facts)
             if facts.additions and (before.offset or facts.boundaries):
                 self.connection.execute(DELETE_OLD_ADDITIONS, [file_id])
+
+    def add_unread_file(self, source: SourceFile, mtime_ns: int) -> None:
+        """List a file of which nothing could be read yet."""
+        with self.transaction():
+            self.connection.execute(insert_sql("file", SourceFile), astuple(source))
+            sql = "UPDATE file SET mtime_ns = ? WHERE path = ?"
+            self.connection.execute(sql, [mtime_ns, source.path])
 
     def restart(self, source: SourceFile, before: TailState) -> None:
         """Delete the rows of a file that was rewritten; it is read again from its start."""
@@ -274,12 +291,13 @@ class Writer:
                 self.connection.executemany(sql, estimates)
         return frozenset(sessions)
 
-    def save_problem(self, where: str, what: str, fix: str) -> None:
-        """Keep the newest problem of a place, for the status line and doctor."""
+    def save_problem(self, problem: Problem) -> None:
+        """Keep the newest problem of a place, for the status line, doctor and the log."""
         with self.transaction():
+            now_ms = time.time_ns() // 1_000_000
             self.connection.execute(
-                "INSERT OR REPLACE INTO trouble VALUES (?, ?, ?, ?)",
-                [where, time.time_ns() // 1_000_000, what, fix],
+                "INSERT OR REPLACE INTO trouble VALUES (?, ?, ?, ?, ?)",
+                [problem.where, now_ms, problem.what, problem.fix, problem.traceback],
             )
             self.connection.execute(
                 "DELETE FROM trouble WHERE place NOT IN"

@@ -74,7 +74,7 @@ def measure(root: Path, work: Path) -> bool:
         collector.scan()
         scanned = time.perf_counter() - start
         start = time.perf_counter()
-        collector.post_scan_jobs.search_index.run_all()
+        collector.post_scan_jobs.index_all_turns()
         indexed = time.perf_counter() - start
     files = sorted((root / "projects").rglob("*.jsonl"))
     total = sum(file.stat().st_size for file in files)

@@ -815,7 +815,7 @@ def test_the_collector_s_own(scene: Scene, recorder: Recorder) -> None:
     before = scene.write(lines)
     collector.scan()
     assert scene.runs() == []
-    collector.post_scan_jobs.automation.tick()
+    collector.post_scan_jobs.automate()
     collector.post_scan_jobs.automation.wait(30)
     assert scene.path.read_bytes() != before
     (notice,) = recorder.notices

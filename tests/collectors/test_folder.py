@@ -12,6 +12,7 @@ from ctxtop.collectors.claude_code import tail
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder, classify_path, find_files
 from ctxtop.collectors.places import claude_config_dir
+from ctxtop.core.model.problem import Problem
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
@@ -219,7 +220,7 @@ def test_nothing_is_gone_where_nothing_can_be_seen(
 def test_a_trouble_of_an_earlier_run_ends_with_the_first_look(
     claude: ClaudeFolder, writer: Writer, recorder: Recorder, store: Path
 ) -> None:
-    writer.save_problem(str(claude.projects), "cannot be read", "wait")
+    writer.save_problem(Problem(str(claude.projects), "cannot be read", "wait"))
     Collector(claude, writer, recorder).scan()
 
     assert recorder.ended == [str(claude.projects)]

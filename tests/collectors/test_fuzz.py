@@ -1,4 +1,4 @@
-"""A tenth of the mutated transcripts and damaged stores of `make prove-engine`."""
+"""A tenth of the mutated transcripts, planted faults and damaged stores of `make prove-engine`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ..fuzz_lines import mutated
 if TYPE_CHECKING:
     from pathlib import Path
 
-TRANSCRIPTS = 1_000
+TRANSCRIPTS = range(1_000)
+PLANTED = range(50)
 STORES = 20
 AT_ONCE = 250
 """Transcripts in one folder: the first scan of a folder costs more than one of its files."""
@@ -24,6 +25,13 @@ EVERY = 25
 @pytest.mark.slow
 def test_mutated_transcripts_break_no_command_and_no_other_session(tmp_path: Path) -> None:
     assert fuzz_reader.try_all(TRANSCRIPTS, tmp_path, AT_ONCE, print, EVERY) == []
+
+
+@pytest.mark.slow
+def test_planted_faults_change_no_other_session(tmp_path: Path) -> None:
+    trial = fuzz_reader.try_planted(PLANTED, tmp_path, len(PLANTED), print)
+    assert trial.found == []
+    assert trial.raised > 0.9 * len(PLANTED)
 
 
 @pytest.mark.slow

@@ -108,7 +108,7 @@ def test_what_is_added_is_found_and_nothing_twice(collector: Collector, path: Pa
     collector.scan_and_index_turns()
     assert found(collector, "pool") == ["two pools", "one pool"]
     before = collector.writer.connection.total_changes
-    collector.post_scan_jobs.search_index.run_all()
+    collector.post_scan_jobs.index_all_turns()
     assert collector.writer.connection.total_changes == before
 
 
@@ -248,7 +248,7 @@ def test_files_that_cannot_be_read_hold_up_no_other(
     unreadable = write(path.with_name(f"{OTHER}.jsonl"), [user("a pool", sessionId=OTHER)])
     collector.scan()
     unreadable.unlink()
-    collector.post_scan_jobs.search_index.run_all()
+    collector.post_scan_jobs.index_all_turns()
     assert [hit.session_id for hit in hits(collector, "pool")] == [SESSION]
 
 

@@ -284,7 +284,7 @@ def test_two_collectors_on_one_store_tell_the_same(
         collector.post_scan_jobs.report_compactions()
         before = dump(store)
         # It had looked before the first one stored anything.
-        assert other.post_scan_jobs._compaction_reports._report_file(waiting[0], REPORT_VERSION)
+        assert other.post_scan_jobs._compaction_reports._report_file(waiting[0])
         other.post_scan_jobs.report_compactions()
 
     assert dump(store) == before

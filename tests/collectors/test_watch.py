@@ -366,9 +366,9 @@ def test_an_error_that_does_not_pass_is_raised(
     claude: ClaudeFolder, main: Path, writer: Writer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert main.exists()
-    fails, _ = failing(sqlite3.SQLITE_ERROR, "no such column: x", 1)
+    fails, _ = failing(sqlite3.SQLITE_READONLY, "attempt to write a readonly database", 1)
     monkeypatch.setattr(Writer, "append", fails)
-    with pytest.raises(sqlite3.OperationalError, match="no such column"):
+    with pytest.raises(sqlite3.OperationalError, match="readonly database"):
         scan_and_watch(claude, writer, Recorder(), threading.Event())
 
 

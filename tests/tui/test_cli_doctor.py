@@ -278,7 +278,7 @@ def test_files_from_the_future(scanned: Places) -> None:
 
 def test_troubles_that_are_kept(scanned: Places) -> None:
     with closing(sqlite3.connect(scanned.store)) as db:
-        db.execute("INSERT INTO trouble VALUES ('p/x.jsonl', 1, 'cannot be read', 'do this')")
+        db.execute("INSERT INTO trouble VALUES ('p/x.jsonl', 1, 'cannot be read', 'do this', '')")
         db.commit()
     check = the_wrong_one(check_all(scanned))
 

@@ -33,7 +33,7 @@ def run_guarded(run: Callable[[], int]) -> int:
         # `| head` has read enough: nothing is wrong.
         _silence_stdout()
         return DONE
-    except _expected_errors() as error:
+    except expected_errors() as error:
         print_error(error_text(error))
         if isinstance(error, OSError):
             _silence_stdout()
@@ -67,7 +67,7 @@ def error_text(error: Exception) -> str:
     return str(error)
 
 
-def _expected_errors() -> tuple[type[Exception], ...]:
+def expected_errors() -> tuple[type[Exception], ...]:
     # Called only when something was raised, so that no run without an error imports these.
     import sqlite3
 

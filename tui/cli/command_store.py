@@ -15,12 +15,14 @@ import msgspec
 from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.places import PlaceError, Places
 from ...collectors.policy_files import PolicyFiles
-from ...collectors.store_update import rebuild_store, update_store
+from ...collectors.store_update import rebuild_store, save_faults, update_store
 from ...core.measure.limit_use import PercentSize
 from ...core.model.agent import Agent, newest_agent_order
+from ...core.model.problem import Problem
 from ...core.model.session import Session
 from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin
 from ...core.policy.resolve import Policies
+from ...core.store.bulkhead import take_faults
 from ...core.store.database import StoreError, is_caused_by_corruption, open_reader
 from ...core.store.queries import config_queries, session_queries
 from ...core.store.queries.limit_queries import limits_fingerprint
@@ -169,21 +171,37 @@ def open_snapshot(
         update_and_report(places, scan)
     elif not places.store.exists():
         raise RefusedError(f"no store at {places.store} yet: run without --no-scan")
-    with closing(open_reader(places.store)) as db:
-        db.execute("BEGIN")
-        root = session_queries.claimed_folder(db)
-        if root is not None and root != str(places.folder.root):
-            raise PlaceError(
-                f"the store {places.store} belongs to {root}: choose another file with --db"
-            )
-        files = _read_policies(places, config_queries.project_roots(db))
-        # The scan has reported the other notices.
-        print_errors(
-            notice
-            for notice in files.notices
-            if options.no_scan or notice.origin is PolicyOrigin.COMMAND_LINE
+    try:
+        with closing(open_reader(places.store)) as db:
+            yield _hold_commit(options, db)
+    finally:
+        show_faults(places, take_faults())
+
+
+def _hold_commit(options: CommandOptions, db: sqlite3.Connection) -> StoreSnapshot:
+    places = options.places
+    db.execute("BEGIN")
+    root = session_queries.claimed_folder(db)
+    if root is not None and root != str(places.folder.root):
+        raise PlaceError(
+            f"the store {places.store} belongs to {root}: choose another file with --db"
         )
-        yield StoreSnapshot(places, db, time.time_ns() // 1_000_000, files.policies)
+    files = _read_policies(places, config_queries.project_roots(db))
+    # The scan has reported the other notices.
+    print_errors(
+        notice
+        for notice in files.notices
+        if options.no_scan or notice.origin is PolicyOrigin.COMMAND_LINE
+    )
+    return StoreSnapshot(places, db, time.time_ns() // 1_000_000, files.policies)
+
+
+def show_faults(places: Places, faults: Iterable[Problem]) -> None:
+    """Print what was left out for faults of ours, and store them with tracebacks for the log."""
+    found = list(faults)
+    print_errors(found)
+    if found:
+        save_faults(places, found)
 
 
 def update_and_report(places: Places, scan: Callable[[Collector], object] = Collector.scan) -> None:

@@ -13,7 +13,10 @@ from ...collectors.places import Places, find_places
 from ...collectors.store_update import close_silent_agent
 from ...core.host import LOOPBACK, python_command
 from ...core.model.agent import AgentStatus
+from ...core.model.problem import Problem
 from ...core.policy.policy import Policy
+from ...core.store.bulkhead import FAILED as FAILED_BY_FAULT
+from ...core.store.bulkhead import bulkhead, take_faults
 from ...core.store.queries import session_queries
 from ...core.store.readers.warning_evaluation import RecomputedWarnings
 from ..text.formats import plural
@@ -36,7 +39,16 @@ from . import (  # noqa: F401 -- these add their commands to the registry
     summaries_command,
     terminal_commands,
 )
-from .command_errors import DONE, FAILED, INTERRUPTED, LIVE, USAGE, RefusedError, print_error
+from .command_errors import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    LIVE,
+    USAGE,
+    RefusedError,
+    expected_errors,
+    print_error,
+)
 from .command_options import (
     CommandOptions,
     common_command,
@@ -48,7 +60,7 @@ from .command_options import (
     store_command,
     store_options,
 )
-from .command_store import StoreSnapshot, open_snapshot, rebuild_if_damaged
+from .command_store import StoreSnapshot, open_snapshot, rebuild_if_damaged, show_faults
 from .printing import print_result, print_result_parts
 
 _CLICK_SETTINGS: Final[dict[str, Any]] = {
@@ -61,8 +73,17 @@ def run(words: list[str]) -> int:
     """Run one command line; a usage error is one line and code 2.
 
     If it fails because the store is damaged, the store is rebuilt and the command run once more.
+    A fault of ours is one line and code 1; the log has its traceback.
     """
-    options = CommandOptions()
+    options, faults = CommandOptions(), list[Problem]()
+    name = f"ctxtop {words[0]}" if words else "ctxtop"
+    with bulkhead(name, FAILED_BY_FAULT, None, faults.append, expected_errors()):
+        return _run_or_rebuild(words, options)
+    show_faults(options.places, faults)
+    return FAILED
+
+
+def _run_or_rebuild(words: list[str], options: CommandOptions) -> int:
     try:
         return _run(words, options)
     except Exception as error:
@@ -295,6 +316,7 @@ def doctor(context: click.Context) -> int:
     places = options.places
     rebuild_damaged_store(places)
     checks = (check_all if options.no_scan else scan_and_check_all)(places)
+    show_faults(places, take_faults())
     print_result(
         context,
         {"checks": json_records.records_of(checks, "name ok detail fix state")},

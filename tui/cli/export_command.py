@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +13,9 @@ import msgspec
 from ctxtop import __version__
 
 from ...collectors.claude_code.collector_thread import Collector
+from ...core.store.bulkhead import NOT_READ, NOT_SHOWN, bulkhead, leave_out_faulty
 from ...core.store.queries import activity_queries, session_queries
+from ...core.store.readers.fleet_reader import session_place
 from ..text.formats import iso_time
 from . import json_records
 from .cache_command import cache_totals_record, miss_records, read_ledger
@@ -23,6 +25,7 @@ from .command_store import StoreSnapshot, open_snapshot
 from .summaries_command import read_summaries, summary_records
 
 if TYPE_CHECKING:
+    from ...core.model.session import Session
     from ..export.metrics import Metric
 
 
@@ -200,11 +203,16 @@ def _make_export(options: CommandOptions, chosen: ExportOptions) -> str:
 
 def _all_records(snapshot: StoreSnapshot) -> dict[str, Any]:
     ledger = read_ledger(snapshot)
-    listed = {name: make for name, make in _RECORDS.items() if name not in {"cache", "summaries"}}
+    listed: dict[str, list[dict[str, Any]]] = {
+        name: [] for name in _RECORDS if name not in {"cache", "summaries"}
+    }
+    for name in listed:
+        with bulkhead(f"the {name} of the export", NOT_READ, snapshot.places.store):
+            listed[name] = _RECORDS[name](snapshot)
     return {
         "exported_at": iso_time(snapshot.now_ms),
         "ctxtop_version": __version__,
-        **{name: make(snapshot) for name, make in listed.items()},
+        **listed,
         "cache": miss_records(ledger),
         "totals": json_records.totals_record(snapshot),
         "cache_totals": cache_totals_record(ledger),
@@ -222,10 +230,14 @@ def _metrics(snapshot: StoreSnapshot, chosen: ExportOptions) -> tuple[list[Metri
     since = min((each.started_at or snapshot.now_ms for each in sessions), default=snapshot.now_ms)
     spent = activity_queries.usage_by_session(activity_queries.model_usage(snapshot.db))
     limits = read_plan_limits(snapshot.db, snapshot.now_ms)
-    measured = make_metrics(
-        sessions, spent, __version__, snapshot.now_ms, chosen.label, limits=limits
+
+    def make(some: Sequence[Session]) -> list[Metric]:
+        return make_metrics(some, spent, __version__, snapshot.now_ms, chosen.label, limits=limits)
+
+    listed = leave_out_faulty(
+        sessions, make, lambda each: session_place(each.session_id), NOT_SHOWN
     )
-    return measured, since
+    return make(listed), since
 
 
 HEADERS_VARIABLE: Final = "OTEL_EXPORTER_OTLP_HEADERS"

@@ -20,9 +20,12 @@ from ...core.measure.limit_use import limit_ratios
 from ...core.measure.retention import days_left
 from ...core.measure.tokens import tokens_or_estimate
 from ...core.model.rule import ListedRule
+from ...core.model.session import unread_session
 from ...core.policy.value_types import to_json_value
+from ...core.store.bulkhead import NOT_READ, NOT_SHOWN, place_of, work_apart
 from ...core.store.queries import activity_queries, agent_queries, log_queries, session_queries
 from ...core.store.queries.query_rows import CompactionRow, SummaryRow
+from ...core.store.readers.fleet_reader import agent_place, session_place
 from ..text.formats import compaction_reduction, iso_time
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from ...core.measure.pause_costs import PauseCosts, WayCosts
     from ...core.model.agent import Agent
     from ...core.model.context import Context
+    from ...core.model.problem import Problem
     from ...core.model.session import Session
     from ...core.policy.policy import Policy, PolicyNotice
     from ...core.store.queries.activity_queries import ModelUsageRow
@@ -69,7 +73,13 @@ def record_of(source: object, keys: str) -> Record:
 
 
 def records_of(sources: Iterable[object], keys: str) -> list[Record]:
-    return [record_of(each, keys) for each in sources]
+    """Make a record of each object; one of which none can be made is left out and reported."""
+    return work_apart(
+        list(sources),
+        lambda some: [record_of(each, keys) for each in some],
+        place_of,
+        NOT_SHOWN,
+    )
 
 
 def costs_record(costs: PauseCosts | None) -> Record | None:
@@ -139,8 +149,18 @@ def _dump_quickly(value: object) -> str | None:
 
 
 def session_records(snapshot: StoreSnapshot, sessions: Sequence[Session]) -> list[Record]:
-    projects = snapshot.places.folder.projects
-    return [_session_record(each, f"{projects}/", snapshot.now_ms) for each in sessions]
+    """Return the objects of `ctxtop sessions`; of one that cannot be written only its problem."""
+    projects, now_ms = f"{snapshot.places.folder.projects}/", snapshot.now_ms
+
+    def write(some: Sequence[Session]) -> list[Record]:
+        return [_session_record(each, projects, now_ms) for each in some]
+
+    def unread(session: Session, problem: Problem) -> Record:
+        return _session_record(unread_session(session.session_id, problem), projects, now_ms)
+
+    return work_apart(
+        sessions, write, lambda each: session_place(each.session_id), NOT_SHOWN, None, unread
+    )
 
 
 _USED_TOKENS: Final = (
@@ -194,6 +214,7 @@ def _session_record(session: Session, projects: str, now_ms: int) -> Record:
         "archived": session.archived or None,
         **cold_fields(session, now_ms),
         "client": session.client and _client_record(session.client),
+        "problem": session.problem or None,
     }
 
 
@@ -242,10 +263,14 @@ def agent_records(
             " at_most_tokens=tokens",
         )
         injected.setdefault((row.session_id, row.agent_id), []).append(record)
-    return [
-        _agent_record(each) | {"injected": injected.get((each.session_id, each.agent_id))}
-        for each in agents
-    ]
+
+    def write(some: Sequence[Agent]) -> list[Record]:
+        return [
+            _agent_record(each) | {"injected": injected.get((each.session_id, each.agent_id))}
+            for each in some
+        ]
+
+    return work_apart(agents, write, agent_place, NOT_SHOWN)
 
 
 def _agent_record(agent: Agent) -> Record:
@@ -268,6 +293,7 @@ def _agent_record(agent: Agent) -> Record:
         **_trigger_fields(agent.context),
         **_forecast_fields(agent.outlook),
         **_evidence_fields(agent.context),
+        "problem": agent.problem or None,
     }
 
 
@@ -327,7 +353,7 @@ def compaction_records(
     snapshot: StoreSnapshot, rows: Sequence[CompactionRow], session_id: str | None
 ) -> list[Record]:
     """Return the objects of `ctxtop compactions`; the rows are sorted, newest first."""
-    reports = [compaction_report.decode_report(row.report) for row in rows]
+    reports = decode_reports(rows)
     asked = agent_queries.answer_items(snapshot.db, "steer", session_id)
     outcomes = compaction_report.steering_outcomes(list(zip(rows, reports, strict=True)), asked)
     return [
@@ -344,6 +370,20 @@ def compaction_records(
         }
         for row, report, items in zip(rows, reports, outcomes, strict=True)
     ]
+
+
+def decode_reports(
+    rows: Sequence[CompactionRow],
+) -> list[compaction_report.CompactionReport | None]:
+    """Decode the reports of compactions; None for one that is missing or cannot be decoded."""
+    return work_apart(
+        rows,
+        lambda some: [compaction_report.decode_report(row.report) for row in some],
+        lambda row: f"compaction {row.uuid} of {session_place(row.session_id)}",
+        NOT_READ,
+        None,
+        lambda *_: None,
+    )
 
 
 def compaction_quality_fields(

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 from rich.cells import cell_len
 
+from ...core.store.bulkhead import NOT_SHOWN, place_of, work_apart
 from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, Item, TextColumn, fitting_columns, total_cells
 from ..text.ascii_signs import to_ascii
@@ -90,7 +91,14 @@ def output_encoding() -> str:
 def _measured_column(column: TextColumn[Item], items: Sequence[Item]) -> Column[int, Cell]:
     """Draw a column's cells once; the result's values are by line, and line 0 is the header."""
     cells = [Cell(column.header.upper(), "quiet")]
-    cells += [_clean_cell(column.value(item)) for item in items]
+    cells += work_apart(
+        items,
+        lambda some: [_clean_cell(column.value(item)) for item in some],
+        lambda item: f"the column {column.header} of {place_of(item)}",
+        NOT_SHOWN,
+        None,
+        lambda *_: Cell(NOT_SHOWN, "bad"),
+    )
     if not column.flexible:
         cells = [Cell(shorten_middle(cell.text, MAX_WHOLE_CELLS), cell.style) for cell in cells]
     return Column(

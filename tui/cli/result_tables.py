@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...core.measure.compaction_quality import ReductionFlag, flag_reduction
-from ...core.measure.compaction_report import CompactionReport, decode_report
+from ...core.measure.compaction_report import CompactionReport
 from ...core.measure.composition import CategoryShare, Composition, ContextItem
 from ...core.measure.levels import Level
 from ...core.measure.tokens import tokens_or_estimate
 from ...core.model.rule import ListedRule
 from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin, ResolvedValue
 from ...core.policy.value_types import format_value
+from ...core.store.bulkhead import NOT_SHOWN, place_of, work_apart
 from ...core.store.queries.query_rows import CompactionRow, SummaryRow
 from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, TextColumn
@@ -21,13 +22,13 @@ from ..text import compaction_text, compliance_text, formats, session_text
 from ..text.formats import NOTHING, age, date_time, percent, plural, tokens
 from ..text.settings_text import ignored_table
 from .command_store import shorten_ids
+from .json_records import decode_reports
 from .printing import draw_table, paint, session_id_cell, terminal_width, text_bar
 
 if TYPE_CHECKING:
     from ...core.compliance.run_verdict import RunVerdict
     from ...core.measure.levels import LevelWarning
     from ...core.model.agent import Agent
-    from ...core.model.context import Context
     from ...core.model.session import Session
     from ...core.store.warning_log import ContextWarning
     from ..doctor.doctor_check import DoctorCheck
@@ -42,8 +43,8 @@ def sessions_table(sessions: Sequence[Session], now_ms: int) -> list[str]:
         Column("project", lambda each: each.project, flexible=True, priority=6),
         Column("model", lambda each: formats.model_name(each.model), priority=5),
         Column("status", _status_text, priority=2),
-        Column("context", lambda each: _gauge_cell(each.context)),
-        Column("tokens", lambda each: formats.tokens_of_window(each.context), right=True),
+        Column("context", _context_cell),
+        Column("tokens", _tokens_text, right=True),
         Column("level", _session_level_cell, priority=4),
         Column("agents", _agent_count, right=True, priority=7),
         Column("compactions", lambda each: str(each.compactions or ""), right=True, priority=8),
@@ -64,15 +65,23 @@ def _status_text(session: Session) -> str:
     return next(iter(recovered), session.status.value.replace("_", " "))
 
 
-def _gauge_cell(context: Context) -> Cell:
+def _context_cell(measured: Session | Agent) -> Cell:
+    if measured.problem:
+        return Cell("not read", "bad")
+    context = measured.context
     text = f"{text_bar(context.limit_ratio, 10)} {formats.used_percent(context):>6}"
     return Cell(text, context.level.severity.value if context.level else "")
+
+
+def _tokens_text(measured: Session | Agent) -> str:
+    return "" if measured.problem else formats.tokens_of_window(measured.context)
 
 
 def _session_level_cell(session: Session) -> Cell:
     if session.too_long:
         return Cell("refused", "emergency")
-    return _level_cell(session.context.level) if session.context.level else Cell("")
+    level = session.context.level
+    return _level_cell(level) if level and not session.problem else Cell("")
 
 
 def _level_cell(level: Level) -> Cell:
@@ -90,8 +99,8 @@ def agents_table(agents: Sequence[Agent], short_ids: Mapping[str, str], now_ms: 
         Column("description", lambda each: each.description, flexible=True, priority=3),
         Column("model", lambda each: formats.model_name(each.model), priority=5),
         Column("status", lambda each: each.status_label),
-        Column("context", lambda each: _gauge_cell(each.context)),
-        Column("tokens", lambda each: formats.tokens_of_window(each.context), right=True),
+        Column("context", _context_cell),
+        Column("tokens", _tokens_text, right=True),
         Column("tools", lambda each: _count(each.tool_uses), right=True, priority=6),
         Column("result", _result_size, right=True, priority=1),
         Column("verdict", lambda each: _verdict_cell(each.compliance)),
@@ -151,7 +160,7 @@ def compactions_table(
         Column("lost", lambda each: _lost_cell(each[1]), flexible=True, priority=2),
         Column("summary", lambda each: _summary_start(each[0]), flexible=True, priority=3),
     ]
-    reported = [(row, decode_report(row.report)) for row in rows]
+    reported = list(zip(rows, decode_reports(rows), strict=True))
     head, *drawn = draw_table(columns, reported)
     lines = [head]
     for (_, report), line in zip(reported, drawn, strict=True):
@@ -276,21 +285,31 @@ def summaries_list(
     rows: Iterable[tuple[SummaryRow, str]], rules: Mapping[int, ListedRule]
 ) -> list[str]:
     """Lay out `ctxtop summaries`: each summary with the short id that `ctxtop diff` takes."""
-    lines: list[str] = []
-    for row, short_id in rows:
-        kind = row.agent_type or "agent" if row.kind == "agent" else row.kind
-        size = tokens(tokens_or_estimate(row.estimated_tokens, row.text))
-        head = f"{short_id}  {date_time(row.at)}  {kind}  {row.session_id}  ≈{size} tokens"
-        text_lines = row.text.strip("\n").split("\n")
-        lines.append(paint(one_line(head), "ok"))
-        if rule := rules.get(row.summary_id):
-            lines.append(paint(f"  {_rule_line(rule)}", "quiet"))
-        wrapped, whole = _first_lines(text_lines)
-        lines += [f"  {line}".rstrip() for line in wrapped]
-        if more := len(text_lines) - whole:
-            lines.append(paint(f"  … {more} more line{'s' if more > 1 else ''}", "quiet"))
-        lines.append("")
+    named = list(rows)
+    lines = work_apart(
+        named,
+        lambda some: [line for each in some for line in _summary_lines(*each, rules)],
+        lambda each: f"summary {each[1]} of {place_of(each[0])}",
+        NOT_SHOWN,
+    )
     return lines[:-1]
+
+
+def _summary_lines(
+    row: SummaryRow, short_id: str, rules: Mapping[int, ListedRule]
+) -> Iterator[str]:
+    kind = row.agent_type or "agent" if row.kind == "agent" else row.kind
+    size = tokens(tokens_or_estimate(row.estimated_tokens, row.text))
+    head = f"{short_id}  {date_time(row.at)}  {kind}  {row.session_id}  ≈{size} tokens"
+    text_lines = row.text.strip("\n").split("\n")
+    yield paint(one_line(head), "ok")
+    if rule := rules.get(row.summary_id):
+        yield paint(f"  {_rule_line(rule)}", "quiet")
+    wrapped, whole = _first_lines(text_lines)
+    yield from (f"  {line}".rstrip() for line in wrapped)
+    if more := len(text_lines) - whole:
+        yield paint(f"  … {more} more line{'s' if more > 1 else ''}", "quiet")
+    yield ""
 
 
 def _rule_line(rule: ListedRule) -> str:

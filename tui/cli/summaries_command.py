@@ -11,8 +11,10 @@ from msgspec.structs import replace
 from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.claude_code.transcripts import replaced_content
 from ...core.model.rule import ListedRule, RuleMark
+from ...core.store.bulkhead import NOT_SHOWN, work_apart
 from ...core.store.database import state_folder
 from ...core.store.queries.query_rows import SummaryRow
+from ...core.store.readers.fleet_reader import session_place
 from ...core.store.readers.rule_reader import read_listed_rules
 from ...core.store.readers.summary_reader import find_summaries, read_summary_rows
 from ...core.summaries.rule_choices import mark_rule, read_rule_choices
@@ -124,10 +126,15 @@ def read_summaries(
 
 
 def summary_records(listed: ListedSummaries) -> list[Record]:
-    return [
-        summary_record(row, _diff_name(row, listed.plans), listed.rules.get(row.summary_id))
-        for row in listed.rows
-    ]
+    return work_apart(
+        listed.rows,
+        lambda some: [
+            summary_record(row, _diff_name(row, listed.plans), listed.rules.get(row.summary_id))
+            for row in some
+        ],
+        lambda row: f"a summary of {session_place(row.session_id)}",
+        NOT_SHOWN,
+    )
 
 
 def _diff_name(row: SummaryRow, plans: Sequence[PlanSummary]) -> str:

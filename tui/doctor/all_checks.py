@@ -2,14 +2,16 @@
 
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
 from ...collectors.places import PlaceError, Places
 from ...collectors.policy_files import PolicyFiles
 from ...collectors.store_update import rebuild_store, update_store
+from ...core.model.problem import Problem
 from ...core.store import database
+from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.database import StoreError
 from ...core.store.queries import (
     config_queries,
@@ -73,13 +75,36 @@ def rebuild_damaged_store(places: Places) -> None:
 
 def each_check(places: Places, failure: str | None = None) -> Iterator[DoctorCheck]:
     """Yield one check after the other; `failure` is the error of the scan before them."""
-    yield from machine_checks.folder_checks(places)
-    checks, parts = _check_store(places, failure)
-    yield from checks
-    yield machine_checks.disk_check(places.store)
-    yield from machine_checks.log_checks(places.store, parts)
-    yield machine_checks.requests_check(places.store)
-    yield from machine_checks.machine_checks()
+    store, parts = places.store, list[LogPartRow]()
+
+    def check_store() -> list[DoctorCheck]:
+        checks, logged = _check_store(places, failure)
+        parts.extend(logged)
+        return checks
+
+    yield from _each_apart(
+        store,
+        {
+            "folders": lambda: machine_checks.folder_checks(places),
+            "store": check_store,
+            "disk": lambda: [machine_checks.disk_check(store)],
+            "own logs": lambda: machine_checks.log_checks(store, parts),
+            "requests": lambda: [machine_checks.requests_check(store)],
+            "machine": machine_checks.machine_checks,
+        },
+    )
+
+
+Checks = Callable[[], Iterable[DoctorCheck]]
+
+
+def _each_apart(store: Path, checks: Mapping[str, Checks]) -> Iterator[DoctorCheck]:
+    """Run one check after the other; one that fails for a fault of ours is a failed check."""
+    for name, check in checks.items():
+        faults: list[Problem] = []
+        with bulkhead(f"the check {name}", FAILED, store, faults.append):
+            yield from list(check())
+        yield from (failed(name, each.what, each.fix) for each in faults)
 
 
 def _check_store(places: Places, failure: str | None) -> tuple[list[DoctorCheck], list[LogPartRow]]:
@@ -104,24 +129,32 @@ def _content_checks(db: sqlite3.Connection, places: Places) -> Iterator[DoctorCh
     now_ms = time.time_ns() // 1_000_000
     policies = PolicyFiles(places.policy)
     policies.refresh(config_queries.project_roots(db))
-    yield store_check(places.store, db)
-    yield search_index_check(db)
-    yield bad_lines_check(db)
-    yield orphans_check(db)
-    yield unknown_types_check(db)
-    yield ignored_types_check(db)
-    yield from settings_checks(db)
-    yield from definition_checks(db)
-    yield from save_file_checks(db)
-    yield measurement_check(db)
-    yield hooks_check(db, places.store)
-    yield from force_hooks_check(db)
-    yield from recovery_checks(db, fleet_reader.read_sessions(db, now_ms), now_ms)
-    yield deletions_check(db, places, policies.policies.common, now_ms)
-    yield archive_check(places)
-    yield from saves_checks(read_saves(db, (), now_ms, policies.policies))
-    yield policy_check(policies)
-    yield problems_check(db)
+    policy = policies.policies.common
+    yield from _each_apart(
+        places.store,
+        {
+            "store": lambda: [store_check(places.store, db)],
+            "search index": lambda: [search_index_check(db)],
+            "bad lines": lambda: [bad_lines_check(db)],
+            "orphans": lambda: [orphans_check(db)],
+            "unknown types": lambda: [unknown_types_check(db)],
+            "ignored types": lambda: [ignored_types_check(db)],
+            "settings": lambda: settings_checks(db),
+            "definitions": lambda: definition_checks(db),
+            "save files": lambda: save_file_checks(db),
+            "measurements": lambda: [measurement_check(db)],
+            "hooks": lambda: [hooks_check(db, places.store)],
+            "force hooks": lambda: force_hooks_check(db),
+            "recoveries": lambda: recovery_checks(
+                db, fleet_reader.read_sessions(db, now_ms), now_ms
+            ),
+            "deletions": lambda: [deletions_check(db, places, policy, now_ms)],
+            "archive": lambda: [archive_check(places)],
+            "saves": lambda: saves_checks(read_saves(db, (), now_ms, policies.policies)),
+            "ctxtop's settings": lambda: [policy_check(policies)],
+            "problems": lambda: [problems_check(db)],
+        },
+    )
 
 
 def _find_obstacle(db: sqlite3.Connection, places: Places) -> DoctorCheck | None:

@@ -45,6 +45,7 @@ _SESSION_MEANINGS: Final = {
     SessionStatus.ACTIVE: "working",
     SessionStatus.IDLE: "open and idle",
     SessionStatus.TOO_LONG: "its prompt is too long",
+    SessionStatus.UNREAD: "its transcript is not read",
     SessionStatus.GONE: "its transcript is gone",
     SessionStatus.ARCHIVED: "only ctxtop's archive has it",
 }
@@ -57,6 +58,7 @@ _AGENT_MEANINGS: Final = {
     AgentStatus.STOPPED: "was stopped",
     AgentStatus.REJECTED: "was rejected",
     AgentStatus.NEVER_STARTED: "never started",
+    AgentStatus.UNREAD: "its transcript is not read",
     AgentStatus.UNKNOWN: "its end is unknown",
 }
 _COVERAGE_MEANINGS: Final = {

@@ -41,6 +41,7 @@ _STATUS_TEXTS: Final = {
     SessionStatus.ACTIVE: ("working",),
     SessionStatus.IDLE: ("idle",),
     SessionStatus.TOO_LONG: ("stuck",),
+    SessionStatus.UNREAD: ("not read",),
     SessionStatus.ENDED: ("ended",),
     SessionStatus.GONE: ("file is gone", "gone"),
     SessionStatus.ARCHIVED: ("archived",),

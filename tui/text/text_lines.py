@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len, get_character_cell_size
 from textual.content import Content
 
+from ...core.store.bulkhead import NOT_SHOWN, bulkhead, place_of
 from ..tables import Cell, Column, Item, fitting_columns, share_cells, total_cells
 from .formats import fit_left, fit_right, shorten_end
 
@@ -191,7 +192,17 @@ def _needed_cells(column: ScreenColumn[Item], items: Iterable[Item]) -> int:
 
 
 def item_line(columns: Iterable[ScreenColumn[Item]], item: Item, gap: str = " ") -> Content:
-    return Content(gap).join(_drawn(column, column.value(item)) for column in columns)
+    """Draw an item; one that cannot be drawn says so, and costs no other its line."""
+    shown = list(columns)
+    with bulkhead(place_of(item), NOT_SHOWN):
+        return Content(gap).join(_drawn(column, column.value(item)) for column in shown)
+    return lost_line(total_cells(shown, len(gap)))
+
+
+def lost_line(cells: int = 0) -> Content:
+    """Say in place of a row that it could not be drawn."""
+    text = "! not shown: a bug in ctxtop, see the log"
+    return Content.styled(fit_left(text, cells or len(text)), "bold $level-emergency")
 
 
 def _drawn(column: ScreenColumn[Item], shown: Cell | Drawing) -> Content:

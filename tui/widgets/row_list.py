@@ -22,10 +22,12 @@ from textual.strip import Strip
 from textual.visual import Visual
 from textual.widgets import Static
 
+from ...core.store.bulkhead import NOT_SHOWN, bulkhead
 from ..keymap import bind
 from ..messages import CoalescingMessage, WidgetMessage
 from ..tables import Column, Item
 from ..text.column_headers import ColumnOrder, column_at, header_line, next_order, sort_items
+from ..text.text_lines import lost_line
 from .text_pane import SizeWatch, movement_bindings
 
 _ROW_CLASS: Final = "rows--row"
@@ -76,7 +78,10 @@ class LazyRow:
     @property
     def content(self) -> Content:
         if self._content is None:
-            self._content = self._write()
+            with bulkhead(f"row {self.key}", NOT_SHOWN):
+                self._content = self._write()
+        if self._content is None:
+            self._content = Content("\n" * (self.height - 1)) + lost_line()
         return self._content
 
     def looks_like(self, other: AnyRow) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from ....core.measure.effective_config import MANAGED_DROP_INS_FOLDER
 from ....core.model.problem import ProblemReporter
+from ....core.store.bulkhead import NOT_READ, bulkhead
 from ....core.store.config_records import (
     DEFINITIONS_TABLE,
     SETTINGS_TABLE,
@@ -210,12 +211,14 @@ class ClientConfigReader:
 
     def _report_problems_of(self, refresh: Callable[[Path], None], place: Path) -> None:
         """Report a path that cannot be read, and resolve the problem once it can again."""
-        try:
-            refresh(place)
-        except OSError as error:
-            self._problems.report_unreadable(str(place), error)
-        else:
-            self._problems.resolve(str(place))
+        report = self._problems.report
+        with bulkhead(str(place), NOT_READ, self._writer.path, report):
+            try:
+                refresh(place)
+            except OSError as error:
+                self._problems.report_unreadable(str(place), error)
+            else:
+                self._problems.resolve(str(place))
 
     def _refresh_managed(self, place: Path) -> None:
         folder = resolve_folder(place)

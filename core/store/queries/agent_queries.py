@@ -44,6 +44,11 @@ def agents(db: Connection, session_ids: SessionIds = None) -> list[AgentRow]:
     return fetch_records(AgentRow, db, _AGENTS.format(where=where), values * times)
 
 
+def sessions_with_agents(db: Connection) -> list[str]:
+    """List the sessions of all files: any may name agents."""
+    return [row[0] for row in db.execute("SELECT DISTINCT session_id FROM file")]
+
+
 def count_agents(db: Connection) -> int:
     sql = f"WITH {_KNOWN.format(where='1')} SELECT COUNT(*) FROM known"
     return int(db.execute(sql).fetchone()[0])
@@ -267,7 +272,8 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     {TEXT_COUNTS.format(file_id="k.own_file")},
     d.at, c.at, EXISTS(SELECT 1 FROM agent_return x JOIN file f USING (file_id)
         WHERE x.agent_id = COALESCE(t.agent_id, k.agent_id) AND f.session_id = k.session_id
-        AND x.status IN ({WAITING_STATUSES}))
+        AND x.status IN ({WAITING_STATUSES})),
+    (SELECT x.what FROM trouble x JOIN file f ON f.path = x.place WHERE f.file_id = k.own_file)
 FROM known k
 LEFT JOIN ended d ON d.session_id = k.session_id
 LEFT JOIN closed_agent c ON c.session_id = k.session_id AND c.agent_id = k.agent_id

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from ...measure.counting_rule import INPUT_SIDE, UsageComponent
+from ...model.problem import Problem
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -146,6 +147,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     text_counts: str | None = None  # tokens of its text by the rule of counting, JSON
     archived: str = ""  # how much the archive has of a file that is gone: all, summaries
     recovered_in: str | None = None  # the session that ctxtop forked after the refused answer
+    problem: str | None = None  # why its file is not read, or not to its end
 
 
 class AgentRow(msgspec.Struct, frozen=True):
@@ -200,6 +202,7 @@ class AgentRow(msgspec.Struct, frozen=True):
     session_ended_at: int | None = None  # the last SessionEnd that a hook recorded
     closed_at: int | None = None  # when a person closed it
     awaits_messages: int = 0  # a teammate, or elsewhere: its silence says nothing
+    problem: str | None = None  # why its file is not read, or not to its end
 
 
 class SummaryRow(msgspec.Struct, frozen=True):
@@ -255,11 +258,8 @@ class UsageRow(msgspec.Struct, frozen=True):
     responses: int
 
 
-class ProblemRow(msgspec.Struct, frozen=True):
-    where: str
-    at: int
-    what: str
-    fix: str
+class ProblemRow(Problem, frozen=True):
+    at: int = 0
 
 
 class RequestRow(msgspec.Struct, frozen=True):

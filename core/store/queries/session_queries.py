@@ -181,7 +181,7 @@ def bad_lines(db: Connection) -> list[tuple[str, int, int, str]]:
 
 
 def problems(db: Connection) -> list[ProblemRow]:
-    sql = "SELECT place, at, what, remedy FROM trouble ORDER BY at DESC"
+    sql = "SELECT place, what, remedy, traceback, at FROM trouble ORDER BY at DESC"
     return fetch_records(ProblemRow, db, sql)
 
 
@@ -202,9 +202,10 @@ _ADDED: Final = """
 _HAS_CONTENT: Final = """(EXISTS (SELECT 1 FROM session s WHERE s.file_id = f.file_id
         AND COALESCE(s.last_at, s.first_prompt, s.leaf_uuid) IS NOT NULL)
     OR EXISTS (SELECT 1 FROM live v WHERE v.session_id = f.session_id)
-    OR EXISTS (SELECT 1 FROM response r WHERE r.file_id = f.file_id))"""
-"""That a session's file has more in it than titles of other sessions. SQLite stops at the first
-condition that is met, and almost every session meets the first."""
+    OR EXISTS (SELECT 1 FROM response r WHERE r.file_id = f.file_id)
+    OR EXISTS (SELECT 1 FROM trouble t WHERE t.place = f.path))"""
+"""That a session's file has more in it than titles of other sessions, or could not be read. SQLite
+stops at the first condition that is met, and almost every session meets the first."""
 
 _NEWEST_FILE: Final = """NOT EXISTS (
         SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
@@ -318,7 +319,8 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     IIF(e.offset IS NULL, NULL, (SELECT c.fork_id FROM changed_session c
         WHERE c.session_id = f.session_id AND c.at >= COALESCE(e.at, 0)
             AND COALESCE((SELECT MIN(k.gone) FROM file k
-                WHERE k.session_id = c.fork_id AND k.kind = 'session'), 0) = 0))
+                WHERE k.session_id = c.fork_id AND k.kind = 'session'), 0) = 0)),
+    (SELECT what FROM trouble x WHERE x.place = f.path)
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut

@@ -11,7 +11,13 @@ from msgspec.structs import replace
 from ...measure import activity
 from ...measure.cold_prompt import ColdLimits, price_cache
 from ...measure.counting_rule import DEFAULT_COUNTING, CountingRule
-from ...measure.evidence import NO_EVIDENCE, AssessedClaim, ClaimSubject, Evidence, assess_claims
+from ...measure.evidence import (
+    NO_EVIDENCE,
+    AssessedClaim,
+    ClaimSubject,
+    Evidence,
+    assess_claims,
+)
 from ...measure.forecast import (
     OWN_TURNS,
     PRIOR_SESSIONS,
@@ -23,17 +29,26 @@ from ...measure.forecast import (
 from ...measure.levels import warning_urgency
 from ...measure.limit_use import PercentSize, percent_dollars
 from ...measure.models import is_same_model
-from ...model.agent import Agent, AgentStatus, make_agent, mark_zombies
+from ...model.agent import Agent, AgentStatus, make_agent, mark_zombies, unread_agent
 from ...model.attention import attention_order
-from ...model.session import ACTIVE_MS, Session, SessionStatus, context_evidence, make_session
+from ...model.session import (
+    ACTIVE_MS,
+    Session,
+    SessionStatus,
+    context_evidence,
+    make_session,
+    unread_session,
+)
 from ...policy.policy import Policy
 from ...policy.resolve import DEFAULT_POLICIES, Policies
+from ..bulkhead import FAILED, NOT_READ, bulkhead, leave_out_faulty, place_of, work_apart
+from ..database import store_path
 from ..queries import activity_queries, agent_queries, context_queries, session_queries
 from ..queries.activity_queries import ModelUsageRow
 from ..queries.config_queries import definitions_fingerprint
-from ..queries.evidence_queries import read_evidence_rows, read_forecast_calibration
+from ..queries.evidence_queries import EvidenceRows, read_evidence_rows, read_forecast_calibration
 from ..queries.limit_queries import client_reports
-from ..queries.query_rows import FillRow, SessionIds, SessionRow
+from ..queries.query_rows import AgentRow, FillRow, SessionIds, SessionRow
 from ..warning_log import ContextWarning, last_warning_id, read_warnings
 
 SESSIONS_PER_QUERY: Final = 500  # sessions named in one query; SQLite accepts at least 999 values
@@ -52,9 +67,18 @@ def read_sessions(
 ) -> list[Session]:
     """Read every session, or only those named, in `attention_order`."""
     batches = stream_sessions(db, now_ms, only, policies, percent_sizes)
-    return sorted(
-        (each for batch in batches for each in batch), key=partial(attention_order, now_ms=now_ms)
-    )
+    return _in_order([each for batch in batches for each in batch], now_ms)
+
+
+def _in_order(sessions: list[Session], now_ms: int) -> list[Session]:
+    def sort(some: Sequence[Session]) -> list[Session]:
+        return sorted(some, key=partial(attention_order, now_ms=now_ms))
+
+    with bulkhead("the order of sessions", FAILED, report=lambda _: None):
+        return sort(sessions)
+    sortable = leave_out_faulty(sessions, sort, place_of, "not sorted")
+    named = {each.session_id for each in sortable}
+    return [*sort(sortable), *(each for each in sessions if each.session_id not in named)]
 
 
 def stream_sessions(
@@ -65,7 +89,7 @@ def stream_sessions(
     percent_sizes: Sequence[PercentSize] = (),
 ) -> Iterator[list[Session]]:
     """Read sessions in batches, newest activity first, or in the order of `only`."""
-    evidence = Evidence(read_evidence_rows(db), policies)
+    evidence = read_evidence(db, policies)
     reader = SessionReader(db, evidence, policies, percent_sizes)
     ids = session_queries.newest_sessions(db) if only is None else list(dict.fromkeys(only))
     for start in range(0, len(ids), SESSIONS_PER_QUERY):
@@ -85,25 +109,38 @@ class SessionReader:
         percent_sizes: Sequence[PercentSize] = (),
     ) -> None:
         self._db: Final = db
+        self._store: Final = store_path(db)
         self._evidence: Final = evidence
         self._policies: Final = policies
         self.percent_sizes = percent_sizes
 
     @cached_property
     def _prior(self) -> GrowthPrior:
-        return read_prior(self._db)
+        with bulkhead("forecasts", FAILED, self._store):
+            return read_prior(self._db)
+        return make_prior(())
 
     @cached_property
     def _sessions_to_check(self) -> frozenset[str]:
         from .compliance_reader import sessions_to_check
 
-        return sessions_to_check(self._db, self._policies)
+        with bulkhead("compliance", FAILED, self._store):
+            return sessions_to_check(self._db, self._policies)
+        return frozenset()
 
     def read(self, ids: Sequence[str], now_ms: int, *, with_forecast: bool = True) -> list[Session]:
         """Read these sessions, at most SESSIONS_PER_QUERY, in the order of their ids.
 
-        Without `with_forecast` only those that are open get one.
+        Without `with_forecast` only those that are open get one. One that cannot be measured is
+        listed as not read.
         """
+
+        def read_some(some: Sequence[str]) -> list[Session]:
+            return self._read(some, now_ms, with_forecast=with_forecast)
+
+        return work_apart(ids, read_some, session_place, NOT_READ, self._store, unread_session)
+
+    def _read(self, ids: Sequence[str], now_ms: int, *, with_forecast: bool) -> list[Session]:
         places = {session_id: place for place, session_id in enumerate(ids)}
         rows = session_queries.sessions(self._db, ids)
         rows.sort(key=lambda row: places[row.session_id])
@@ -178,6 +215,18 @@ class SessionReader:
         return [replace(each, agents_noncompliant=failed[each.session_id]) for each in sessions]
 
 
+def read_evidence(db: Connection, policies: Policies) -> Evidence:
+    """Read what all sessions show of windows; nothing if that fails: each is measured alone."""
+    with bulkhead("evidence of windows", FAILED, store_path(db)):
+        return Evidence(read_evidence_rows(db), policies)
+    return Evidence(EvidenceRows(), policies)
+
+
+def session_place(session_id: str) -> str:
+    """Name a session as the place of a problem."""
+    return f"session {session_id}"
+
+
 def read_cold_limits(policy: Policy) -> ColdLimits:
     return ColdLimits(
         min_tokens=policy.count("cold.min_tokens"),
@@ -190,8 +239,15 @@ def read_sessions_without_forecast(
     db: Connection, now_ms: int, only: SessionIds, policies: Policies
 ) -> list[Session]:
     """Read sessions without forecast, activity and cost, in no order."""
-    evidence = Evidence(read_evidence_rows(db), policies)
-    return [make_session(row, evidence, now_ms) for row in session_queries.sessions(db, only)]
+    evidence = read_evidence(db, policies)
+
+    def measure(rows: Sequence[SessionRow]) -> list[Session]:
+        return [make_session(row, evidence, now_ms) for row in rows]
+
+    rows = session_queries.sessions(db, only)
+    return work_apart(
+        rows, measure, lambda row: session_place(row.session_id), NOT_READ, store_path(db)
+    )
 
 
 def newest_session_order(session: Session) -> tuple[object, ...]:
@@ -206,7 +262,27 @@ def read_agents(
     only: SessionIds = None,
     policies: Policies = DEFAULT_POLICIES,
 ) -> list[Agent]:
-    """Read the agents of every session, or only of those named, in the order they started."""
+    """Read the agents of every session, or only of those named, in the order they started.
+
+    Those of a session whose agents cannot be measured are left out, and reported.
+    """
+    known = list(sessions)
+    ids = agent_queries.sessions_with_agents(db) if only is None else list(only)
+
+    def read_some(some: Sequence[str]) -> list[Agent]:
+        named = None if only is None and len(some) == len(ids) else some
+        return _read_agents(db, known, now_ms, named, policies)
+
+    return work_apart(ids, read_some, session_place, "agents not read", store_path(db))
+
+
+def _read_agents(
+    db: Connection,
+    sessions: Iterable[Session],
+    now_ms: int,
+    only: SessionIds,
+    policies: Policies,
+) -> list[Agent]:
     prior: GrowthPrior | None = None
     agents = mark_zombies(read_agents_without_forecast(db, sessions, only, policies), now_ms)
     for place, agent in enumerate(agents):
@@ -226,8 +302,20 @@ def _add_compliance(
         return agents
     from .compliance_reader import ComplianceReader
 
-    reader = ComplianceReader(db, policies, only)
-    return [replace(each, compliance=reader.check_agent(each, each.cwd)) for each in agents]
+    store = store_path(db)
+    with bulkhead("compliance", FAILED, store):
+        reader = ComplianceReader(db, policies, only)
+
+        def judge(some: Sequence[Agent]) -> list[Agent]:
+            return [replace(each, compliance=reader.check_agent(each, each.cwd)) for each in some]
+
+        return work_apart(agents, judge, agent_place, "not judged", store, lambda agent, _: agent)
+    return agents
+
+
+def agent_place(agent: Agent | AgentRow) -> str:
+    """Name an agent as the place of a problem."""
+    return f"agent {agent.agent_id} of {session_place(agent.session_id)}"
 
 
 def read_agents_without_forecast(
@@ -235,9 +323,13 @@ def read_agents_without_forecast(
 ) -> list[Agent]:
     """Read agents without forecast, compliance and zombies, in the order they started."""
     live = {session.session_id for session in sessions if session.live}
-    evidence = Evidence(read_evidence_rows(db), policies)
+    evidence = read_evidence(db, policies)
     rows = agent_queries.agents(db, only)
-    return [make_agent(row, row.session_id in live, evidence) for row in rows]
+
+    def measure(rows: Sequence[AgentRow]) -> list[Agent]:
+        return [make_agent(row, row.session_id in live, evidence) for row in rows]
+
+    return work_apart(rows, measure, agent_place, NOT_READ, store_path(db), unread_agent)
 
 
 FIRST_BATCH_SESSIONS: Final = 100  # more than a screen shows, and read within a tenth of a second
@@ -280,7 +372,7 @@ class FleetReader:
         one call reads a part, the open and the newest ones first; until `unread_count` is 0 the
         others are missing, or not up to date. If none was read, the same list is returned.
         """
-        evidence = Evidence(read_evidence_rows(self._db), policies)
+        evidence = read_evidence(self._db, policies)
         definitions = definitions_fingerprint(self._db)
         is_same = evidence.is_equivalent_to(self._evidence) and definitions == self._definitions
         if changed is None or not is_same or self._reader is None:
@@ -292,9 +384,7 @@ class FleetReader:
         self._read_next_batch(self._reader, now_ms)
         self._set_percent_sizes(self._reader, percent_sizes)
         if self._in_order is None:
-            self._in_order = tuple(
-                sorted(self._sessions.values(), key=partial(attention_order, now_ms=now_ms))
-            )
+            self._in_order = tuple(_in_order(list(self._sessions.values()), now_ms))
         return self._in_order
 
     def _set_percent_sizes(self, reader: SessionReader, sizes: Sequence[PercentSize]) -> None:
@@ -391,7 +481,7 @@ def read_assessed_claims(
     db: Connection, session_id: str, policies: Policies = DEFAULT_POLICIES
 ) -> tuple[AssessedClaim, ...]:
     """List every claim of a session's window, then of its trigger, the strongest first."""
-    evidence = Evidence(read_evidence_rows(db), policies)
+    evidence = read_evidence(db, policies)
     for row in session_queries.sessions(db, [session_id]):
         window, trigger = evidence.claims_of(context_evidence(row))
         return (

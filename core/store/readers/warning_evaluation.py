@@ -17,6 +17,8 @@ from ...model.context import Context
 from ...model.session import Session
 from ...policy.policy import Policy
 from ...policy.resolve import Policies
+from ..bulkhead import FAILED, bulkhead
+from ..database import store_path
 from ..queries import context_queries
 from ..queries.query_rows import FillRow, SessionIds, in_condition
 from ..warning_log import (
@@ -30,7 +32,11 @@ from ..warning_log import (
     evaluated_points,
     logged_by_context,
 )
-from .fleet_reader import read_agents_without_forecast, read_sessions_without_forecast
+from .fleet_reader import (
+    read_agents_without_forecast,
+    read_sessions_without_forecast,
+    session_place,
+)
 
 
 def evaluate_warnings(
@@ -82,14 +88,15 @@ def _evaluate(
         each for each in sessions.values() if (each.session_id, None) in batch.contexts
     ]
     contexts += _pending_agents(db, policies, batch, sessions.values())
-    evaluated = []
+    evaluated, store = [], store_path(db)
     for each in contexts:
         key = (each.session_id, each.agent_id if isinstance(each, Agent) else None)
-        if rows := _pending_rows(db, key, last_points.get(key), each.context.counting):
-            session = sessions.get(each.session_id)
-            policy = policies.for_project(session.project_root if session else None)
-            warnings = logged.get(key, [])
-            evaluated.append(_evaluate_context(key, each.context, policy, warnings, rows))
+        with bulkhead(f"warnings of {session_place(each.session_id)}", FAILED, store):
+            if rows := _pending_rows(db, key, last_points.get(key), each.context.counting):
+                session = sessions.get(each.session_id)
+                policy = policies.for_project(session.project_root if session else None)
+                warnings = logged.get(key, [])
+                evaluated.append(_evaluate_context(key, each.context, policy, warnings, rows))
     return evaluated
 
 

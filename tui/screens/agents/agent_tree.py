@@ -97,6 +97,7 @@ AGENT_SIGNS: Final = {
     AgentStatus.STOPPED: ("■", "$level-warning"),
     AgentStatus.REJECTED: ("⊘", "$quiet"),
     AgentStatus.NEVER_STARTED: ("∅", "$quiet"),
+    AgentStatus.UNREAD: ("!", "$level-emergency"),
     AgentStatus.UNKNOWN: ("?", "$quiet"),
 }
 

@@ -22,13 +22,14 @@ from ....core.model.agent import Agent
 from ....core.model.attention import attention
 from ....core.model.filter_language import split_filter
 from ....core.model.session import Session
+from ....core.store.bulkhead import FAILED, NOT_SHOWN, bulkhead
 from ....core.store.queries.query_rows import SummaryRow
 from ....core.transcript.sanitize import one_line
 from ...text import session_text
 from ...text.formats import age, fit_left, fit_right, percent, shorten_end, tokens
 from ...text.gauge import EIGHTHS, FULL_CELL, limit_thresholds
 from ...text.summary_text import summary_lines
-from ...text.text_lines import highlight_matches, match_pattern
+from ...text.text_lines import highlight_matches, lost_line, match_pattern
 from ...widgets.row_list import LazyRow, Row, RowList
 from ..agents.agent_tree import agent_line, build_agent_tree, measure_tree, session_root_line
 from . import session_list, session_table
@@ -118,19 +119,22 @@ class SessionPane(RowList):
         if measured == self._measured:
             return
         self._measured = measured
-        for name, cells in session_table.measure_needs(sessions, now_ms).items():
-            self._needs[name] = max(cells, self._needs.get(name, 0))
+        with bulkhead("the columns of the fleet", FAILED):
+            for name, cells in session_table.measure_needs(sessions, now_ms).items():
+                self._needs[name] = max(cells, self._needs.get(name, 0))
 
 
 def _session_row(line: SessionLine, layout: SessionTableLayout) -> LazyRow:
     session, now_ms = line.session, line.now_ms
-    # Everything that the line shows.
-    age_text = session_text.doing_age(session, now_ms)
-    cache = session_text.cache_texts(session, now_ms)
-    flags = line.selected, line.pinned, line.matched, attention(session, now_ms)
-    look = session, layout, flags, age_text, cache
-    write = partial(session_table.session_line, line, layout)
-    return LazyRow(session.session_id, look, write, item=session)
+    with bulkhead(f"row {session.session_id}", NOT_SHOWN):
+        # Everything that the line shows.
+        age_text = session_text.doing_age(session, now_ms)
+        cache = session_text.cache_texts(session, now_ms)
+        flags = line.selected, line.pinned, line.matched, attention(session, now_ms)
+        look = session, layout, flags, age_text, cache
+        write = partial(session_table.session_line, line, layout)
+        return LazyRow(session.session_id, look, write, item=session)
+    return LazyRow(session.session_id, session, lost_line, item=session)
 
 
 def _heading_row(heading: ProjectHeading | EndedHeading, width: int) -> LazyRow:

@@ -18,6 +18,7 @@ from textual.widget import Widget
 
 from ....core.model.agent import Agent
 from ....core.model.session import Session, SessionStatus
+from ....core.store.bulkhead import NOT_SHOWN, bulkhead
 from ....core.store.queries.query_rows import SummaryRow
 from ....core.transcript.sanitize import one_line
 from ...background_queries import query_store
@@ -235,18 +236,29 @@ class FleetScreen(ZoomableScreen):
         widths = tuple(pane.row_width for pane in self.query(RowList))
         look = (view, self.arrangement, self.search, self._ages_at, self.classes, widths)
         if (*look, self.marked) != self._drawn:
-            self._draw_sessions(view)
-            self.query_one(SessionDetail).show(self._sessions.session, self._ages_at)
-            lower = self.query_one(LowerPanes)
-            lower.show_session(self._sessions.session, view, self._ages_at)
-            if not self._drawn or view.sessions is not self._titles_of:
-                self._titles = {each.session_id: each.title for each in view.sessions}
-                self._titles_of = view.sessions
-            lower.show_summaries(view, self._titles, self.search, self._ages_at)
-            lower.name_panes(narrow=self.has_class("-narrow"), short=self.has_class("-short"))
+            with bulkhead("the list of sessions", NOT_SHOWN):
+                self._draw_sessions(view)
+            with bulkhead("the panes of a session", NOT_SHOWN):
+                self._draw_session(view)
+            with bulkhead("the list of summaries", NOT_SHOWN):
+                self._draw_summaries(view)
             self._drawn = (*look, self.marked)
         self._request_view()
-        self._draw_status()
+        with bulkhead("the status line", NOT_SHOWN):
+            self._draw_status()
+
+    def _draw_session(self, view: FleetView) -> None:
+        session = self._sessions.session
+        self.query_one(SessionDetail).show(session, self._ages_at)
+        self.query_one(LowerPanes).show_session(session, view, self._ages_at)
+
+    def _draw_summaries(self, view: FleetView) -> None:
+        lower = self.query_one(LowerPanes)
+        if not self._drawn or view.sessions is not self._titles_of:
+            self._titles = {each.session_id: each.title for each in view.sessions}
+            self._titles_of = view.sessions
+        lower.show_summaries(view, self._titles, self.search, self._ages_at)
+        lower.name_panes(narrow=self.has_class("-narrow"), short=self.has_class("-short"))
 
     def on_screen_resume(self) -> None:
         self.draw()
@@ -257,7 +269,7 @@ class FleetScreen(ZoomableScreen):
         marked = pane.session
         arranged_from = (arrangement, self._ages_at if arrangement.filter.tests else 0)
         if self._arranged_from[1:] != arranged_from or self._arranged_from[0] is not view.sessions:
-            self._arranged = session_list.arrange_sessions(
+            self._arranged = session_list.arrange_readable(
                 view.sessions, arrangement, self._ages_at
             )
             self._arranged_from = (view.sessions, *arranged_from)

@@ -13,7 +13,8 @@ import msgspec
 
 from ....core.measure.activity import SessionCost
 from ....core.model.attention import Attention, attention
-from ....core.model.session import Session, SessionStatus
+from ....core.model.session import Session, SessionStatus, unread_session
+from ....core.store.bulkhead import NOT_SHOWN, bulkhead, leave_out_faulty
 from ...ui_state import CycleEnum
 from .session_filter import FilterContext, SessionFilter, parse_filter
 
@@ -158,6 +159,22 @@ def arrange_sessions(
             entries = _fold_ended(chosen, arrangement, now_ms)
         return ArrangedSessions(tuple(entries), tuple(chosen))
     return ArrangedSessions(tuple(_group(chosen, arrangement.folded)), tuple(chosen))
+
+
+def arrange_readable(
+    sessions: Sequence[Session], arrangement: SessionArrangement, now_ms: int
+) -> ArrangedSessions:
+    """Arrange sessions; one that cannot be sorted or filtered is listed as not read."""
+    with bulkhead("the list of sessions", NOT_SHOWN, report=lambda _: None):
+        return arrange_sessions(sessions, arrangement, now_ms)
+    readable = leave_out_faulty(
+        sessions,
+        lambda some: arrange_sessions(some, arrangement, now_ms),
+        lambda each: f"session {each.session_id}",
+        NOT_SHOWN,
+        lambda each, problem: unread_session(each.session_id, problem),
+    )
+    return arrange_sessions(readable, arrangement, now_ms)
 
 
 def _fold_ended(

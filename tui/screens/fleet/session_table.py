@@ -16,11 +16,12 @@ from ....core.measure.cold_prompt import CacheState
 from ....core.measure.levels import PlacedThreshold
 from ....core.model.attention import Attention, attention
 from ....core.model.session import Session, SessionStatus
+from ....core.transcript.sanitize import one_line
 from ...tables import Cell, Column
 from ...text import formats, gauge, session_text
 from ...text.column_headers import SORTED_SIGNS
 from ...text.compliance_text import agent_count
-from ...text.formats import fit_left, percent
+from ...text.formats import fit_left, percent, shorten_end
 from ...text.gauge import LEVEL_STYLES, PERCENT_CELLS
 from ...text.session_text import CACHE_CELLS, cache_texts, cost_texts, longest_fitting
 from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn, item_line, matched_text
@@ -42,8 +43,8 @@ from .table_layout import (
 AGE_CELLS: Final = 6  # 59 min, with a space before it
 MAX_NEED_CELLS: Final = 24  # a branch or a project that needs more is cut
 
-_REFUSAL_COLUMNS: Final = ("gauge", "level", "fill", "trigger", "until", "trail")
-"""Columns that a refused prompt's text replaces."""
+_NUMBER_COLUMNS: Final = ("gauge", "level", "fill", "trigger", "until", "trail")
+"""Columns that a text replaces if a prompt was refused, or if the numbers could not be read."""
 
 WARM_CELLS: Final = 12  # ≈warm 59 min
 NEED_STEP: Final = 4  # cells: a column does not move with every letter of a state
@@ -110,9 +111,9 @@ def measured_by(sessions: Iterable[Session]) -> str:
 
 class SessionTableLayout(TableLayout["SessionLine"], frozen=True):
     @property
-    def columns_when_refused(self) -> tuple[ScreenColumn[SessionLine], ...]:
+    def columns_with_text(self) -> tuple[ScreenColumn[SessionLine], ...]:
         """The columns with one wide cell of text in place of the gauge and all about it."""
-        return self.merge_columns(_REFUSAL_COLUMNS, "gauge")
+        return self.merge_columns(_NUMBER_COLUMNS, "gauge")
 
     def session_header(
         self,
@@ -151,6 +152,7 @@ SESSION_SIGNS: Final = {
     SessionStatus.WAITING: ("▲", "bold $waiting"),
     SessionStatus.IDLE: ("○", "$foreground"),
     SessionStatus.TOO_LONG: ("✗", "bold $level-emergency"),
+    SessionStatus.UNREAD: ("!", "bold $level-emergency"),
     SessionStatus.ENDED: (" ", "$quiet"),
     SessionStatus.GONE: ("†", "$quiet"),
     SessionStatus.ARCHIVED: ("▪", "$quiet"),
@@ -178,8 +180,8 @@ class SessionLine(msgspec.Struct, frozen=True):
 
 
 def session_line(line: SessionLine, layout: SessionTableLayout) -> Content:
-    columns = layout.columns_when_refused if line.session.too_long else layout.columns
-    return item_line(columns, line, COLUMN_GAP)
+    has_text = line.session.too_long or line.session.problem
+    return item_line(layout.columns_with_text if has_text else layout.columns, line, COLUMN_GAP)
 
 
 def ended_line(heading: EndedHeading, width: int) -> Content:
@@ -210,8 +212,8 @@ def project_line(heading: ProjectHeading, width: int) -> Content:
 
 
 def _sign(line: SessionLine) -> Cell | Drawing:
-    is_refused = line.session.too_long
-    sign = SESSION_SIGNS[SessionStatus.TOO_LONG if is_refused else line.session.status]
+    status = SessionStatus.TOO_LONG if line.session.too_long else line.session.status
+    sign = SESSION_SIGNS[SessionStatus.UNREAD if line.session.problem else status]
     sign = (sign[0], line.style(sign[1]))
     if not (line.selected or line.pinned):
         return Cell(*sign)
@@ -244,7 +246,9 @@ def _doing(line: SessionLine) -> Drawing:
 
 
 def _gauge(line: SessionLine) -> Drawing:
-    refused = line.session.too_long
+    refused, problem = line.session.too_long, one_line(line.session.problem)
+    if problem:
+        return lambda cells: Cell(shorten_end(problem, cells), line.style("bold $level-emergency"))
     if refused is None:
         draw = gauge.quiet_gauge if line.is_quiet else gauge.gauge
         return lambda cells: draw(line.session.context, cells - PERCENT_CELLS)

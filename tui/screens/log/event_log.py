@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from ....core.model.session import session_title
 from ....core.saves.project_saves import EMPTY_SAVES_REPORT, SavesReport
 from ....core.saves.save_status import LOST_SAVE_FIXES, SaveState
 from ....core.store.automation_records import read_automatic_runs, read_recoveries
+from ....core.store.bulkhead import NOT_READ, bulkhead
 from ....core.store.database import state_folder
 from ....core.store.queries import log_queries, session_queries
 from ....core.store.warning_log import last_warning_id, read_warnings
@@ -120,22 +122,28 @@ def read_event_history(
     limit: int = MAX_HISTORY,
 ) -> tuple[LogEvent, ...]:
     """Read the newest past events, oldest first; `saves` are as of now."""
-    past = [
-        *_bad_lines(db),
-        *_unknown_types(db),
-        *_levels(db),
-        *_compactions(db),
-        *_automatic_runs(db),
-        *_receipts(store),
-        *_recoveries(db),
-        *_refusals(db),
-        *_problems(db),
-        *_saves(saves),
-        *_hook_records(db),
-        *_own_log_problems(db, store),
-        *_stores_set_aside(store),
-    ]
-    return tuple(_with_titles(db, newest_events(past, limit)))
+    past: list[LogEvent] = []
+    for kind in (
+        _bad_lines,
+        _unknown_types,
+        _levels,
+        _compactions,
+        _automatic_runs,
+        partial(_receipts, store=store),
+        _recoveries,
+        _refusals,
+        _problems,
+        lambda _: _saves(saves),
+        _hook_records,
+        partial(_own_log_problems, store=store),
+        partial(_stores_set_aside, store=store),
+    ):
+        with bulkhead("a kind of events in the log", NOT_READ, store):
+            past += kind(db)
+    newest = newest_events(past, limit)
+    with bulkhead("the titles in the log", NOT_READ, store):
+        newest = list(_with_titles(db, newest))
+    return tuple(newest)
 
 
 def _with_titles(db: sqlite3.Connection, events: list[LogEvent]) -> Iterator[LogEvent]:
@@ -259,7 +267,7 @@ def _automatic_runs(db: sqlite3.Connection) -> Iterator[LogEvent]:
         )
 
 
-def _receipts(store: Path) -> Iterator[LogEvent]:
+def _receipts(_db: sqlite3.Connection, store: Path) -> Iterator[LogEvent]:
     for receipt in ReceiptStore(state_folder(store)).all()[:MAX_PER_KIND]:
         freed = f"{MODE_NAMES[receipt.mode]}: ≈ {tokens(receipt.plan.tokens_saved)} tokens freed"
         is_done = receipt.state is ReceiptState.DONE
@@ -325,7 +333,7 @@ def _problems(db: sqlite3.Connection) -> Iterator[LogEvent]:
             source="problem",
             where=one_line(row.where),
             text=one_line(row.what),
-            detail=one_line(row.fix),
+            detail=row.detail,
         )
 
 
@@ -394,7 +402,7 @@ def _own_log_problems(db: sqlite3.Connection, store: Path) -> Iterator[LogEvent]
             )
 
 
-def _stores_set_aside(store: Path) -> Iterator[LogEvent]:
+def _stores_set_aside(_db: sqlite3.Connection, store: Path) -> Iterator[LogEvent]:
     for path in store.parent.glob(f"{store.name}.aside-*"):
         found = _ASIDE_SUFFIX.search(path.name)
         if found is None:
