@@ -78,6 +78,13 @@ def no_fault_contained() -> Iterator[None]:
     assert [each.traceback for each in take_faults()] == []
 
 
+@pytest.fixture
+def plants_faults() -> Iterator[None]:
+    """For a test that plants faults of ours."""
+    yield
+    list(take_faults())
+
+
 @pytest.fixture(autouse=True)
 def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Locks that no other test, and nothing of this machine's user, holds."""

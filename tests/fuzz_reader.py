@@ -334,10 +334,10 @@ def _check_told(plants: PlantedFaults, told: str, root: Path, store: Path) -> No
     records = json.loads(call(("sessions", "--json", "--no-scan"), root, store).out)
     unread = {each["session_id"] for each in records if each["problem"]}
     for seed, site in plants.met.items():
-        if site.is_reading and session_of(seed) not in unread:
-            raise FoundError(f"seed {seed}: {site.name} failed, and the session looks as if read")
         if plants.is_unreadable(seed):
             continue
+        if site.is_reading and session_of(seed) not in unread:
+            raise FoundError(f"seed {seed}: {site.name} failed, and the session looks as if read")
         if session_of(seed) not in told:
             raise FoundError(f"seed {seed}: {site.name} failed, and no command told it")
         if site.is_reading and session_of(seed) not in logged:

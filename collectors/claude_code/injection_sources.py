@@ -23,6 +23,7 @@ from ...core.injection.context_selection import (
     make_earlier_result,
     outcome_of_status,
 )
+from ...core.store.bulkhead import NOT_READ, bulkhead
 from ...core.store.queries.agent_queries import results_of_project, results_of_type
 from ...core.store.transcript_records import AgentReturnRecord
 from ...core.summaries.artifacts import TODO_TOOLS, TodoList, parse_tool_input
@@ -169,12 +170,14 @@ def _read_front_matter(definition: Path) -> str:
 
 
 def _read_tasks_if_small(transcript: Path) -> SessionTasks:
-    try:
-        if transcript.suffix != TRANSCRIPT_SUFFIX or transcript.stat().st_size > MAX_TASKS_BYTES:
+    with bulkhead(str(transcript), NOT_READ):
+        try:
+            is_small = transcript.stat().st_size <= MAX_TASKS_BYTES
+            if transcript.suffix == TRANSCRIPT_SUFFIX and is_small:
+                return read_tasks(transcript)
+        except OSError:
             return SessionTasks()
-        return read_tasks(transcript)
-    except OSError:
-        return SessionTasks()
+    return SessionTasks()
 
 
 MAX_OTHER_SESSIONS: Final = 12  # the newest whose agents are read; the store has the others
@@ -209,8 +212,12 @@ def _read_agents(
     files: list[_AgentFile], own: Path, end_lines: Iterable[bytes]
 ) -> list[EarlierResult]:
     ends, current = _read_ends(end_lines), own.name.lower()
-    agents = (_read_agent(file, ends, current) for file in files[:MAX_AGENTS])
-    return [agent for agent in agents if agent]
+    agents: list[EarlierResult] = []
+    for file in files[:MAX_AGENTS]:
+        with bulkhead(str(file.path), NOT_READ):
+            if agent := _read_agent(file, ends, current):
+                agents.append(agent)
+    return agents
 
 
 def _files_of_other_sessions(own: Path) -> list[_AgentFile]:

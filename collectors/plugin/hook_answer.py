@@ -94,8 +94,8 @@ _CUT_MARK: Final = "\n[cut]"
 _MIN_TIMER_S: Final = 0.001  # 0 would switch the alarm off
 
 
-class _AnswerTimeoutError(Exception):
-    """The answers took longer than the client should wait."""
+class _AnswerTimeoutError(BaseException):
+    """The answers took longer than the client should wait; nothing below may contain that."""
 
 
 def answer_event(store: str, event: str, data: bytes, features: Iterable[str]) -> None:
@@ -123,7 +123,8 @@ def _run_feature(feature: str, call: HookCall, until: float) -> HookReply | None
             raise ValueError(f"unknown feature: {feature!r}")
         module: Any = import_module(f".answers.{feature}", __package__)
         reply: HookReply | None = module.answer(call)
-    except Exception as error:  # noqa: BLE001 -- one feature's fault costs no other its answer
+    # One feature's fault costs no other its answer.
+    except (Exception, _AnswerTimeoutError) as error:  # noqa: BLE001
         _note_fault(str(call.store), call.event, feature, error)
         return None
     finally:
@@ -176,6 +177,6 @@ def _join_texts(texts: Iterable[str]) -> str:
     return joined[: MAX_REPLY_CHARS - len(_CUT_MARK)] + _CUT_MARK
 
 
-def _note_fault(store: str, event: str, feature: str, error: Exception) -> None:
+def _note_fault(store: str, event: str, feature: str, error: BaseException) -> None:
     fault = f"{event}: {feature}: {type(error).__name__}: {error}"
     plugin_log.note_fault(plugin_log.log_path(store, plugin_log.ANSWER_FAULTS), fault)

@@ -422,16 +422,14 @@ def store_path(db: Connection) -> Path:
 def is_store_error(error: Exception, store: Path | None) -> bool:
     """Whether the store is at fault, not what was read from it or is written to it.
 
-    Without a store, every error of SQLite's is.
+    Name the store if anything of it was used: in doubt it is checked, once as long as it is sound.
     """
     if isinstance(error, StoreError):
         return True
-    if isinstance(error, sqlite3.Error) and (store is None or not is_permanent(error)):
+    if isinstance(error, sqlite3.Error) and (is_corruption(error) or not is_permanent(error)):
         return True
     if store is None:
         return False
-    if isinstance(error, sqlite3.Error) and is_corruption(error):
-        return True
     state = _file_state(store)
     if state is None or _sound_stores.get(store) != state:
         if is_caused_by_corruption(error, store):

@@ -53,13 +53,13 @@ from ..transcripts import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
     from ctxtop.core.model.problem import Problem
     from ctxtop.core.model.session import Session
 
     from ..recorder import Recorder
+
+pytestmark = pytest.mark.usefixtures("plants_faults")
 
 OTHER = "22222222-2222-4333-8444-555555555555"
 MAIN: Final = f"{PROJECT}/{SESSION}.jsonl"
@@ -74,12 +74,11 @@ def fail(*_: object, **__: object) -> Any:  # noqa: ANN401 -- in place of anythi
 
 
 @pytest.fixture
-def two(claude: ClaudeFolder) -> Iterator[Path]:
+def two(claude: ClaudeFolder) -> Path:
     """Two sessions; the first is the one in which faults are planted."""
     path = write(claude.projects / MAIN, [user("fix it"), assistant("m1", 9_000)])
     write(claude.projects / f"{PROJECT}/{OTHER}.jsonl", [user("and this"), assistant("m2", 8_000)])
-    yield path
-    list(take_faults())
+    return path
 
 
 def plant(patched: pytest.MonkeyPatch, session_id: str = SESSION) -> None:
@@ -422,6 +421,12 @@ def test_an_agents_file_that_failed_is_the_agents_problem(
 # The bulkhead alone.
 
 
+def busy_error() -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("database is locked")
+    error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    return error
+
+
 def test_a_fault_is_told_in_one_line_without_secrets_and_its_traceback_is_bounded() -> None:
     key = "sk-ant-api03-" + "x" * 95
     with bulkhead("a\udcffb", NOT_READ):
@@ -441,7 +446,7 @@ def test_a_fault_is_told_in_one_line_without_secrets_and_its_traceback_is_bounde
     "error",
     [
         StoreError("the store cannot be used"),
-        sqlite3.OperationalError("database is locked"),
+        busy_error(),
         KeyboardInterrupt(),
         FileNotFoundError("expected"),
     ],

@@ -7,11 +7,14 @@ import sqlite3
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
+from ctxtop.collectors.claude_code import injection_sources
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.claude_code.own_files import own_log_folder
+from ctxtop.collectors.claude_code.transcripts import transcript_ends
 from ctxtop.collectors.plugin import hook_inputs, plugin_log
 from ctxtop.collectors.plugin.answers.inject import answer
 from ctxtop.collectors.plugin.hook_answer import HookCall
@@ -96,6 +99,38 @@ def test_what_is_fresher_than_the_store(tmp_path: Path, session: Path) -> None:
     scan(tmp_path)
     write_agent(session, "w2", "Done a moment ago.")
     assert "Done a moment ago." in asked(tmp_path, session)
+
+
+def test_a_fault_in_one_agents_file_costs_no_other_agents_result(
+    tmp_path: Path, session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_agent(session, "w2", "Done a moment ago.")
+    real = transcript_ends.answer_texts
+
+    def read_or_fail(lines: Any) -> Any:  # noqa: ANN401 -- as answer_texts
+        found = list(lines)
+        if any(b"Done a moment ago." in line for line in found):
+            raise IndexError("planted")
+        return real(found)
+
+    monkeypatch.setattr(transcript_ends, "answer_texts", read_or_fail)
+    said = asked(tmp_path, session)
+    assert "The cart rounds." in said
+    assert "Done a moment ago." not in said
+    (fault,) = faults(tmp_path / "state" / "ctxtop.db")
+    assert "agent-w2.jsonl: not read (IndexError: planted" in fault
+
+
+def test_a_fault_in_the_sessions_tasks_costs_no_agents_result(
+    tmp_path: Path, session: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise IndexError("planted")
+
+    monkeypatch.setattr(injection_sources, "read_tasks", fail)
+    assert "The cart rounds." in asked(tmp_path, session)
+    (fault,) = faults(tmp_path / "state" / "ctxtop.db")
+    assert "not read (IndexError: planted" in fault
 
 
 @pytest.mark.parametrize("content", [b"", b"no store", b"SQLite format 3\0" + b"x" * 5000])

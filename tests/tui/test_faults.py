@@ -6,16 +6,22 @@ import os
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
+import pytest
+from ctxtop.collectors.claude_code import reader_pool
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui import feed as feed_module
 from ctxtop.tui.feed import Feed
+from ctxtop.tui.notifier import Notifier
+from ctxtop.tui.screens.fleet import fleet_panes, session_table
+from ctxtop.tui.screens.fleet.session_filter import SessionFilter
+from ctxtop.tui.text import session_text
 
 from .support import ROOMY, just_opened, opened
 from .writing import answer, append, prompt, session_file
 
 if TYPE_CHECKING:
-    import pytest
+    from pathlib import Path
 
     from .support import Opened, Stage
 
@@ -252,6 +258,7 @@ async def test_a_fault_of_ours_in_the_collector_is_told(
         assert it.app.screen is it.app.fleet
 
 
+@pytest.mark.usefixtures("plants_faults")
 async def test_a_fault_of_ours_in_the_reader_is_told(
     untold: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,3 +299,100 @@ async def test_two_troubles_are_told_one_after_the_other(stage: Stage) -> None:
         fleet.resolve_problem("a")
         await it.calm()
         assert it.trouble == ""
+
+
+# Faults of ours: each costs only what it is met in.
+
+
+def fail(*_: object, **__: object) -> Any:  # noqa: ANN401 -- in place of anything
+    raise LookupError("planted")
+
+
+@pytest.mark.usefixtures("plants_faults")
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
+async def test_a_session_whose_file_cannot_be_read_is_shown_as_that(
+    untold: Stage, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
+) -> None:
+    session_id = untold.titled("Move checkout").session_id
+    real = reader_pool.index_next_block
+
+    def index_or_fail(path: Path, *rest: Any) -> Any:  # noqa: ANN401 -- as index_next_block
+        return fail() if path.stem == session_id else real(path, *rest)
+
+    monkeypatch.setattr(reader_pool, "index_next_block", index_or_fail)
+    async with opened(untold, size) as it:
+        await is_told(it, "not read (LookupError: planted", "this is a bug in ctxtop")
+        await it.until(lambda: len(it.titles()) == 19)
+        (row,) = (text for key, text in it.rows().items() if key == session_id)
+        assert row.startswith("!")
+        assert "not read" in row
+        assert "%" not in row
+        assert sum("not read" in text for text in it.rows().values()) == 1
+        await it.press("L")
+        await it.until(lambda: any("not read" in line for line in it.lines))
+        problem = next(each for each in it.app.event_log.all if "not read" in each.text)
+        assert "Traceback (most recent call last)" in problem.detail
+        assert "in index_or_fail" in problem.detail
+        await it.press("escape")
+        monkeypatch.setattr(reader_pool, "index_next_block", real)
+        append(untold.titled("Move checkout").transcript, answer(134_000))
+        await it.until(lambda: it.trouble == "" and "not read" not in it.words)
+
+
+@pytest.mark.usefixtures("plants_faults")
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (session_table, "session_line"),
+        (session_text, "state_text"),
+        (session_text, "doing_age"),
+        (fleet_panes, "attention"),
+    ],
+)
+async def test_a_row_that_cannot_be_drawn_costs_no_other_row(
+    untold: Stage,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,  # noqa: ANN401 -- a module
+    name: str,
+) -> None:
+    session_id = untold.titled("Move checkout").session_id
+    real = getattr(owner, name)
+
+    def draw_or_fail(of: Any, *rest: Any) -> Any:  # noqa: ANN401 -- a session or its line
+        return fail() if getattr(of, "session", of).session_id == session_id else real(of, *rest)
+
+    monkeypatch.setattr(owner, name, draw_or_fail)
+    async with opened(untold, ROOMY) as it:
+        await it.until(lambda: "not shown" in it.rows().get(session_id, ""))
+        await is_told(it, "(LookupError: planted", "this is a bug in ctxtop")
+        assert sum("not shown" in text for text in it.rows().values()) == 1
+        assert len(it.titles()) == 19
+
+
+@pytest.mark.usefixtures("plants_faults")
+async def test_a_session_that_cannot_be_filtered_costs_no_other(
+    untold: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session_id = untold.titled("Move checkout").session_id
+    real = SessionFilter.matches
+
+    def match_or_fail(self: SessionFilter, session: Any, *rest: Any) -> Any:  # noqa: ANN401
+        return fail() if session.session_id == session_id else real(self, session, *rest)
+
+    async with opened(untold, ROOMY) as it:
+        monkeypatch.setattr(SessionFilter, "matches", match_or_fail)
+        await it.press("slash", *"checkout", "enter")
+        await is_told(it, "not shown (LookupError: planted", "this is a bug in ctxtop")
+        assert it.app.is_running
+        assert it.rows()
+
+
+@pytest.mark.usefixtures("plants_faults")
+async def test_a_notification_that_fails_costs_no_view(
+    untold: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(untold, ROOMY) as it:
+        monkeypatch.setattr(Notifier, "compare_view", fail)
+        append(untold.titled("Move checkout").transcript, answer(134_000))
+        await it.until(lambda: "67 %" in it.words)
+        await is_told(it, "notifications: failed (LookupError: planted")

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....core.injection.context_selection import injection_limits, select_context
+from ....core.store.bulkhead import take_faults
 from ....core.transcript.sanitize import sanitize_title
 from ...claude_code.injection_sources import InjectionRequest, gather_injection_sources
 from ..hook_answer import HookReply, find_hook_project, text_field, transcript_path
 from ..hook_inputs import note_store_error, open_store_without_waiting, resolve_hook_policy
+from ..plugin_log import ANSWER_FAULTS, log_path, note_fault
 from ..state_files import record_answer
 
 if TYPE_CHECKING:
@@ -57,4 +59,6 @@ def _choose_injection(request: InjectionRequest, store: Path, limits: InjectionL
         # Locked, damaged, or of another ctxtop version: the files alone.
         note_store_error(store, error)
         start, pasts = gather_injection_sources(request, None, limits)
+    for fault in take_faults():
+        note_fault(log_path(str(store), ANSWER_FAULTS), f"inject: {fault.where}: {fault.what}")
     return select_context(start, pasts, limits)
