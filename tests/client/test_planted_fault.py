@@ -42,12 +42,14 @@ def test_a_planted_fault_leaves_the_other_sessions(
     assert list(take_faults()) == []
 
     # Once nothing is planted any more, all that was written meanwhile is read.
-    again = lab.turn("And now? [[say:ok&&&usage:24500]]", resume=broken.session_id)
-    judge.turn(again)
-    assert lab.ctxtop().sessions[broken.session_id].problem == ""
+    lab.turn("And now? [[say:ok&&&usage:24500]]", resume=broken.session_id)
+    read = lab.ctxtop()
+    session = read.sessions[broken.session_id]
+    assert (session.problem, session.context.tokens) == ("", 24_500)
+    assert read.troubles == []
 
 
-def test_odd_lines_in_a_transcript_of_the_client_are_bad_lines(lab: Lab, judge: Judge) -> None:
+def test_odd_lines_in_a_transcript_of_the_client_are_bad_lines(lab: Lab) -> None:
     odd = lab.turn(f"Fix it. {OK}")
     sound = lab.turn(f"Look at it. {OK}")
     (path,) = lab.config.rglob(f"{odd.session_id}.jsonl")
@@ -61,4 +63,8 @@ def test_odd_lines_in_a_transcript_of_the_client_are_bad_lines(lab: Lab, judge: 
     ]
     assert view.troubles == []
     assert view.sessions[odd.session_id].context.tokens == 22_000
-    judge.turn(lab.turn("Go on. [[say:ok&&&usage:23500]]", resume=sound.session_id))
+    lab.turn("Go on. [[say:ok&&&usage:23500]]", resume=sound.session_id)
+    lab.turn("And now? [[say:ok&&&usage:24500]]", resume=odd.session_id)
+    sessions = lab.ctxtop().sessions
+    assert sessions[sound.session_id].context.tokens == 23_500
+    assert sessions[odd.session_id].context.tokens == 24_500
