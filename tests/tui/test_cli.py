@@ -40,7 +40,8 @@ KEYS = {
     " cache_state cache_expires_at cache_estimated cost_usd cost_source cost_estimated cost_partial"
     " counter_tokens hook_tokens report_tokens contradictions context_source context_components"
     " spent_tokens deleted_at days_left archived cache_tokens cache_lifetime_s cold_state"
-    " cold_rewrite_tokens cold_rewrite_usd cold_rewrite_limit_ratio cold_rewrite_estimated client",
+    " cold_rewrite_tokens cold_rewrite_usd cold_rewrite_limit_ratio cold_rewrite_estimated client"
+    " problem",
     "agents": "agent_id session_id parent_agent_id agent_type description model status"
     " context_tokens window_tokens used_ratio level tool_uses progress_responses started_at"
     " ended_at result_lines result_chars result_tokens expected_format verdict violations warnings"
@@ -48,7 +49,7 @@ KEYS = {
     " expected_by grep_passes stops refires findings"
     " limit_tokens limit_ratio trigger_tokens trigger_source trigger_ratio trigger_armed turns_left"
     " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions"
-    " context_source context_components injected",
+    " context_source context_components problem injected",
     "compactions": "session_id agent_id boundary_uuid at trigger pre_tokens post_tokens"
     " next_answer_tokens estimated_next_tokens dropped_tokens duration_ms kept_messages summary"
     " forgotten thrash cleared_results"
