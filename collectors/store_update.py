@@ -220,7 +220,8 @@ class _FolderWatch:
                 self.scan()
 
     def scan(self) -> None:
-        self.collector.scan()
+        with self.collector.contain("look at all files"):
+            self.collector.scan()
         self.scanned_at = self.sidecars_at = time.monotonic()
 
     def run_jobs(self) -> None:
@@ -246,7 +247,8 @@ class _FolderWatch:
         self.scanned_at = LONG_AGO
         try:
             for changes in self._changes(places):
-                self._index_changes(changes)
+                with self.collector.contain("changes of files"):
+                    self._index_changes(changes)
                 self._run_periodic_checks()
                 self.run_jobs()
                 if self.automation_allowed is not None and self.automation_allowed.is_set():
@@ -309,7 +311,8 @@ class _FolderWatch:
     def _run_periodic_checks(self) -> None:
         self.collector.writer.check_usable()
         self.collector.report_faults()
-        self.collector.index_unterminated()
+        with self.collector.contain("unfinished lines"):
+            self.collector.index_unterminated()
         now = time.monotonic()
         if now - self.scanned_at >= RECONCILE_S:
             self.scan()

@@ -197,11 +197,11 @@ class Collector:
     def read_sidecars(self) -> None:
         """Read the registry, ctxtop's receipts, and the logs of hooks and status line."""
         touched: set[str] = set()
-        with self._contain("registry"):
+        with self.contain("registry"):
             touched |= self._read_registry()
-        with self._contain("changes of ctxtop"):
+        with self.contain("changes of ctxtop"):
             touched |= self._receipts.read()
-        with self._contain("own logs"):
+        with self.contain("own logs"):
             logged = self.logs.read()
             if logged:
                 self.post_scan_jobs.update_status_lines(logged)
@@ -237,7 +237,7 @@ class Collector:
     def read_config(self, budget_s: float = TICK_BUDGET_S) -> None:
         """Read settings, definitions and the save flow, for about `budget_s` seconds."""
         before = self.writer.connection.total_changes
-        with self._contain("settings and definitions"):
+        with self.contain("settings and definitions"):
             self._config_reader.refresh(budget_s)
         if self.writer.connection.total_changes != before:
             self._report_change(frozenset())
@@ -375,7 +375,7 @@ class Collector:
                 self._resolve_file(found, batch)
 
     @contextmanager
-    def _contain(self, part: str) -> Iterator[None]:
+    def contain(self, part: str) -> Iterator[None]:
         """Keep a fault within a part of the reading, as that part's problem until it succeeds."""
         with bulkhead(part, FAILED, self.writer.path, self.report):
             yield

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import watchfiles
 from ctxtop.collectors import store_update
+from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.store_update import scan_and_watch
 from ctxtop.core.store import database
@@ -370,6 +371,34 @@ def test_an_error_that_does_not_pass_is_raised(
     monkeypatch.setattr(Writer, "append", fails)
     with pytest.raises(sqlite3.OperationalError, match="readonly database"):
         scan_and_watch(claude, writer, Recorder(), threading.Event())
+
+
+@pytest.mark.usefixtures("quick", "plants_faults")
+@pytest.mark.parametrize("name", ["scan", "index_paths", "index_unterminated"])
+def test_a_fault_in_one_look_ends_no_other(
+    claude: ClaudeFolder,
+    main: Path,
+    store: Path,
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    real, failures = getattr(Collector, name), list[int]()
+
+    def look_or_fail(self: Collector, *given: Any) -> None:  # noqa: ANN401 -- as the method
+        if not failures:
+            failures.append(1)
+            raise LookupError("planted")
+        real(self, *given)
+
+    monkeypatch.setattr(Collector, name, look_or_fail)
+    with watching(claude, store, recorder):
+        wait_for_the_watch(main, store)
+        append(main, [assistant("more")])
+        until(lambda: recorder.ended != [])
+    assert failures
+    assert [each.where for each in recorder.troubles] == recorder.ended
+    assert "failed (LookupError: planted" in recorder.troubles[0].what
 
 
 @pytest.mark.usefixtures("never_reconcile")
