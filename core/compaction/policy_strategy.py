@@ -100,15 +100,18 @@ def cut_options(policy: Policy) -> PlanOptions | None:
 def with_policy_strategy(options: PlanOptions, policy: Policy) -> PlanOptions:
     """Return a person's options with the policy's strategy, unless they chose how to plan."""
     default = whole_options(policy)
-    if default is None or options.strategies or options.level is not None:
+    if default is None or options.whole_strategy or options.strategies:
+        return options
+    if options.level is not None:
         return options
     if default.whole_strategy == CONDENSE:
         return replace(options, strategies=default.strategies)
     if options.target is not None:
         return options
     if options.keep is None:
+        turns = options.keep_turns or default.keep_turns
         return replace(
-            options, strategies=default.strategies, keep=default.keep, keep_turns=default.keep_turns
+            options, strategies=default.strategies, keep=default.keep, keep_turns=turns
         )
     # A cut takes no number of messages: then it is one of turns, for a plan by levels.
     is_summary = default.whole_strategy == SUMMARISE

@@ -102,6 +102,29 @@ def test_a_policy_says_what_a_summary_is(run: Callable[..., Ended]) -> None:
     assert kept["plan_id"] == run(*SUMMARISE, "--json").json["plan_id"]
 
 
+NOT_AGENT = ("--preset", "not-agent")
+
+
+def test_the_options_of_a_strategy_go_with_the_policys_own(run: Callable[..., Ended]) -> None:
+    """001: the preset's strategy is `summary`, so its options need no --strategy."""
+    asked = run(*NOT_AGENT, "--provider", "anthropic", "--model", "some-model")
+    assert "--strategy" not in asked.err
+    assert "ANTHROPIC_API_KEY" in asked.err
+    named = run(*NOT_AGENT, "--strategy", "summarise", "--keep", "4", "--budget", "300", "--json")
+    assert run(*NOT_AGENT, "--budget", "300", "--json").json["plan_id"] == named.json["plan_id"]
+    for words in (("--provider", "claude"), (*NOT_AGENT, "--level", "2", "--provider", "claude")):
+        refused = run(*words)
+        assert refused.code == 2
+        assert "--provider needs --strategy summarise" in refused.err
+
+
+def test_a_number_of_turns_goes_with_a_policy_that_cuts(run: Callable[..., Ended]) -> None:
+    named = run("--strategy", "cut", "--keep-turns", "1", "--json").json["plan_id"]
+    words = ("--set", "compact.strategy=window")
+    assert run(*words, "--keep-turns", "1", "--json").json["plan_id"] == named
+    assert run(*words, "--json").json["plan_id"] != named
+
+
 def test_all_levels_of_a_summary_are_kept_with_its_receipt(
     run: Callable[..., Ended], call_ctxtop: Callable[..., Ended]
 ) -> None:

@@ -221,21 +221,19 @@ def compact(
 
     names = context.params.keys() & set(PlanOptions.__struct_fields__)
     options = msgspec.convert({name: context.params[name] for name in names}, PlanOptions)
-    problem = plans.check_options(options)
     if in_place and not is_applied:
-        problem = "--in-place needs --apply"
-    if problem:
-        raise click.UsageError(problem, context)
+        raise click.UsageError("--in-place needs --apply", context)
     try:
         with open_snapshot(options_of(context)) as snapshot:
             access = open_target(snapshot, session)
+            options = with_policy_strategy(options, access.policy)
+            _check_options(context, options)
             holder = access.target.find_holder(access.target.session_id)
             due = due_compression(access.policy, access.session.context)
             plan_context = session_compaction.PlanContext(access, snapshot.db, print_error)
             if restore_turn is not None and not is_applied:
                 turn = session_compaction.read_condensed_turn(plan_context, restore_turn)
                 return _print_turn(context, turn)
-            options = with_policy_strategy(options, access.policy)
             plan = session_compaction.plan_compaction(plan_context, options)
     except (RefusedError, session_access.NotPlannedError) as error:
         print_error(str(error))
@@ -261,6 +259,11 @@ def compact(
         ),
     )
     return _refusal_code(plan.refused)
+
+
+def _check_options(context: click.Context, options: PlanOptions) -> None:
+    if problem := plans.check_options(options):
+        raise click.UsageError(problem, context)
 
 
 def _print_turn(context: click.Context, turn: RestoredTurn | Refusal) -> int:
