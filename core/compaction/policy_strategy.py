@@ -110,9 +110,7 @@ def with_policy_strategy(options: PlanOptions, policy: Policy) -> PlanOptions:
         return options
     if options.keep is None:
         turns = options.keep_turns or default.keep_turns
-        return replace(
-            options, strategies=default.strategies, keep=default.keep, keep_turns=turns
-        )
+        return replace(options, strategies=default.strategies, keep=default.keep, keep_turns=turns)
     # A cut takes no number of messages: then it is one of turns, for a plan by levels.
     is_summary = default.whole_strategy == SUMMARISE
     return replace(options, strategies=default.strategies) if is_summary else options

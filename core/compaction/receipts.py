@@ -192,8 +192,8 @@ def new_receipt_id() -> str:
     return secrets.token_hex(4)
 
 
-def receipt_to_dict(receipt: CompactionReceipt) -> dict[str, Any]:
-    """Convert a receipt to JSON types (commands.md), without any of the session's text."""
+def operations_to_dicts(receipt: CompactionReceipt) -> list[dict[str, Any]]:
+    """Convert a receipt's operations to JSON types, without any of the session's text."""
     undone = receipt.now.undone if receipt.now else ()
     operations = [
         {"op": number}
@@ -201,13 +201,7 @@ def receipt_to_dict(receipt: CompactionReceipt) -> dict[str, Any]:
         | {"undone": number - 1 in undone}
         for number, each in enumerate(receipt.plan.operations, 1)
     ]
-    names = (
-        "receipt_id", "session_id", "new_session_id", "mode", "state", "automatic", "at", "backup",
-        "verified", "mtime", "resume_command",
-    )  # fmt: skip
-    record: dict[str, Any] = {name: getattr(receipt, name) for name in names}
-    record |= {"plan_id": receipt.plan.plan_id, "operations": operations}
-    return {**msgspec.to_builtins(record), "verified": list(receipt.verified)}
+    return list(msgspec.to_builtins(operations))
 
 
 BACKUPS_PER_SESSION: Final = 5  # the newest of a session stay, whatever their age

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from ctxtop.collectors.session_target import compaction_target
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.compaction_target import CompactionTarget
 from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.store.automation_records import AutomaticRunRecord, begin_automatic_run
 from ctxtop.core.store.database import state_folder
+from ctxtop.core.store.writer import Writer
 from ctxtop.tui.cli import main
 
 from ..sessions_on_disk import encoded, masks, plan_of, rest, result_lines, turns
@@ -97,9 +100,30 @@ def test_all_that_was_ever_done_is_listed(
     done = apply_plan(plan, ApplyMode.IN_PLACE, subject)
     assert run(capsys, monkeypatch, "history", "--all", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
-    assert (listed["receipt_id"], listed["how"]) == (done.receipt_id, "in place")
+    assert (listed["receipt_id"], listed["mode"]) == (done.receipt_id, "in_place")
     assert (listed["state"], listed["by"], listed["can_be_undone"]) == ("done", "you", True)
+    assert run(capsys, monkeypatch, "history", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == [listed]
+    assert run(capsys, monkeypatch, "history", done.receipt_id, "--json") == 0
+    assert set(listed) < set(json.loads(capsys.readouterr().out))
     assert run(capsys, monkeypatch, "history", done.receipt_id, "--all") == 2
+
+
+def test_every_action_has_the_same_keys(
+    transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(capsys, monkeypatch, "scan") == 0
+    subject = target_of(find_places(None, None), SESSION, transcript, None)
+    apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:2])), ApplyMode.FORK, subject)
+    with closing(Writer(find_places(None, None).store)) as writer:
+        assert begin_automatic_run(
+            writer.connection, AutomaticRunRecord(SESSION, 5, "the context is at 91 %"), 0
+        )
+    assert run(capsys, monkeypatch, "history", "--all", "--json") == 0
+    receipt, automatic = json.loads(capsys.readouterr().out)
+    assert list(receipt) == list(automatic)
+    assert (receipt["automatic"], automatic["automatic"]) == (None, "the context is at 91 %")
+    assert (automatic["plan_id"], automatic["operations"]) == (None, [])
 
 
 def test_refused_while_somebody_writes(

@@ -1,6 +1,7 @@
 """`ctxtop compact`, `undo`, `receipts` and `trigger`: plan, apply and take back a compaction."""
 
 import shlex
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -341,6 +342,7 @@ def history(context: click.Context, *, receipt: str | None, is_check: bool, is_a
     if receipt is not None and (is_check or is_all):
         option = "--check" if is_check else "--all"
         raise click.UsageError(f"{option} applies to all: omit RECEIPT", context)
+    from ..screens.history.receipt_history import read_receipt_entries
     from . import compaction_output as output
 
     places = options_of(context).places
@@ -351,14 +353,16 @@ def history(context: click.Context, *, receipt: str | None, is_check: bool, is_a
         one = _find_receipt(places, receipt)
         if one is None:
             return USAGE
-        record = output.full_receipt_record(one, state)
+        entry = read_receipt_entries(places.store, [one])[one.receipt_id]
+        record = output.full_receipt_record(entry, one, state)
         return print_result(context, record, lambda: output.full_receipt_lines(one, state))
-    if is_all:
-        return _print_history(context, places)
     found = ReceiptStore(state).all()
+    if is_all:
+        return _print_history(context, places, found)
+    entries = read_receipt_entries(places.store, found)
     return print_result(
         context,
-        [output.receipt_record(each, state) for each in found],
+        [output.history_record(entries[each.receipt_id], each) for each in found],
         lambda: output.receipt_table(found, state) if found else [],
         "no changes yet",
     )
@@ -367,7 +371,9 @@ def history(context: click.Context, *, receipt: str | None, is_check: bool, is_a
 add_alias("receipts", history)
 
 
-def _print_history(context: click.Context, places: Places) -> int:
+def _print_history(
+    context: click.Context, places: Places, found: Sequence[CompactionReceipt]
+) -> int:
     from ..screens.history.receipt_history import read_history
     from .compaction_output import history_record, history_table
 
@@ -377,7 +383,8 @@ def _print_history(context: click.Context, places: Places) -> int:
     except StoreError as error:
         print_error(str(error))
         return FAILED
-    records = [history_record(each) for each in entries]
+    receipts = {each.receipt_id: each for each in found}
+    records = [history_record(each, receipts.get(each.receipt_id or "")) for each in entries]
     return print_result(context, records, lambda: history_table(entries), "no actions yet")
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import click
 import msgspec
 
-from ...core.actions.session_compaction import try_undo, undo_obstacle
+from ...core.actions.session_compaction import try_undo
 from ...core.compaction.compression_level import DueCompression
 from ...core.compaction.plan import (
     CompactionPlan,
@@ -22,7 +22,7 @@ from ...core.compaction.receipts import (
     CompactionReceipt,
     ReceiptState,
     ReceiptStore,
-    receipt_to_dict,
+    operations_to_dicts,
 )
 from ...core.compaction.turn_restoring import RestoredTurn
 from ...core.measure.pause_costs import PauseCosts, PauseWay
@@ -35,7 +35,6 @@ from ..text import pause_text, plan_text
 from ..text.compaction_text import kept_text
 from ..text.formats import (
     date_time,
-    iso_time,
     percent,
     reduction,
     reduction_flag_text,
@@ -363,13 +362,25 @@ _HISTORY_COLUMNS: Final[Sequence[TextColumn[HistoryEntry]]] = (
 )
 
 
-def history_record(entry: HistoryEntry) -> Record:
+_RECEIPT_KEYS: Final = (
+    "new_session_id transcript_path=target backup verified mtime resume_command"
+    " plan_id=plan.plan_id reduction=plan.saved_share reduction_flag=plan.reduction_flag"
+)
+
+
+def history_record(entry: HistoryEntry, receipt: CompactionReceipt | None) -> Record:
+    """Return an action's record; all have the same keys, null where there is no receipt."""
+    stated = receipt or entry
     return {
-        **record_of(entry, "receipt_id at session_id how=mode what"),
+        **record_of(entry, "receipt_id at session_id"),
+        **record_of(stated, "mode state"),
+        **record_of(entry, "what automatic"),
         "by": entry.requested_by or None,
-        **record_of(entry, "tokens_saved=freed_tokens bytes_saved=freed_bytes state"),
+        **record_of(entry, "tokens_saved=freed_tokens bytes_saved=freed_bytes"),
         "can_be_undone": entry.receipt_id is not None and entry.undo_obstacle is None,
         "why_not": entry.undo_obstacle,
+        **record_of(receipt, _RECEIPT_KEYS),
+        "operations": operations_to_dicts(receipt) if receipt else [],
     }
 
 
@@ -409,26 +420,13 @@ def _check_record(receipt: CompactionReceipt, state: Path) -> Record:
     }
 
 
-def receipt_record(receipt: CompactionReceipt, state: Path) -> Record:
-    obstacle = undo_obstacle(receipt, state)
-    return receipt_to_dict(receipt) | {
-        "at": iso_time(receipt.at),
-        "transcript_path": receipt.target,
-        "tokens_saved": receipt.plan.tokens_saved,
-        "bytes_saved": receipt.plan.bytes_saved,
-        **record_of(receipt.plan, "reduction=saved_share reduction_flag"),
-        "can_be_undone": obstacle is None,
-        "why_not": obstacle,
-    }
-
-
-def full_receipt_record(receipt: CompactionReceipt, state: Path) -> Record:
+def full_receipt_record(entry: HistoryEntry, receipt: CompactionReceipt, state: Path) -> Record:
     """Return a receipt with the details of its operations.
 
     Tries the undo, without writing, to find out whether it is possible.
     """
     checked = _check_record(receipt, state)
-    record = receipt_record(receipt, state)
+    record = history_record(entry, receipt)
     record |= {"can_be_undone": checked["can_be_undone"], "why_not": checked["why"]}
     for each, operation in zip(record["operations"], receipt.plan.operations, strict=True):
         each.update(record_of(operation, "what why tokens_saved bytes_saved"))

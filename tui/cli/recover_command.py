@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from textwrap import wrap
 from typing import Final
 
@@ -11,7 +12,6 @@ from ...core.actions import session_recovery
 from ...core.actions.session_access import ResumeResult
 from ...core.actions.session_recovery import Recovery
 from ...core.compaction import plan as plans
-from ...core.compaction import receipts
 from ...core.compaction.plan import CompactionRefusedError, Operation
 from ...core.compaction.recovery.recovery_run import AttemptRefusedError, RecoveryStep
 from ..tables import Cell, Column, TextColumn
@@ -67,9 +67,8 @@ def recover_session(
         return _print_not_recovered(session, f"{error.refusal.check}: {error}", code)
     except CompactionRefusedError as error:
         return _print_not_recovered(session, str(error), exit_code(error.kind))
-    print_result(
-        context, _recovery_record(recovery, resumed), lambda: recovery_lines(recovery, resumed)
-    )
+    record = _recovery_record(recovery, resumed, access.target.state_folder)
+    print_result(context, record, lambda: recovery_lines(recovery, resumed))
     return UNSAFE if recovery.choice.plan is None else DONE
 
 
@@ -78,7 +77,10 @@ def _print_not_recovered(session: str, why: str, code: int) -> int:
     return code
 
 
-def _recovery_record(recovery: Recovery, resumed: ResumeResult | None) -> Record:
+def _recovery_record(recovery: Recovery, resumed: ResumeResult | None, state: Path) -> Record:
+    from ..screens.history.receipt_history import receipt_entry
+    from .compaction_output import history_record
+
     choice, run, receipt = recovery.choice, recovery.run, recovery.receipt
     return {
         **record_of(
@@ -90,7 +92,8 @@ def _recovery_record(recovery: Recovery, resumed: ResumeResult | None) -> Record
         **record_of(choice, "step=chosen.step prompt=chosen.prompt"),
         "plan": plans.plan_to_dict(choice.plan) if choice.plan else None,
         "refused": records_of(choice.refusals, "check why what_to_do"),
-        "receipt": receipts.receipt_to_dict(receipt) if receipt else None,
+        "receipt": receipt
+        and history_record(receipt_entry(receipt, state, is_recovery=True), receipt),
         "recovered": recovery.earlier
         and record_of(recovery.earlier, "receipt_id session_id=fork_id at resume_command"),
         "resumed": resumed

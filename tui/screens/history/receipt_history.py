@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -133,6 +134,7 @@ class HistoryEntry:
     what: str
     requested_by: str  # "you", or why ctxtop did it by itself
     state: str
+    automatic: str | None = None  # why ctxtop did it by itself; None if a person asked
     freed_tokens: int | None = None
     freed_bytes: int | None = None
     receipt_id: str | None = None  # of an action that can be opened and undone
@@ -142,6 +144,21 @@ class HistoryEntry:
 def read_history(db: sqlite3.Connection, store: Path) -> list[HistoryEntry]:
     """List all actions, newest first. Raises OSError if a record cannot be read."""
     return sorted(_entries(db, store), key=lambda entry: -entry.at)
+
+
+def read_receipt_entries(
+    store: Path, receipts: Sequence[CompactionReceipt]
+) -> dict[str, HistoryEntry]:
+    """Return what the history says of receipts, by id; without a store, what they say alone."""
+    from ....core.store.database import StoreError, open_reader, state_folder
+
+    entries = {each.receipt_id: receipt_entry(each, state_folder(store)) for each in receipts}
+    if receipts:
+        with suppress(StoreError), closing(open_reader(store)) as db:
+            entries |= {
+                each.receipt_id: each for each in read_history(db, store) if each.receipt_id
+            }
+    return entries
 
 
 def history_signature(db: sqlite3.Connection, store: Path) -> tuple[object, ...]:
@@ -181,7 +198,7 @@ def _entries(db: sqlite3.Connection, store: Path) -> Iterator[HistoryEntry]:
     notes = {pause.receipt for pause in pauses}
     written = receipts.all()
     for receipt in written:
-        entry = _receipt_entry(receipt, state, is_recovery=receipt.receipt_id in recovered)
+        entry = receipt_entry(receipt, state, is_recovery=receipt.receipt_id in recovered)
         yield replace(entry, requested_by=BY_PAUSE) if receipt.receipt_id in notes else entry
     yield from map(_unreadable_entry, receipts.unreadable())
     requests = read_client_receipts(store, time.time_ns() // 1_000_000)
@@ -201,7 +218,9 @@ def _entries(db: sqlite3.Connection, store: Path) -> Iterator[HistoryEntry]:
         yield _install_entry(path, installed) if installed else _unreadable_entry(path)
 
 
-def _receipt_entry(receipt: CompactionReceipt, state: Path, *, is_recovery: bool) -> HistoryEntry:
+def receipt_entry(
+    receipt: CompactionReceipt, state: Path, *, is_recovery: bool = False
+) -> HistoryEntry:
     plan, is_done = receipt.plan, receipt.state is ReceiptState.DONE
     count = plural(len(plan.operations), "operation")
     return HistoryEntry(
@@ -211,6 +230,7 @@ def _receipt_entry(receipt: CompactionReceipt, state: Path, *, is_recovery: bool
         mode="recover" if is_recovery else MODE_NAMES[receipt.mode],
         what=f"{count}: {_strategy_names(plan.operations)}",
         requested_by=receipt.automatic or "you",
+        automatic=receipt.automatic,
         freed_tokens=plan.tokens_saved,
         freed_bytes=plan.bytes_saved,
         state="done" if is_done else receipt_state_text(receipt, state),
@@ -246,6 +266,7 @@ def _client_compact_entry(request: ClientCompactReceipt) -> HistoryEntry:
         mode=f"/compact, {request.via}",
         what=request.why or what,
         requested_by=request.automatic or "you",
+        automatic=request.automatic,
         freed_tokens=freed,
         state=request.state,
         undo_obstacle="done by Claude Code: ctxtop cannot undo it",
@@ -294,6 +315,7 @@ def _automatic_entry(run: AutomaticRunRecord) -> HistoryEntry:
         mode="automatic",
         what=run.outcome or "still running, or ctxtop ended meanwhile",
         requested_by=run.reason,
+        automatic=run.reason,
         state="done" if run.left_tokens is not None else "nothing written",
         undo_obstacle="ctxtop wrote nothing",
     )
