@@ -19,7 +19,7 @@ from ..files import file_operations as files
 from ..transcript.conversation import Entry
 from ..transcript.visible_messages import is_call, is_result, visible_entries
 from .plan import Refusal, RefusalKind, refusal_error, refuse_if_any
-from .receipts import BackupRetention
+from .receipts import BackupRetention, ReceiptStore
 from .rewritten_lines import AGENTS_FOLDER
 
 END_OR_FORK: Final = "close it and wait, or omit --in-place: a fork leaves it unchanged"
@@ -92,6 +92,7 @@ def session_lock(target: CompactionTarget, session_id: str) -> Iterator[None]:
 def require_idle(target: CompactionTarget, path: Path, session_id: str, own_bytes: int = 0) -> None:
     """Raise CompactionRefusedError unless nothing can be writing to a session's file.
 
+    What ctxtop wrote last was no client: that is told by the file's bytes, never by its time.
     An open call in its first `own_bytes` bytes, which ctxtop wrote, is no sign of a client.
     """
     activity = _activity_refusals(target, path, session_id, own_bytes)
@@ -107,7 +108,7 @@ def _activity_refusals(
         yield Refusal("open", f"the session is open in {holder}", END_OR_FORK)
     min_age = 0.0 if target.is_known_closed(session_id) else target.wait_times.idle_s
     age = time.time() - path.lstat().st_mtime
-    if age < min_age:
+    if age < min_age and not ReceiptStore(target.state_folder).wrote_last(path):
         why = f"its transcript was written {max(age, 0):.0f} s ago"
         yield Refusal("idle", why, f"wait until {min_age:.0f} s have passed, or make a fork")
     sent = visible_entries(target.read_entries(path))

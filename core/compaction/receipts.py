@@ -58,6 +58,12 @@ class WrittenVersion(msgspec.Struct, frozen=True):
     undone: tuple[int, ...] = ()  # numbers of operations, counted from 0
     mixed: bool = False
     """Others changed these bytes too: the plan's operations alone do not produce them."""
+    whole: tuple[str, int] | None = None
+    """Hash and size of the whole file when it was written, if later lines were behind ours."""
+
+    @property
+    def file(self) -> tuple[str, int]:
+        return self.whole or (self.sha256, self.size)
 
 
 class _ReceiptFields(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +148,16 @@ class ReceiptStore:
                 changes[each.session_id] = change._replace(fork_id=each.new_session_id)
                 changes[each.new_session_id or each.session_id] = change._replace(fork_id=None)
         return changes
+
+    def wrote_last(self, path: Path) -> bool:
+        """Whether a file is, byte for byte, what a change or an undo of ours left.
+
+        Then nobody has written to it since, however short ago that was. Raises OSError.
+        """
+        own = (each.now for each in self._stored() if each.target == str(path))
+        left = {version.file for version in own if version is not None}
+        size = path.stat().st_size
+        return any(each == size for _, each in left) and files.hash_file(path) in left
 
     def write(self, receipt: CompactionReceipt) -> None:
         """Store a receipt, after its plan."""

@@ -114,8 +114,9 @@ def _undo_operations(
         raise _target_gone(receipt)
     seen = path.stat()
     own = _own_version(receipt, state_folder)
-    if own and seen.st_size == own.size:
-        # Nobody wrote since we did: there is nothing to wait for.
+    is_own_write = own is not None and seen.st_size == own.size
+    if is_own_write or ReceiptStore(state_folder).wrote_last(path):
+        # Nobody wrote since we did, this change or a later one: there is nothing to wait for.
         wait_times = dataclasses.replace(session.wait_times, idle_s=0.0)
         session = dataclasses.replace(session, wait_times=wait_times)
     session_id = receipt.new_session_id or receipt.session_id
@@ -130,9 +131,11 @@ def _undo_operations(
             with _base_lines(receipt, state_folder) as lines:
                 parents = new_parents(lines, _operations_in(receipt, numbers))
             append_later_lines(new, path, own.size, parents)
+        left = files.hash_file(new)
         session.read_entries(new)
     undone = tuple(sorted({*receipt.now.undone, *numbers}))
-    version = WrittenVersion(sha256, size, undone, mixed=own is None)
+    whole = None if left == (sha256, size) else left
+    version = WrittenVersion(sha256, size, undone, mixed=own is None, whole=whole)
     commit(
         replace(receipt, pending=version),
         state_folder,

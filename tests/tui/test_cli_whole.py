@@ -91,6 +91,57 @@ def test_a_summary_is_appended_to_a_fork_or_to_the_session(
     assert transcript.read_bytes() == before
 
 
+def test_summaries_are_undone_one_after_the_other_without_a_wait(
+    run: Callable[..., Ended], transcript: Path, call_ctxtop: Callable[..., Ended]
+) -> None:
+    """The newest write is ctxtop's own, whatever the client wrote between the summaries."""
+    done: list[str] = []
+    before: list[bytes] = []
+    for keep in (24, 14, 4):
+        if done:
+            talk_on(transcript, f"Go on {keep}.")
+        before.append(transcript.read_bytes())
+        words = ("--strategy", "summarise", "--keep", str(keep), "--apply", "--in-place", "--json")
+        done.append(run(*words).json["receipt_id"])
+    assert call_ctxtop("undo", done[2]).code == 0
+    assert transcript.read_bytes() == before[2]
+    second = call_ctxtop("undo", done[1])
+    assert second.code == 0, second.err
+    # The line that came after the second summary is now a child of the line before it.
+    *unchanged, asked = transcript.read_bytes().splitlines(keepends=True)
+    assert b"".join(unchanged) == before[1]
+    assert json.loads(asked)["message"]["content"] == "Go on 4."
+    assert call_ctxtop("undo", done[0]).code == 0
+    assert transcript.read_bytes().startswith(before[0])
+    assert sent(transcript)[-2:] == ["Go on 14.", "Go on 4."]
+
+
+def test_an_undo_waits_for_a_client_that_wrote_since(
+    run: Callable[..., Ended], transcript: Path, call_ctxtop: Callable[..., Ended]
+) -> None:
+    done = []
+    for keep in ("14", "4"):
+        words = ("--strategy", "summarise", "--keep", keep, "--apply", "--in-place", "--json")
+        done.append(run(*words).json["receipt_id"])
+    assert call_ctxtop("undo", done[1]).code == 0
+    talk_on(transcript, "Wait!", is_now=True)
+    content = transcript.read_bytes()
+    refused = call_ctxtop("undo", done[0])
+    assert refused.code == 3
+    assert "its transcript was written" in refused.err
+    assert transcript.read_bytes() == content
+
+
+def talk_on(transcript: Path, words: str, *, is_now: bool = False) -> None:
+    """Add a prompt to a session, as its client does."""
+    *_, last = (json.loads(line) for line in transcript.read_bytes().splitlines())
+    line = made.user(words) | {"parentUuid": last["uuid"]}
+    with transcript.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    if not is_now:
+        rest(transcript)
+
+
 def test_a_policy_says_what_a_summary_is(run: Callable[..., Ended]) -> None:
     words = ("--set", "summary.template=eight_section", "--set", "summary.max_tokens=150")
     said = run(*SUMMARISE, *words, "--explain", "1").out
