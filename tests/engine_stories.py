@@ -29,6 +29,7 @@ from ctxtop.core.compaction.receipts import (
 )
 from ctxtop.core.compaction.rewritten_lines import (
     NO_TRANSFORM,
+    date_appended_lines,
     fork_transform,
     lines_after,
     rewrite_lines,
@@ -243,11 +244,12 @@ class Story:
         new = [each for each in receipts if each.receipt_id not in before]
         if plan and new:
             (receipt,) = new
+            self._require(_undated(receipt.plan) == _undated(plan), f"{act}: another plan")
             target = Path(receipt.target)
             fork = target if self.mode is ApplyMode.FORK else None
             uuids = self._masked_second if act == "second" else ()
             self.layers[receipt.receipt_id] = Layer(
-                plan, self.mode, target=fork, uuids=uuids, title=receipt.title
+                receipt.plan, self.mode, target=fork, uuids=uuids, title=receipt.title
             )
             intended[receipt.receipt_id] = frozenset()
         now = {each.receipt_id: frozenset(each.now.undone if each.now else ()) for each in receipts}
@@ -431,6 +433,11 @@ class Story:
                 )
                 if is_needed or number >= 3:
                     self.needed.append(name)
+
+
+def _undated(plan: CompactionPlan) -> tuple[Operation, ...]:
+    """What a plan does, without when: its lines are dated when they are written."""
+    return date_appended_lines(plan.operations, 0, "manual")
 
 
 def _append(path: Path, line: bytes) -> None:

@@ -61,12 +61,24 @@ def apply_plan(
         recover_interrupted(target.state_folder, target.session_id, target.transcript)
         _require_not_applied(plan, mode, target)
         try:
-            return apply(plan, target, report_stage)
+            return apply(_dated(plan, target), target, report_stage)
         except rewritten_lines.EditMismatchError as error:
             raise refusal_error(RefusalKind.UNSAFE, "plan", str(error), PLAN_AGAIN) from error
         except OSError:
             recover_interrupted(target.state_folder, target.session_id, target.transcript)
             raise
+
+
+def _dated(plan: CompactionPlan, target: CompactionTarget) -> CompactionPlan:
+    """Write into appended lines when they are written, and whether a person asked for it.
+
+    A plan repeats the time of the session's last line, so that the same plan has the same id.
+    """
+    is_manual = target.automatic_reason is None
+    trigger = plans.MANUAL_TRIGGER if is_manual else plans.AUTOMATIC_TRIGGER
+    operations = rewritten_lines.date_appended_lines(plan.operations, _now_ms(), trigger)
+    size = plan.bytes_before - sum(each.bytes_saved for each in operations)
+    return replace(plan, operations=operations, bytes_after=size)
 
 
 def _nothing_to_apply(why: str) -> CompactionRefusedError:

@@ -58,6 +58,11 @@ class AppendLine(msgspec.Struct, frozen=True, tag="append", tag_field="do"):
 Edit = ReplaceValue | RemoveLine | AppendLine
 
 
+MANUAL_TRIGGER: Final = "manual"
+AUTOMATIC_TRIGGER: Final = "auto"
+"""Who asked for a compaction, in the client's words (2.1.329): a person, or nobody."""
+
+
 class SummaryOutcome(msgspec.Struct, frozen=True):
     """What a summary keeps of the messages that it replaces, as a report would count it."""
 

@@ -5,21 +5,30 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ..files import file_operations as files
-from ..files.json_spans import JsonPointerError, JsonSpan, find_span, member_spans, replace_spans
+from ..files.json_spans import (
+    JsonPointerError,
+    JsonSpan,
+    find_span,
+    member_spans,
+    replace_spans,
+    replace_value,
+)
 from ..summaries.turn_digest import restore_command
 from ..transcript import line_decoder
 from ..transcript.authorship import DIGEST_MARKER
 from ..transcript.conversation import Entry, PartKind
 from ..transcript.line_decoder import TranscriptLine
+from ..transcript.raw_lines import ms_to_timestamp
 from .plan import AppendLine, Operation, RemoveLine, ReplaceValue, edits_of
 
 
@@ -89,6 +98,31 @@ def appended_line(edit: AppendLine) -> bytes:
     if not is_valid:
         raise EditMismatchError("the line to add is not a JSON object on one line")
     return line + b"\n"
+
+
+def date_appended_lines(
+    operations: Iterable[Operation], at_ms: int, trigger: str
+) -> tuple[Operation, ...]:
+    """Change the time and the trigger of the lines that operations append, where they have one."""
+    values = {"/timestamp": ms_to_timestamp(at_ms), "/compactMetadata/trigger": trigger}
+    return tuple(_date_operation(each, values) for each in operations)
+
+
+def _date_operation(operation: Operation, values: Mapping[str, str]) -> Operation:
+    edits, saved = list(operation.edits), operation.bytes_saved
+    for number, edit in enumerate(edits):
+        if isinstance(edit, AppendLine):
+            edits[number] = dated = _date_line(edit, values)
+            saved -= len(dated.text.encode()) - len(edit.text.encode())
+    return replace(operation, edits=tuple(edits), bytes_saved=saved)
+
+
+def _date_line(edit: AppendLine, values: Mapping[str, str]) -> AppendLine:
+    line = edit.text.encode()
+    for pointer, value in values.items():
+        with suppress(JsonPointerError):
+            line = replace_value(line, pointer, json.dumps(value).encode())
+    return AppendLine(line.decode())
 
 
 def decode_appended_lines(operation: Operation) -> Iterator[TranscriptLine]:

@@ -79,6 +79,12 @@ def timestamp_to_ms(timestamp: str | None) -> int | None:
     return round(moment.timestamp() * 1000)
 
 
+def ms_to_timestamp(at_ms: int) -> str:
+    """Write milliseconds since 1970 as the client does: 2026-11-20T10:00:00.000Z."""
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def time_span(timestamps: list[str]) -> tuple[int | None, int | None, int | None]:
     """Return the first, the earliest and the latest of these times, in ms since 1970.
 

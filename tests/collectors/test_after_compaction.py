@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.transcript_details import read_composition
+from ctxtop.core.compaction.strategies.summary_and_cut import Conversation
 from ctxtop.core.measure.timeline import with_current_context
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
@@ -294,3 +295,11 @@ def test_a_compaction_of_an_idle_session_is_no_evidence_of_the_trigger(
     store.write(*opening(), cut)
     with closing(store.scan()) as db:
         assert [row.pre_tokens for row in read_evidence_rows(db).auto_compactions] == learned
+
+
+def test_an_automatic_compaction_of_ctxtop_is_no_evidence_of_the_trigger(store: Store) -> None:
+    conversation = Conversation((), {"uuid": "u1"}, lambda _: 0)
+    cut = boundary(at=9, preTokens=160_000, uuid=conversation.derive_line_id("boundary", "words"))
+    store.write(*opening(), cut, summary())
+    with closing(store.scan()) as db:
+        assert read_evidence_rows(db).auto_compactions == ()

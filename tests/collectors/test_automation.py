@@ -7,6 +7,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ from ctxtop.core.actions.session_access import (
     NotCompactedError,
     Via,
 )
+from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.automation_rules import RECOMPACT_REASON
 from ctxtop.core.compaction.receipts import ApplyMode, ReceiptStore
 from ctxtop.core.compaction.undo import undo
@@ -46,6 +48,7 @@ from ctxtop.core.store.automation_records import (
     read_automatic_runs,
 )
 from ctxtop.core.store.database import state_folder
+from ctxtop.core.transcript.raw_lines import timestamp_to_ms
 
 from ..recovering import chain, turn
 from ..transcripts import (
@@ -655,6 +658,27 @@ def test_a_preset_compacts_as_its_table_says(scene: Scene, preset: str) -> None:
         assert row.startswith("a plan by levels")
         assert strategies
         assert not strategies & {"summarise", "cut", "condense"}
+
+
+@pytest.mark.parametrize("automatic", [True, False])
+def test_a_summary_says_who_asked_for_it_and_when(scene: Scene, *, automatic: bool) -> None:
+    """It is dated when it was applied, not at the session's last line."""
+    scene.choose('mode = "auto"\ncompact.strategy = "summary"\n')
+    before = scene.write(prompted(scene.project))
+    began = time.time_ns() // 1_000_000
+    scene.look(scene.start(), 30)
+    (receipt,) = scene.receipts()
+    if not automatic:
+        undo(receipt.receipt_id, None, scene.target())
+        receipt = apply_plan(receipt.plan, ApplyMode.APPEND, scene.target())
+    added = [json.loads(line) for line in scene.path.read_bytes()[len(before) :].splitlines()]
+    assert [line["type"] for line in added] == ["system", "user"]
+    assert added[0]["compactMetadata"]["trigger"] == ("auto" if automatic else "manual")
+    for line in added:
+        assert began <= (timestamp_to_ms(line["timestamp"]) or 0) <= time.time_ns() // 1_000_000
+    assert receipt.plan.bytes_after == scene.path.stat().st_size
+    undo(receipt.receipt_id, None, scene.target())
+    assert scene.path.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from ...transcript.visible_messages import reannounced_attachments, visible_entr
 from ..edit_builder import count_saved_bytes, remove_line
 from ..plan import (
     CUT,
+    MANUAL_TRIGGER,
     REVERT,
     ROLLOVER,
     SUMMARISE,
@@ -90,8 +91,7 @@ def _new_line(
 ) -> dict[str, Any]:
     """Begin a line with the fields that all lines of a session repeat, after its `last` one.
 
-    It gets that line's timestamp: nothing has happened since, and planning again gives the same
-    plan.
+    It gets that line's timestamp until it is written: planning again gives the same plan.
     """
     fields = {
         "isSidechain": False,
@@ -119,9 +119,8 @@ def make_boundary_lines(
 
     `retained_uuids` are of the lines that stay, in order.
     """
-    # A person asked for it: `trigger` is manual.
     metadata: dict[str, Any] = {
-        "trigger": "manual",
+        "trigger": MANUAL_TRIGGER,
         "preTokens": pre_tokens,
         "postTokens": post_tokens,
     }

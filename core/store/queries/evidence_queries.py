@@ -116,7 +116,9 @@ SELECT f.session_id, f.agent_id, r.model, s.model AS asked_model, s.client_versi
     EXISTS (SELECT 1 FROM request q WHERE q.file_id = b.file_id AND q.offset < r.offset)
 FROM (SELECT file_id, MIN(offset) AS offset, pre_tokens,
         at - COALESCE(duration_ms, 0) AS began_at FROM boundary
-    WHERE "trigger" = 'auto' AND pre_tokens IS NOT NULL GROUP BY file_id, uuid
+    WHERE "trigger" = 'auto' AND pre_tokens IS NOT NULL
+        AND substr(uuid, 15, 1) <> '5' -- Version 5: ctxtop's own boundary, at its own threshold.
+    GROUP BY file_id, uuid
     ORDER BY at DESC LIMIT ?) b
 JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
 JOIN response r ON r.file_id = b.file_id AND r.offset = (
