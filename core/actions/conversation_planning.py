@@ -28,7 +28,7 @@ from ..summaries.summary_building import (
     read_summary_settings,
 )
 from ..summaries.summary_facts import find_template
-from ..summaries.tool_outcomes import OUTPUT_TOOLS
+from ..summaries.tool_outcomes import OUTPUT_TOOLS, SHELL_TOOLS
 from ..summaries.turn_digest import QUESTION_TOOL
 from ..transcript.conversation import MessagePart, PartKind
 from ..transcript.sanitize import one_line
@@ -37,6 +37,7 @@ from .session_access import NotPlannedError, SessionAccess
 MakeOperation = Callable[[Conversation, TranscriptView], Operation | CondensedPlan | Refusal]
 
 KEPT_RESULT_CHARS: Final = 1_000  # a summary uses at most 800 of a result (model_summary)
+KEPT_OUTCOME_CHARS: Final = 300  # of those of a command, from its end: there it says how it went
 
 
 def plan_conversation(
@@ -107,7 +108,7 @@ def read_conversation(source: PlanSource, view: TranscriptView) -> Conversation:
     known: dict[MessagePart, int] = {}
 
     def shorten(part: MessagePart) -> MessagePart:
-        short = shorten_part(part, KEPT_RESULT_CHARS) if _is_tool_output(part) else part
+        short = shorten_output(part) if _is_tool_output(part) else part
         tokens = block_tokens.get(shorten_part(part))
         if tokens is not None:
             known[short] = tokens
@@ -134,6 +135,14 @@ def read_conversation(source: PlanSource, view: TranscriptView) -> Conversation:
         view.tokens - view.overhead_tokens,
         source.rule_choices,
     )
+
+
+def shorten_output(part: MessagePart) -> MessagePart:
+    """Cut a tool's output for holding it, as `shorten_part`; a command's keeps its end too."""
+    if part.name not in SHELL_TOOLS or len(part.text) <= KEPT_RESULT_CHARS:
+        return shorten_part(part, KEPT_RESULT_CHARS)
+    short = shorten_part(part, KEPT_RESULT_CHARS - KEPT_OUTCOME_CHARS)
+    return replace(short, text=f"{short.text}\n{part.text[-KEPT_OUTCOME_CHARS:]}")
 
 
 def _is_tool_output(part: MessagePart) -> bool:

@@ -283,7 +283,7 @@ def _check_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
             continue
         command = str(artifacts.parse_tool_input(call).get("command") or "")
         if CHECK_COMMAND.search(command):
-            outcome = "failed" if result.failed else "went well"
+            outcome = tool_outcomes.describe_check(command, result)
             shown = quote_line(replace_angle_brackets(command), tool_outcomes.COMMAND_CHARS)
             last.pop(shown, None)
             last[shown] = make_fact(FactKind.DONE, f"`{shown}` {outcome}", line, 0.75, shown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from ctxtop.core.summaries.extract import ExtractionSource, extract_facts, list_all_entries
 from ctxtop.core.summaries.summary_building import SummaryBudget, build_summary
 from ctxtop.core.summaries.summary_facts import (
@@ -9,7 +10,9 @@ from ctxtop.core.summaries.summary_facts import (
     FactKind,
     SummaryFact,
     merge_facts,
+    parse_summary,
     previous_summary_facts,
+    render_summary,
 )
 from ctxtop.core.transcript.authorship import SUMMARY_MARKER
 from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind
@@ -50,11 +53,43 @@ def test_each_part_of_a_session() -> None:
     assert texts(found, FactKind.FILE) == ["/p/a.py (edited 1×)"]
     assert "still open" in texts(found, FactKind.ERROR)[0]
     assert texts(found, FactKind.TODO) == ["[in_progress] write", "[pending] ship"]
-    assert texts(found, FactKind.DONE) == ["[completed] plan", "`pytest -q` failed"]
+    assert texts(found, FactKind.DONE) == ["[completed] plan", "`pytest -q` failed: 1 failed"]
     step, words = texts(found, FactKind.NEXT)
     assert step == 'Next step: go on with "write"'
     assert words.endswith('Next I look at the index."')
     assert "/t.jsonl" in texts(found, FactKind.HINT)[0]
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "outcome"),
+    [
+        ("pytest", "....\n==== 8 passed, 1 warning in 0.31s ====",
+         "went well: 8 passed, 1 warning in 0.31s"),
+        ("cargo test", "result: ok. 8 passed; 0 failed\n\n Doc-tests\nresult: ok. 0 passed; 0 failed",
+         "went well: result: ok. 8 passed; 0 failed"),
+        ("jest | tail -3", "Tests:    1 failed, 8 passed, 9 total\nSnapshots:   0 total\nTime: 1.2 s",
+         "failed: Tests: 1 failed, 8 passed, 9 total"),
+        ("make test", "Ran 12 tests in 0.004s\n\nOK", "went well: Ran 12 tests in 0.004s"),
+        ("mypy", "Success: no issues found in 430 source files",
+         "went well: Success: no issues found in 430 source files"),
+        ("mypy; ls", "Found 3 errors in 2 files", "failed: Found 3 errors in 2 files"),
+        ("make test", "a `b` <c>: 8 passed", "went well: a 'b' ‹c›: 8 passed"),
+        ("make test", "ok", "went well"),
+        ("ruff --fix", "Found 3 errors (3 fixed, 0 remaining).",
+         "went well: Found 3 errors (3 fixed, 0 remaining)."),
+        ("make test", "", "went well"),
+    ],
+)  # fmt: skip
+def test_a_check_says_what_it_counted(command: str, output: str, outcome: str) -> None:
+    run = (
+        asked("Test it."),
+        called("Bash", "1", command=command),
+        returned("Bash", "1", output),
+        answered("Done."),
+    )
+    (found,) = [each for each in facts(*run) if each.kind is FactKind.DONE]
+    assert found.text == f"`{command}` {outcome}"
+    assert parse_summary(render_summary([found], FOUR_SECTIONS))[0].key == found.key
 
 
 def test_nothing_is_open_that_the_kept_tail_finishes() -> None:

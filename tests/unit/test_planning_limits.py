@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from ctxtop.core.actions.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
 from ctxtop.core.compaction import plan as compaction_plan
 from ctxtop.core.compaction import transcript_view
-from ctxtop.core.compaction.plan import Refusal, Severity
+from ctxtop.core.compaction.plan import AppendLine, Refusal, Severity, edits_of
+from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
 from ctxtop.core.compaction.transcript_reading import read_transcript_view
 from ctxtop.core.compaction.transcript_view import (
     CACHED_BYTES,
@@ -16,6 +17,7 @@ from ctxtop.core.compaction.transcript_view import (
     large_transcript_note,
     open_transcript,
 )
+from ctxtop.core.summaries.summary_building import SummarySettings
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import iter_entries
 from msgspec.structs import replace
@@ -133,6 +135,20 @@ def test_a_summary_counts_what_it_does_not_hold(tmp_path: Path) -> None:
     ]
     assert max(len(each.text) for each in results if not each.failed) < KEPT_RESULT_CHARS + 20
     assert [each.text for each in results if each.failed] == [numbered(60)]
+
+
+def test_a_long_check_says_what_it_counted(tmp_path: Path) -> None:
+    session = worked()
+    session.use("Bash", f"{numbered(60)}\n=== 8 passed in 0.31s ===", command="pytest -v")
+    session.rest()
+    path = session.write(tmp_path / "s.jsonl")
+    settings = SummarySettings(keep_messages=4)
+    plan = plan_conversation(
+        source_of(path), lambda said, _view: summarise_by_rules(said, settings)
+    )
+    *_, summary = edits_of(plan.operations)
+    assert isinstance(summary, AppendLine)
+    assert "`pytest -v` went well: 8 passed in 0.31s" in summary.text
 
 
 def test_a_large_file_is_planned_for_and_refused(

@@ -6,7 +6,7 @@ import json
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.actions.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
+from ctxtop.core.actions.conversation_planning import plan_conversation, shorten_output
 from ctxtop.core.compaction.condensing import plan_condensed
 from ctxtop.core.compaction.plan import CONDENSE, PlanOptions, Severity, effective_window
 from ctxtop.core.compaction.protection import RetainedTail
@@ -17,7 +17,6 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     summarise_by_rules,
 )
 from ctxtop.core.compaction.transcript_reading import PlanSource
-from ctxtop.core.compaction.transcript_view import shorten_part
 from ctxtop.core.measure.models import LARGE_WINDOW, SMALL_WINDOW
 from ctxtop.core.summaries.summary_building import SummaryBudget, SummarySettings, build_summary
 from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS
@@ -163,4 +162,4 @@ def _whole(entries: Sequence[Entry], last: bytes, tokens: CachedPartCounter) -> 
 
 def _cut(piece: MessagePart) -> MessagePart:
     whole = piece.kind is not PartKind.TOOL_RESULT or piece.failed
-    return piece if whole else shorten_part(piece, KEPT_RESULT_CHARS)
+    return piece if whole else shorten_output(piece)
