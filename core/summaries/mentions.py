@@ -9,16 +9,23 @@ from typing import Final
 from ..transcript.authorship import PASTE_TAG, remove_pastes
 
 MIN_NAME_CHARS: Final = 8  # compaction.md 4.6; shorter ones occur in any text by chance
+MIN_SHAPED_CHARS: Final = 4  # of `tool_0` or `runAll`: no word of prose looks like that
 MAX_NAME_CHARS: Final = 160  # a longer one is data, not a name
 
-_TOKEN: Final = re.compile(rf"[\w./\\$@-]{{{MIN_NAME_CHARS},}}")
+_NAME_CHARS: Final = r"[\w./\\$@-]"
+_TOKEN: Final = re.compile(
+    rf"{_NAME_CHARS}{{{MIN_NAME_CHARS},}}"
+    rf"|(?<!{_NAME_CHARS})(?:[^\W_]+_\w+|[a-z][a-z0-9]+[A-Z]\w*)"
+)
 
 
 def find_names(text: str) -> set[str]:
     """Find the names that a text uses: 8 characters or more, with the look of a name.
 
     A name has a path separator, a dot, an underscore or a camel hump inside
-    (compaction.md 4.6); hashes, ids, versions, numbers and keys are left out.
+    (compaction.md 4.6), and an underscore or a hump after small letters makes four characters
+    enough; hashes, ids, versions, numbers and keys are left out. Korean, Japanese and Chinese
+    words that are joined to a name's end are no part of it.
     """
     return _names_of(_TOKEN.findall(strip_paste_tags(text)))
 
@@ -72,6 +79,7 @@ def _name_of_token(token: str) -> str | None:
 
 
 _HUMP: Final = re.compile(r"[a-z0-9][A-Z]")
+_SHAPED: Final = re.compile(r"\w_\w|^[a-z][a-z0-9]+[A-Z]")
 _OWNER: Final = re.compile(
     r"^(?:self|this|cls)\.|^\.{2,}(?![/\\])|^\.(?=\w+(?:\.|[a-z0-9][A-Z]))|^//+"
 )
@@ -94,9 +102,19 @@ _SECRET: Final = re.compile(
 _MIXED_CHARS: Final = 24  # mixed-case letters and digits of this length are a key or a hash
 
 
+_CJK: Final = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7a3]")
+_JOINED_WORD: Final = re.compile(rf"(?<=[A-Za-z0-9]){_CJK.pattern}+\Z")
+"""A Korean particle and the like: `parse_block_3을`, `src/app.py에서`."""
+
+
+def _without_joined_word(word: str) -> str:
+    return word if word.isascii() else _JOINED_WORD.sub("", word)
+
+
 def _parse_name(token: str) -> str | None:
-    name = _OWNER.sub("", token.lstrip("-").rstrip(".-/\\"))
-    if not MIN_NAME_CHARS <= len(name) <= MAX_NAME_CHARS or not _looks_like_name(name):
+    name = _OWNER.sub("", _without_joined_word(token).lstrip("-").rstrip(".-/\\"))
+    least = MIN_SHAPED_CHARS if _SHAPED.search(name) else MIN_NAME_CHARS
+    if not least <= len(name) <= MAX_NAME_CHARS or not _looks_like_name(name):
         return None
     if _BUILTIN_NAME.match(name) or _NOT_A_PATH.search(name):
         return None
@@ -137,7 +155,10 @@ def _find_whole_word(text: str, word: str, before: str = "_", after: str = "_") 
     place = text.find(word)
     while place >= 0:
         end = place + len(word)
-        if not _joins(text[place - 1 : place], before) and not _joins(text[end : end + 1], after):
+        before_it, behind_it = text[place - 1 : place], text[end : end + 1]
+        if (not _joins(before_it, before) or _is_joined_word(before_it, word[:1])) and (
+            not _joins(behind_it, after) or _is_joined_word(behind_it, word[-1:])
+        ):
             return place
         place = text.find(word, place + 1)
     return -1
@@ -145,6 +166,11 @@ def _find_whole_word(text: str, word: str, before: str = "_", after: str = "_") 
 
 def _joins(character: str, marks: str) -> bool:
     return character.isalnum() or (character != "" and character in marks)
+
+
+def _is_joined_word(character: str, edge: str) -> bool:
+    """Whether a Korean particle and the like is joined to a word that ends in another script."""
+    return _CJK.match(character) is not None and _CJK.match(edge) is None
 
 
 MIN_SENTENCE_SHARE: Final = 0.5
@@ -335,7 +361,7 @@ def split_words(text: str) -> frozenset[str]:
 @lru_cache(maxsize=16_384)  # about 3 MB
 def _word_and_parts(word: str) -> tuple[str, ...]:
     owner = _OWNER_PREFIX.match(word)
-    stripped = (word[owner.end() :] if owner else word).rstrip("-./\\")
+    stripped = _without_joined_word(word[owner.end() :] if owner else word).rstrip("-./\\")
     if not _WORD_JOINTS.search(stripped):
         return (stripped,)
     return stripped, *_WORD_JOINTS.split(stripped)

@@ -10,7 +10,14 @@ from ctxtop.core.summaries.decision_patterns import (
     find_sentences,
     quote_line,
 )
-from ctxtop.core.summaries.mentions import contains_secret, find_declarations, find_names
+from ctxtop.core.summaries.mentions import (
+    MentionIndex,
+    contains_secret,
+    find_declarations,
+    find_names,
+    find_names_and_facts,
+    split_words,
+)
 
 
 def test_a_sentence_is_taken_without_its_neighbours_and_its_marks() -> None:
@@ -94,6 +101,33 @@ def test_names_have_the_look_of_one() -> None:
 )
 def test_hashes_ids_keys_and_what_every_program_has_are_no_names(noise: str) -> None:
     assert noise not in find_names(f"see {noise} there")
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("fixed tool_0() and `tool_11`", {"tool_0", "tool_11"}),
+        ("runAll, is_ok and MAX_N", {"runAll", "is_ok", "MAX_N"}),
+        ("tool_0()을 고쳤고 tool_11에서 고침", {"tool_0", "tool_11"}),
+        ("parse_block_3을 src/app.py에서", {"parse_block_3", "src/app.py"}),
+        ("ParseBlock3은 getX가", {"ParseBlock3", "getX"}),
+        ("文書で parse_block_3を直す", {"parse_block_3"}),
+        ("문서/설계.md와 설계_초안", {"문서/설계.md", "설계_초안"}),
+        ("a GitHub page, x_1, e.g. _a_ and don't", set()),
+    ],
+)
+def test_short_names_count_if_no_word_looks_like_them(text: str, names: set[str]) -> None:
+    assert find_names(text) == names
+    found = find_names_and_facts(text, split_words(text))
+    assert {name.strip("'") for name in found} >= names
+
+
+@pytest.mark.parametrize(
+    "text", ["parse_block_3을 고침", "在parse_block_3函数", "a.parse_block_3."]
+)
+def test_a_name_is_found_with_what_is_joined_to_it(text: str) -> None:
+    assert MentionIndex([text]).has_name("parse_block_3")
+    assert not MentionIndex([text]).has_name("parse_block")
 
 
 def test_what_code_declares() -> None:

@@ -65,9 +65,9 @@ def test_each_part_of_a_session() -> None:
     [
         ("pytest", "....\n==== 8 passed, 1 warning in 0.31s ====",
          "went well: 8 passed, 1 warning in 0.31s"),
-        ("cargo test", "result: ok. 8 passed; 0 failed\n\n Doc-tests\nresult: ok. 0 passed; 0 failed",
-         "went well: result: ok. 8 passed; 0 failed"),
-        ("jest | tail -3", "Tests:    1 failed, 8 passed, 9 total\nSnapshots:   0 total\nTime: 1.2 s",
+        ("cargo test", "ok. 8 passed; 0 failed\n\n Doc-tests x\n\nok. 0 passed; 0 failed",
+         "went well: ok. 8 passed; 0 failed"),
+        ("jest | tail -3", "Tests:  1 failed, 8 passed, 9 total\nSnapshots: 0 total\nTime: 1.2 s",
          "failed: Tests: 1 failed, 8 passed, 9 total"),
         ("make test", "Ran 12 tests in 0.004s\n\nOK", "went well: Ran 12 tests in 0.004s"),
         ("mypy", "Success: no issues found in 430 source files",

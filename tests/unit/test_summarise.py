@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from ctxtop.core.compaction.plan import AppendLine, Operation, Refusal, Severity
 from ctxtop.core.compaction.protection import retain_last_messages, retain_last_turns
 from ctxtop.core.compaction.strategies.summary_and_cut import (
@@ -14,6 +15,7 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     summarise_by_rules,
     write_hand_off,
 )
+from ctxtop.core.summaries.mentions import MentionIndex
 from ctxtop.core.summaries.summary_building import (
     SummaryBudget,
     SummarySettings,
@@ -196,6 +198,30 @@ def test_a_new_session_is_told_of_the_old_one() -> None:
     )
     assert told.text.startswith("[Hand-off from session old-id]")
     assert "Question 5." in told.text
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["I fixed `tool_{}()` and its callers.", "이제 tool_{}()을 고쳤고 호출부도 확인했습니다."],
+)
+def test_short_names_in_answers_stay(answer: str) -> None:
+    """001-14: `tool_0()` is a name as `parse_block_3` is, in any language."""
+    lines: list[Entry] = []
+    for turn in range(12):
+        lines += [
+            asked(f"Question {turn}. " + "word " * 200),
+            answered(f"{answer.format(turn)} " + "and so it goes on " * 60),
+        ]
+    said = whole(chain(*lines, *session(2)))
+    operation = summarise_by_rules(said, SummarySettings(FOUR_SECTIONS, keep_messages=4))
+    assert isinstance(operation, Operation)
+    *_, line = lines_of(operation)
+    text = line["message"]["content"]
+    assert [turn for turn in range(12) if MentionIndex([text]).has_name(f"tool_{turn}")] == [
+        *range(12)
+    ]
+    assert operation.summary is not None
+    assert operation.summary.kept.identifiers >= 12
 
 
 def test_what_is_wrong_with_a_summary() -> None:
