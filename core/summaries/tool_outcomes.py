@@ -207,34 +207,34 @@ def find_error_line(text: str) -> str:
     return _shorten(error or (lines[-1] if lines else "failed"), ERROR_LINE_CHARS)
 
 
-OUTCOME_CHARS: Final = (
-    100  # of the line in which a check counts: `Tests: 1 failed, 8 passed, 9 total`
-)
+MAX_COUNTS: Final = 4  # of a check's last line: passed, failed, skipped, warnings
 _COUNTED: Final = re.compile(
-    r"\b(?:\d[\d,]*|no) (?:\w+ )?"
+    r"\b(?:\d[\d,]{0,8}|no) (?:[a-z]{1,12} )?"
     r"(?:passed|passing|failed|failing|skipped|tests?|specs?|errors?|issues?|problems?|warnings?)\b",
     re.IGNORECASE,
 )
 _COUNTED_PASSES: Final = re.compile(r"\b[1-9][\d,]* (?:passed|passing|tests?)\b", re.IGNORECASE)
 _COUNTED_FAILURES: Final = re.compile(r"\b[1-9][\d,]* (?:failed|failing|errors?)\b", re.IGNORECASE)
 _OTHER_END: Final = re.compile(r"[|;\n]")
-_ADORNMENT: Final = "=-─━ \t"  # what pytest and others draw around their last line
 
 
 def describe_check(command: str, result: MessagePart) -> str:
-    """Say how a check's command ended, with the line in which it counts, if there is one.
+    """Say how a check's command ended, and what it counted, if it did: `went well: 8 passed`.
 
     Where the end is another command's (`pytest | tail`, `pytest; ls`), what was counted decides.
     """
-    lines = [line.strip(_ADORNMENT) for line in result.text[-RESULT_TAIL_CHARS:].splitlines()]
+    lines = result.text[-RESULT_TAIL_CHARS:].splitlines()
     counted = [line for line in lines if _COUNTED.search(line)]
     passes = [line for line in counted if _COUNTED_PASSES.search(line)]
     line = (passes or counted or [""])[-1]
-    is_failed = bool(_OTHER_END.search(command) and _COUNTED_FAILURES.search(line))
-    outcome = "failed" if result.failed or is_failed else "went well"
-    # A backtick would end the command's quotes when the summary is read again.
-    shown = _shorten(line, OUTCOME_CHARS).replace("`", "'")
-    return f"{outcome}: {shown}" if shown else outcome
+    is_failed = result.failed
+    is_failed |= bool(_OTHER_END.search(command) and _COUNTED_FAILURES.search(line))
+    outcome = "failed" if is_failed else "went well"
+    # `ruff --fix` counts what it fixed.
+    counts = [
+        each for each in _COUNTED.findall(line) if is_failed or not _COUNTED_FAILURES.search(each)
+    ]
+    return f"{outcome}: {', '.join(counts[:MAX_COUNTS])}" if counts else outcome
 
 
 def describe_failure(failure: FailedCall) -> str:

@@ -148,7 +148,7 @@ def test_a_long_check_says_what_it_counted(tmp_path: Path) -> None:
     )
     *_, summary = edits_of(plan.operations)
     assert isinstance(summary, AppendLine)
-    assert "`pytest -v` went well: 8 passed in 0.31s" in summary.text
+    assert "`pytest -v` went well: 8 passed" in summary.text
 
 
 def test_a_large_file_is_planned_for_and_refused(
