@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from ..files.file_operations import write_file_atomically
 from ..files.safe_open import open_regular
@@ -283,7 +284,7 @@ TOKENS_PER_WORD: Final = 1.5  # of prose that names paths and identifiers
 def _budget_beside(words: int, budget: SummaryBudget) -> SummaryBudget:
     """Return what a budget leaves beside a model's own words, at least half of it."""
     left = budget.max_tokens - round(TOKENS_PER_WORD * words)
-    return SummaryBudget(max(left, budget.max_tokens // 2), budget.max_prompt_tokens)
+    return replace(budget, max_tokens=max(left, budget.max_tokens // 2))
 
 
 def _dropped_facts(

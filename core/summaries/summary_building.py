@@ -39,13 +39,17 @@ if TYPE_CHECKING:
 SOURCE_SHARE: Final = 0.08  # of what is summarised (compaction.md 7.5)
 MAX_SUMMARY_TOKENS: Final = 12_000  # compaction.md 7.5; codex and Factory use as much
 MAX_PROMPT_TOKENS: Final = 20_000  # of a person's messages, besides (compaction.md 5.2 and 7.5)
+MAX_MARKED_TOKENS: Final = MAX_PROMPT_TOKENS  # of marked anchors, besides: as for prompts
 PROMPT_EDGE_CHARS: Final = 400  # of a message that is shortened, at either end
 SECTION_TOKENS: Final = 12  # an upper bound for a section's heading and its empty line
 
 
 class SummaryBudget(msgspec.Struct, frozen=True):
-    max_tokens: int  # of everything but the person's messages and rules
-    max_prompt_tokens: int = MAX_PROMPT_TOKENS  # of those, besides
+    """How much room there is; all rules come on top, whatever their size."""
+
+    max_tokens: int  # of everything but the person's messages, rules and marked anchors
+    max_prompt_tokens: int = MAX_PROMPT_TOKENS  # of those messages, besides
+    max_marked_tokens: int = MAX_MARKED_TOKENS  # of those anchors, besides (2.2.2)
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -56,14 +60,8 @@ class Summary(msgspec.Struct, frozen=True):
     longer_texts: tuple[str, ...] = ()  # of the levels before it, the longest first (003-20)
 
 
-MAX_MARKED_TOKENS: Final = MAX_PROMPT_TOKENS  # of marked anchors, besides: as for prompts
-
-
-def default_budget(source_tokens: int, facts: Iterable[SummaryFact] = ()) -> SummaryBudget:
-    """Return the budget of a summary; marked anchors among its facts do not count (2.2.2)."""
-    marked = sum(_fact_tokens(fact) + SECTION_TOKENS for fact in facts if is_marked_anchor(fact))
-    own = min(int(SOURCE_SHARE * source_tokens), MAX_SUMMARY_TOKENS)
-    return SummaryBudget(own + min(marked, MAX_MARKED_TOKENS))
+def default_budget(source_tokens: int) -> SummaryBudget:
+    return SummaryBudget(min(int(SOURCE_SHARE * source_tokens), MAX_SUMMARY_TOKENS))
 
 
 def estimate_tokens(text: str) -> int:
@@ -81,26 +79,34 @@ def build_summary(
     """Choose facts and write them: what weighs least goes first, no budget is exceeded.
 
     All rules stay, whatever the budget. Of a person's messages the first always stays, then the
-    newest; one that is too long keeps both ends. The same facts give the same text.
+    newest, and of what was marked the newest; one that is too long keeps both ends. The same
+    facts give the same text.
     """
     rules = [fact for fact in facts if fact.kind is FactKind.CONSTRAINT]
     prompts = [fact for fact in facts if fact.kind is FactKind.PROMPT]
-    others = [fact for fact in facts if fact.kind not in {FactKind.PROMPT, FactKind.CONSTRAINT}]
+    marked = [fact for fact in facts if is_marked_anchor(fact)]
+    others = [fact for fact in facts if not is_beside_budget(fact)]
     chosen = _choose_facts(others, template, budget.max_tokens, preface)
     if estimate_tokens(render_summary(chosen, template, preface)) > budget.max_tokens:
         return Summary("", (), len(facts), 0)
-    chosen += rules
-    messages = _choose_prompts(prompts, budget.max_prompt_tokens)
-    limit = budget.max_tokens + budget.max_prompt_tokens + rule_tokens(rules)
+    quotes = _choose_quotes(marked[::-1], budget.max_marked_tokens)
+    chosen += [*rules, *quotes]
+    messages = _choose_quotes([*prompts[:1], *prompts[:0:-1]], budget.max_prompt_tokens)
+    limit = budget.max_tokens + budget.max_prompt_tokens + tokens_beside([*rules, *quotes])
     while (
         messages
         and estimate_tokens(render_summary([*chosen, *messages], template, preface)) > limit
     ):
-        messages.pop(1 if len(messages) > 1 else 0)
+        messages.pop()
     places = {(fact.kind, fact.key): place for place, fact in enumerate(facts)}
     kept = sorted([*chosen, *messages], key=lambda fact: places[fact.kind, fact.key])
     text = render_summary(kept, template, preface)
     return Summary(text, tuple(kept), len(facts) - len(kept), estimate_tokens(text))
+
+
+def is_beside_budget(fact: SummaryFact) -> bool:
+    """Whether a fact comes on top of the budget: a person's words, a rule, or a marked anchor."""
+    return fact.kind in {FactKind.PROMPT, FactKind.CONSTRAINT} or is_marked_anchor(fact)
 
 
 def _choose_facts(
@@ -110,7 +116,7 @@ def _choose_facts(
     chosen: list[SummaryFact] = []
     begun: set[object] = set()
     titles = {kind: section.title for section in template.sections for kind in section.kinds}
-    for fact in sorted(facts, key=lambda fact: (-fact.weight, not is_marked_anchor(fact))):
+    for fact in sorted(facts, key=lambda fact: -fact.weight):
         cost, title = _fact_tokens(fact), titles[fact.kind]
         if fact.kind not in begun:
             cost += estimate_tokens(f"\n{FACT_HEADINGS[fact.kind]}")
@@ -129,32 +135,32 @@ def _fact_tokens(fact: SummaryFact) -> int:
     return estimate_tokens("\n".join(["", *render_facts([fact])]))
 
 
-def rule_tokens(rules: Sequence[SummaryFact]) -> int:
-    """Return an upper bound of the tokens that rules take besides the budget, in tokens."""
-    if not rules:
-        return 0
-    heading = estimate_tokens(f"\n{FACT_HEADINGS[FactKind.CONSTRAINT]}") + SECTION_TOKENS
-    return heading + sum(map(_fact_tokens, rules))
+def tokens_beside(facts: Iterable[SummaryFact]) -> int:
+    """Return an upper bound of the tokens that facts take besides the budget."""
+    known = list(facts)
+    kinds = {fact.kind for fact in known}
+    headings = sum(estimate_tokens(f"\n{FACT_HEADINGS[kind]}") + SECTION_TOKENS for kind in kinds)
+    return headings + sum(map(_fact_tokens, known))
 
 
-def _choose_prompts(prompts: Sequence[SummaryFact], tokens: int) -> list[SummaryFact]:
-    """Choose the first message, then the newest ones, each whole or with both ends."""
-    if not prompts:
+def _choose_quotes(quotes: Sequence[SummaryFact], tokens: int) -> list[SummaryFact]:
+    """Choose quotes, the first before the others: each whole or with both ends."""
+    if not quotes:
         return []
-    left = tokens - estimate_tokens(f"\n{FACT_HEADINGS[FactKind.PROMPT]}") - SECTION_TOKENS
+    left = tokens - estimate_tokens(f"\n{FACT_HEADINGS[quotes[0].kind]}") - SECTION_TOKENS
     chosen: list[SummaryFact] = []
-    for prompt in (prompts[0], *reversed(prompts[1:])):
-        shorter = (_shorten_prompt(prompt, PROMPT_EDGE_CHARS // parts) for parts in (1, 8))
-        for form in (prompt, *shorter):
+    for quote in quotes:
+        shorter = (_shorten_quote(quote, PROMPT_EDGE_CHARS // parts) for parts in (1, 8))
+        for form in (quote, *shorter):
             cost = _fact_tokens(form)
             if cost <= left:
                 left -= cost
                 chosen.append(form)
                 break
-    return [chosen[0], *reversed(chosen[1:])] if chosen else []
+    return chosen
 
 
-def _shorten_prompt(prompt: SummaryFact, edge: int) -> SummaryFact:
+def _shorten_quote(prompt: SummaryFact, edge: int) -> SummaryFact:
     text = prompt.text
     out = len(text) - 2 * edge
     if out <= 0:
@@ -197,7 +203,11 @@ class FactSelection(msgspec.Struct, frozen=True):
         longer: list[str] = []
         for level in range(1, self.levels):
             longer.append(made.text)
-            halved = SummaryBudget(budget.max_tokens >> level, budget.max_prompt_tokens >> level)
+            halved = replace(
+                budget,
+                max_tokens=budget.max_tokens >> level,
+                max_prompt_tokens=budget.max_prompt_tokens >> level,
+            )
             made = build_summary(made.facts, template, halved, preface)
         omitted = len(facts) - len(made.facts)
         return replace(made, omitted=omitted, longer_texts=tuple(longer))

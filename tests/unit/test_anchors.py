@@ -5,14 +5,21 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+import pytest
 from ctxtop.core.actions.conversation_planning import plan_conversation
+from ctxtop.core.actions.preset_steps import preset_steps
 from ctxtop.core.compaction.plan import AppendLine, Operation, PlanOptions, Severity, edits_of
 from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.summaries.key_messages import ImportanceSettings, read_importance_settings
-from ctxtop.core.summaries.summary_building import SummarySettings
-from ctxtop.core.summaries.summary_facts import FactKind, parse_summary
+from ctxtop.core.summaries.summary_building import (
+    SummarySettings,
+    estimate_tokens,
+    is_beside_budget,
+    read_summary_settings,
+)
+from ctxtop.core.summaries.summary_facts import FactKind, parse_summary, render_summary
 from msgspec.structs import replace
 
 from tests.planned import plan_transcript, source_of
@@ -125,6 +132,79 @@ def test_a_summary_quotes_marked_messages_whole(tmp_path: Path) -> None:
         fact.text for fact in parse_summary(text) if fact.kind is FactKind.ANCHOR
     ]
     assert "anchors: line 2 (1.00), line 4 (0.80)" in operation.why
+
+
+def marked_among_41(chars: int) -> Session:
+    """41 messages, every sixth of which is an answer that somebody marked."""
+    session = Session()
+    for turn in range(20):
+        session.ask(f"Question {turn} about the decoder, which reads frames.")
+        words = f"Answer {turn}. " + "The decoder reads frame after frame. " * 40
+        if turn % 3 == 0 and turn < 21:
+            words = f"{MARK} Finding {turn}. " + ("It was the buffer. " * (chars // 19)).strip()
+        session.say(words)
+    session.ask("And now?")
+    return session
+
+
+@pytest.mark.parametrize("chars", [60, 2_900])
+@pytest.mark.parametrize("levels", [1, 3])
+def test_hybrid_buffer_quotes_the_newest_five_word_for_word(
+    tmp_path: Path, chars: int, levels: int
+) -> None:
+    """003-28: marked anchors come on top of the 500 tokens, whatever their length."""
+    path = marked_among_41(chars).write(tmp_path / "session.jsonl")
+    changes = {"preset": "hybrid-buffer", "summary.levels": levels}
+    raws = [RawValue(key, value, PolicyOrigin.COMMAND_LINE, "") for key, value in changes.items()]
+    settings = read_summary_settings(resolve_policy(raws))
+    plan = plan_conversation(source_of(path), lambda said, _: summarise_by_rules(said, settings))
+    assert plan.refused == ()
+    (operation,) = plan.operations
+    *_, summary = edits_of([operation])
+    assert isinstance(summary, AppendLine)
+    content = json.loads(summary.text)["message"]["content"]
+    anchors = [fact.text for fact in parse_summary(content) if fact.kind is FactKind.ANCHOR]
+    texts = [line["message"]["content"][0]["text"] for line in marked_among_41(chars).lines[1::2]]
+    # The newest ten messages stay as they are; of the marked ones before them, five are quoted.
+    marked = [text for text in texts[:-5] if text.startswith(MARK)]
+    assert [text for text in anchors if text.startswith(MARK)] == marked[-5:]
+    assert operation.why.count("(1.00)") == len(marked[-5:])
+
+
+def test_the_budget_is_for_all_but_what_comes_on_top(tmp_path: Path) -> None:
+    """`summary.max_tokens`: the person's messages, rules and anchors are not counted."""
+    path = marked_among_41(2_900).write(tmp_path / "session.jsonl")
+    raw = RawValue("preset", "hybrid-buffer", PolicyOrigin.COMMAND_LINE, "")
+    settings = read_summary_settings(resolve_policy([raw]))
+    plan = plan_conversation(source_of(path), lambda said, _: summarise_by_rules(said, settings))
+    (operation,) = plan.operations
+    *_, summary = edits_of([operation])
+    assert isinstance(summary, AppendLine)
+    content = json.loads(summary.text)["message"]["content"]
+    facts = [fact for fact in parse_summary(content) if not is_beside_budget(fact)]
+    others = [fact for fact in facts if not fact.text.startswith(MARK)]
+    assert (
+        estimate_tokens(render_summary(others, settings.template))
+        <= 500
+        < 1_000
+        < estimate_tokens(content)
+    )
+    assert "of the tokens are your messages, rules and anchors" in operation.why
+    (row,) = (each.text for each in preset_steps("hybrid-buffer") if each.step == "summary")
+    assert "at most 500 tokens, and on top of that your messages, rules and anchors" in row
+
+
+def test_marked_messages_of_more_than_their_room_keep_both_ends(tmp_path: Path) -> None:
+    long = "The decoder reads one more frame here. " * 800
+    session = session_with(*(f"{n} begins. {long} {n} ends. {MARK}" for n in range(3)), PROSE)
+    session.rest(turns=30, lines=200)
+    _, text = summarise(session, tmp_path)
+    anchors = [each.text for each in parse_summary(text) if MARK in each.text]
+    assert [(f"{n} begins." in text, f"{n} ends. {MARK}" in text) for n in range(3)] == [
+        (True,) * 2
+    ] * 3
+    assert [len(text) > 10_000 for text in anchors] == [False, True, True]
+    assert "characters: line 2 of the transcript" in anchors[0]
 
 
 def test_a_marked_prompt_is_quoted_as_an_anchor_too(tmp_path: Path) -> None:

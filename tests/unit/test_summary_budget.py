@@ -9,7 +9,7 @@ from ctxtop.core.summaries.summary_building import (
     build_summary,
     default_budget,
     estimate_tokens,
-    rule_tokens,
+    tokens_beside,
 )
 from ctxtop.core.summaries.summary_facts import (
     ELEVEN_SECTIONS,
@@ -80,7 +80,7 @@ def test_no_budget_is_exceeded(facts: list[SummaryFact], tokens: int, prompt_tok
     made = build_summary(facts, FOUR_SECTIONS, SummaryBudget(tokens, prompt_tokens))
     rules = [each for each in facts if each.kind is FactKind.CONSTRAINT]
     # The parts together can differ by a token or two from the sum of each.
-    assert estimate_tokens(made.text) <= tokens + prompt_tokens + rule_tokens(rules) + 2
+    assert estimate_tokens(made.text) <= tokens + prompt_tokens + tokens_beside(rules) + 2
     assert not made.text or set(rules) <= set(made.facts)
     assert made.tokens == estimate_tokens(made.text)
     besides = {FactKind.PROMPT, FactKind.CONSTRAINT}

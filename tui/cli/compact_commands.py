@@ -167,7 +167,8 @@ _REFUSAL_CODES: Final = {
     "--budget",
     type=click.IntRange(1),
     metavar="TOKENS",
-    help="Size of the summary.  [default: 8 % of what it replaces, at most 12,000]",
+    help="Size of the summary; your messages, rules and anchors come on top."
+    "  [default: summary.max_tokens]",
 )
 @click.option(
     "--provider",

@@ -22,11 +22,18 @@ from ...summaries.session_rules import (
     rule_facts,
     session_rules,
 )
-from ...summaries.summary_building import Summary, SummaryBudget, SummarySettings
+from ...summaries.summary_building import (
+    Summary,
+    SummaryBudget,
+    SummarySettings,
+    is_beside_budget,
+    tokens_beside,
+)
 from ...summaries.summary_facts import (
     FACT_HEADINGS,
     FactKind,
     SummaryFact,
+    is_marked_anchor,
     previous_summary_facts,
     render_facts,
 )
@@ -241,12 +248,11 @@ def _select_facts(
 ) -> tuple[tuple[SummaryFact, ...], SummaryBudget]:
     """Return the facts that the settings want, and the budget.
 
-    Without one it is min(8 % of what leaves, 12k tokens), and the person's messages and marked
-    anchors besides.
+    Without one it is min(8 % of what leaves, 12k tokens).
     """
     facts = settings.selection.select(facts_before_tail(conversation, tail, settings.importance))
     source = conversation.tokens(tail.removed)
-    return facts, settings.budget or summary_building.default_budget(source, facts)
+    return facts, settings.budget or summary_building.default_budget(source)
 
 
 def summarise_by_rules(
@@ -289,8 +295,11 @@ def place_summary(
             "keep fewer messages, or wait until the session has grown",
         )
     held = [fact for fact in facts if fact in summary.facts]
-    source = conversation.tokens(tail.removed)
-    flaws = summary_building.find_summary_flaws(summary.text, summary.tokens, source, held)
+    # What somebody marked stays as long as it is: only the rest has to be shorter.
+    marked = tokens_beside(filter(is_marked_anchor, summary.facts))
+    source = max(0, conversation.tokens(tail.removed) - marked)
+    size = max(0, summary.tokens - marked)
+    flaws = summary_building.find_summary_flaws(summary.text, size, source, held)
     if flaws:
         return Refusal(
             f"summary_{flaws[0].check}",
@@ -304,7 +313,7 @@ def place_summary(
     why = "all facts fit"
     if summary.omitted:
         why = f"{summary.omitted} of {len(facts)} facts did not fit"
-    why = "; ".join([why, *_list_anchors(summary)])
+    why = "; ".join([why, *_list_quotes(summary), *_list_anchors(summary)])
     operation = make_boundary_operation(
         conversation,
         redact(summary.text),
@@ -319,6 +328,12 @@ def _summary_outcome(summary: Summary, tail: RetainedTail) -> SummaryOutcome:
     before = collect_artifacts((*tail.removed, *tail.retained))
     kept, lost = map(count_artifacts, split_retained_and_lost(before, summary.text, tail.retained))
     return SummaryOutcome(kept, lost, tuple(map(redact, summary.longer_texts)))
+
+
+def _list_quotes(summary: Summary) -> Iterator[str]:
+    """Say how much of a summary comes on top of its budget, if anything does."""
+    if quoted := tokens_beside(filter(is_beside_budget, summary.facts)):
+        yield f"≈ {quoted:,} of the tokens are your messages, rules and anchors"
 
 
 def _list_anchors(summary: Summary) -> Iterator[str]:
