@@ -263,9 +263,13 @@ class NavigationApp(TerminalApp):
         self.push_screen(screen, lambda agreed: on_yes() if agreed else None)
 
     def open_summary(self, row: SummaryRow, title: str) -> None:
+        from ..core.store.readers.summary_reader import summary_flaws
         from .screens.summaries.summary_screen import SummaryDetails, SummaryScreen
 
-        self.push_screen(SummaryScreen(row, SummaryDetails(title), crumbs=(title,)))
+        session = self.find_session(row.session_id)
+        policy = self.feed.policies.for_project(session.project_root if session else None)
+        known = SummaryDetails(title, flaws=summary_flaws(row, policy))
+        self.push_screen(SummaryScreen(row, known, crumbs=(title,)))
 
     def open_agent(self, agent: Agent, title: str) -> None:
         from .screens.agents.agents_screen import AgentScreen

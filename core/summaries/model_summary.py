@@ -257,6 +257,8 @@ def write_model_summary(
     )
     if flaws:
         raise ProviderError(f"{provider.name}: the summary was rejected: {flaws[0].reason}")
+    if form := summary_building.find_form_flaws(text, options.max_words, template):
+        options.warn(f"{provider.name}: the summary is used, but has {', '.join(form)}")
     written = summary_facts.make_fact(
         summary_facts.FactKind.WRITTEN, text, 0, 1.0, summary_facts.MODEL_SUMMARY_KEY
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -22,6 +23,7 @@ from .summary_facts import (
     FACT_HEADINGS,
     FOUR_SECTIONS,
     PREFACE,
+    TEMPLATES,
     FactKind,
     SummaryFact,
     SummaryTemplate,
@@ -309,6 +311,37 @@ def find_summary_flaws(
             SummaryFlaw("contaminated", f"contains the compaction prompt itself: {prompt}")
         )
     return tuple(flaws)
+
+
+MIN_SECTION_SHARE: Final = 0.5  # of a template's sections: a text with fewer has another form
+_WORD: Final = re.compile(r"\S*\w\S*")
+_TITLE: Final = re.compile(r"^(?:\W*\d+[.)])?\W*(.*?)\W*$")
+
+
+def find_form_flaws(
+    text: str, max_words: int, template: SummaryTemplate | None = None
+) -> tuple[str, ...]:
+    """Return how a summary differs from what a model was asked for: length, sections (001-28).
+
+    Without a `template` it is the one that most of its headings are of; what has another form,
+    as the client's own summaries have, was not asked for so. What ctxtop writes by rules has no
+    empty sections, and only the part of it that a model wrote is judged.
+    """
+    written = [fact.text for fact in parse_summary(text) if fact.kind is FactKind.WRITTEN]
+    if not written and text.startswith(PREFACE):
+        return ()
+    body = written[0] if written else text.removeprefix(SUMMARY_MARKER)
+    titles = {_TITLE.sub(r"\1", line).casefold() for line in body.split("\n") if line}
+    missing = {
+        each: [section.title for section in each.sections if section.title.casefold() not in titles]
+        for each in ([template] if template else TEMPLATES.values())
+    }
+    fitting = min(missing, key=lambda each: len(missing[each]) / len(each.sections))
+    if template is None and len(missing[fitting]) > MIN_SECTION_SHARE * len(fitting.sections):
+        return ()
+    words = len(_WORD.findall(body))
+    too_long = [f"{words:,} words, at most {max_words:,}"] if words > max_words else []
+    return *too_long, *(f"no section {title}" for title in missing[fitting])
 
 
 def find_missing_facts(text: str, facts: Sequence[SummaryFact]) -> tuple[SummaryFact, ...]:

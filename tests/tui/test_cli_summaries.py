@@ -174,3 +174,37 @@ def test_a_filter_that_says_nothing_is_told_beside_the_output(run: Run) -> None:
     ended = run("summaries", "--search", "since:whenever", "--json")
     assert (ended.code, ended.json) == (0, [])
     assert "since:whenever is not valid" in ended.err
+
+
+FORM = "## Task Overview\nMend it.\n## Work Completed\nAll.\n## Important Context\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "flaws"),
+    [
+        (FORM + "word " * 992, ["1,001 words, at most 1,000", "no section Current State"]),
+        (FORM + "word " * 992 + "\n**4. Current State:**", ["1,004 words, at most 1,000"]),
+        ("[Previous conversation summary]\n\n" + FORM + "Short.", ["no section Current State"]),
+        (FORM + "## Current State\nDone.", []),
+        ("This session is being continued.\n1. Primary Request:\n" + "word " * 2_000, []),
+    ],
+)
+def test_a_summary_of_another_form_than_was_asked_for_is_told(
+    tmp_path: Path, call_ctxtop: Run, text: str, flaws: list[str]
+) -> None:
+    """001-26 and 001-28: at most 1,000 words, in four sections."""
+    session = Session()
+    session.ask("Mend the decoder.")
+    session.add(made.boundary())
+    session.add(made.summary(text))
+    session.write(tmp_path / ".claude" / "projects" / made.PROJECT / f"{made.SESSION}.jsonl")
+    (found,) = call_ctxtop("summaries", "--json").json
+    assert found["flaws"] == flaws
+    shown = call_ctxtop("summaries").out
+    assert ("⚠ " + ", ".join(flaws) in shown) == bool(flaws)
+
+
+def test_what_ctxtop_writes_by_rules_has_no_empty_sections(run: Run) -> None:
+    compact(run, "--strategy", "summarise", "--keep", "4")
+    (plan,) = run("summaries", "--json").json
+    assert plan["flaws"] == []

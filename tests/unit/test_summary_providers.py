@@ -38,6 +38,7 @@ from ctxtop.core.summaries.summary_facts import (
     make_fact,
     parse_summary,
 )
+from msgspec.structs import replace
 
 from ..entries import answered, asked, called, returned
 from ..made_up_secrets import SECRETS, told_in
@@ -350,7 +351,9 @@ def test_what_cannot_be_kept_is_used_all_the_same(server: Server, tmp_path: Path
         ),
         Operation,
     )
-    assert len(told) == 1
+    form, cached = told
+    assert "no section Task Overview" in form
+    assert "the summary is not cached" in cached
 
 
 @pytest.mark.parametrize(
@@ -425,6 +428,21 @@ def test_a_model_that_leaves_no_room_for_what_it_drops_is_refused(server: Server
     )
     assert isinstance(found, Refusal)
     assert "leaves no room for them: decision" in found.why
+
+
+def test_a_summary_of_another_form_is_used_and_told(server: Server) -> None:
+    """001-28: its length and its sections were asked for, and are not what makes it wrong."""
+    sections = "## Task Overview\n## Work Completed\n## Important Context\n"
+    server.answers = [(200, says(f"{sections}{DECISION} The new name is `read_frame`."))]
+    told: list[str] = []
+    found = summarise_with_model(
+        whole(chain(*session(3), *DECIDED, *session())),
+        SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3),
+        replace(commission(server), max_words=9, warn=told.append),
+    )
+    assert isinstance(found, Operation)
+    (line,) = told
+    assert line.endswith("is used, but has 21 words, at most 9, no section Current State")
 
 
 def test_a_summary_that_names_too_little_is_no_success(server: Server) -> None:

@@ -453,7 +453,9 @@ def policy_record(policy: Policy, notices: Iterable[PolicyNotice]) -> Record:
     }
 
 
-def summary_record(row: SummaryRow, name: str, rule: ListedRule | None) -> Record:
+def summary_record(
+    row: SummaryRow, name: str, rule: ListedRule | None, flaws: Sequence[str]
+) -> Record:
     """Return an object of `ctxtop summaries`; `name` is what `ctxtop diff` calls it."""
     return {
         **record_of(row, "kind session_id agent_id agent_type at"),
@@ -461,6 +463,7 @@ def summary_record(row: SummaryRow, name: str, rule: ListedRule | None) -> Recor
         "text": row.text,
         "id": name,
         "rule": rule and record_of(rule, "rule_id source path offset state state_at mark"),
+        "flaws": list(flaws),
     }
 
 

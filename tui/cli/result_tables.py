@@ -282,13 +282,15 @@ MIN_SUMMARY_CELLS: Final = 20  # a narrower terminal wraps by itself
 
 
 def summaries_list(
-    rows: Iterable[tuple[SummaryRow, str]], rules: Mapping[int, ListedRule]
+    rows: Iterable[tuple[SummaryRow, str]],
+    rules: Mapping[int, ListedRule],
+    flaws: Mapping[int, Sequence[str]],
 ) -> list[str]:
     """Lay out `ctxtop summaries`: each summary with the short id that `ctxtop diff` takes."""
     named = list(rows)
     lines = work_apart(
         named,
-        lambda some: [line for each in some for line in _summary_lines(*each, rules)],
+        lambda some: [line for each in some for line in _summary_lines(*each, rules, flaws)],
         lambda each: f"summary {each[1]} of {place_of(each[0])}",
         NOT_SHOWN,
     )
@@ -296,7 +298,10 @@ def summaries_list(
 
 
 def _summary_lines(
-    row: SummaryRow, short_id: str, rules: Mapping[int, ListedRule]
+    row: SummaryRow,
+    short_id: str,
+    rules: Mapping[int, ListedRule],
+    flaws: Mapping[int, Sequence[str]],
 ) -> Iterator[str]:
     kind = row.agent_type or "agent" if row.kind == "agent" else row.kind
     size = tokens(tokens_or_estimate(row.estimated_tokens, row.text))
@@ -305,6 +310,8 @@ def _summary_lines(
     yield paint(one_line(head), "ok")
     if rule := rules.get(row.summary_id):
         yield paint(f"  {_rule_line(rule)}", "quiet")
+    if found := flaws.get(row.summary_id):
+        yield paint(f"  ⚠ {', '.join(found)}", "notice")
     wrapped, whole = _first_lines(text_lines)
     yield from (f"  {line}".rstrip() for line in wrapped)
     if more := len(text_lines) - whole:

@@ -16,7 +16,7 @@ from ...core.store.database import state_folder
 from ...core.store.queries.query_rows import SummaryRow
 from ...core.store.readers.fleet_reader import session_place
 from ...core.store.readers.rule_reader import read_listed_rules
-from ...core.store.readers.summary_reader import find_summaries, read_summary_rows
+from ...core.store.readers.summary_reader import find_summaries, read_summary_rows, summary_flaws
 from ...core.summaries.rule_choices import mark_rule, read_rule_choices
 from ...core.summaries.summary_comparison import ItemFate, ReplacedContent, TextDiff, diff_texts
 from ...core.summaries.summary_search import (
@@ -43,6 +43,7 @@ class ListedSummaries(msgspec.Struct, frozen=True):
     plans: tuple[PlanSummary, ...]
     filter_errors: tuple[str, ...]  # filters that were not understood
     session_titles: dict[str, str]  # titles and projects of the sessions
+    flaws: dict[int, tuple[str, ...]]  # how summaries differ from what was asked for, by their ids
 
 
 @store_command()
@@ -98,7 +99,9 @@ def summaries(
         return print_result(
             context,
             summary_records(listed),
-            lambda: summaries_list(zip(listed.rows, _short_ids(listed), strict=True), listed.rules),
+            lambda: summaries_list(
+                zip(listed.rows, _short_ids(listed), strict=True), listed.rules, listed.flaws
+            ),
             f"no {what} yet {where}",
         )
 
@@ -113,8 +116,15 @@ def read_summaries(
     folder = state_folder(snapshot.places.store)
     plans = replaced_content.PlanSummaryReader(folder).read()
     matches = find_summaries(snapshot.db, plans, criteria, projects, snapshot.now_ms)
+    rows = tuple(read_summary_rows(snapshot.db, plans, matches.ids))
+    roots = {each.session_id: each.project_root for each in sessions}
+    policies = snapshot.policies
+    flaws = {
+        row.summary_id: summary_flaws(row, policies.for_project(roots.get(row.session_id)))
+        for row in rows
+    }
     return ListedSummaries(
-        rows=tuple(read_summary_rows(snapshot.db, plans, matches.ids)),
+        rows=rows,
         rules=read_listed_rules(snapshot.db, matches.ids, read_rule_choices(folder)),
         plans=plans,
         filter_errors=matches.search.problems,
@@ -122,16 +132,22 @@ def read_summaries(
             each.session_id: f"{one_line(each.title)} · {one_line(each.project)}"
             for each in sessions
         },
+        flaws=flaws,
     )
 
 
 def summary_records(listed: ListedSummaries) -> list[Record]:
+    def record(row: SummaryRow) -> Record:
+        return summary_record(
+            row,
+            _diff_name(row, listed.plans),
+            listed.rules.get(row.summary_id),
+            listed.flaws[row.summary_id],
+        )
+
     return work_apart(
         listed.rows,
-        lambda some: [
-            summary_record(row, _diff_name(row, listed.plans), listed.rules.get(row.summary_id))
-            for row in some
-        ],
+        lambda some: list(map(record, some)),
         lambda row: f"a summary of {session_place(row.session_id)}",
         NOT_SHOWN,
     )
@@ -185,9 +201,9 @@ def rule(context: click.Context, *, rule: str, mark: str) -> int:
         known = listed.rules[row.summary_id]
         mark_rule(state_folder(snapshot.places.store), known.rule_id, RuleMark(mark))
         marked = replace(known, mark=RuleMark(mark))
-        record = summary_record(row, rule, marked)
+        record = summary_record(row, rule, marked, ())
         return print_result(
-            context, record, lambda: summaries_list([(row, rule)], {row.summary_id: marked})
+            context, record, lambda: summaries_list([(row, rule)], {row.summary_id: marked}, {})
         )
 
 

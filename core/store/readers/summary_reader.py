@@ -7,6 +7,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ...policy.policy import Policy
+from ...summaries.summary_building import DEFAULT_MAX_WORDS, find_form_flaws
 from ...summaries.summary_search import (
     RULE_KIND,
     SUMMARY_KINDS,
@@ -63,6 +65,15 @@ def read_summary_rows(
     found = fetch_records(SummaryRow, db, sql, [json.dumps(stored)])
     rows |= {row.summary_id: row for row in found}
     return [rows[each] for each in ids if each in rows]
+
+
+_JUDGED_KINDS: Final = frozenset(SUMMARY_KINDS) - {"agent", RULE_KIND}
+
+
+def summary_flaws(row: SummaryRow, policy: Policy) -> tuple[str, ...]:
+    """Return how a compaction's summary differs from what a model was asked for."""
+    max_words = policy.integer("summary.max_words") or DEFAULT_MAX_WORDS
+    return find_form_flaws(row.text, max_words) if row.kind in _JUDGED_KINDS else ()
 
 
 def summary_agent_types(db: Connection) -> list[str]:

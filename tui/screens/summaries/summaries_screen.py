@@ -26,7 +26,7 @@ from ....core.store.queries.query_rows import SummaryRow
 from ....core.store.queries.session_queries import summaries_fingerprint
 from ....core.store.readers import summary_reader
 from ....core.store.readers.rule_reader import read_listed_rules
-from ....core.store.readers.summary_reader import read_summary_rows
+from ....core.store.readers.summary_reader import read_summary_rows, summary_flaws
 from ....core.summaries import summary_search
 from ....core.summaries.rule_choices import mark_rule, read_rule_choices
 from ....core.transcript.sanitize import one_line
@@ -322,7 +322,10 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         verdict = self._verdicts.get(row.session_id, row.agent_id)
         plan = next((each for each in self.plans if each.row.summary_id == row.summary_id), None)
         rule = self._rule if row == self._row else None
-        return SummaryDetails(self._session_label(row.session_id), verdict, plan, rule)
+        session = self._sessions.get(row.session_id)
+        policy = self.app.feed.policies.for_project(session.project_root if session else None)
+        label, flaws = self._session_label(row.session_id), summary_flaws(row, policy)
+        return SummaryDetails(label, verdict, plan, rule, flaws)
 
     # The text.
 

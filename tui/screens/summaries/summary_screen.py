@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -56,6 +57,7 @@ class SummaryDetails:
     verdict: RunVerdict | None = None
     plan: PlanSummary | None = None
     rule: ListedRule | None = None
+    flaws: tuple[str, ...] = ()  # how it differs from what a model was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,9 @@ def summary_fact_lines(
         line = f"{VERDICT_SIGNS[found.verdict]} {VERDICT_NAMES[found.verdict]}: {reason}"
         color = "$broken" if found.failed else "$level-calm"
         lines.append(Content.styled(shorten(line, width), color))
+    if known.flaws:
+        flaws = f"⚠ {', '.join(known.flaws)}"
+        lines.append(Content.styled(shorten(flaws, width), "$level-notice"))
     if known.plan is not None:
         plan = known.plan
         line = (
@@ -372,7 +377,7 @@ class SummaryScreen(ReadingScreen):
     def _show_verdict(self) -> None:
         known = self._known
         verdict = self._verdicts.get(self._row.session_id, self._row.agent_id)
-        self._known = SummaryDetails(known.session_label, verdict, known.plan, known.rule)
+        self._known = replace_fields(known, verdict=verdict)
         self.reader.show_facts(self._known, self.app.now_ms())
 
     def action_hit(self, by: int) -> None:
