@@ -17,6 +17,7 @@ from ..measure.compaction_quality import (
 from ..measure.models import CACHE_WRITE_1H_FACTOR, CACHE_WRITE_5M_FACTOR, cache_read_factor
 from ..measure.window import OUTPUT_RESERVE, TRIGGER_BUFFER
 from ..summaries.artifacts import ArtifactCounts
+from ..summaries.summary_facts import QuotedAnchor
 
 
 class Severity(IntEnum):
@@ -70,6 +71,7 @@ class SummaryOutcome(msgspec.Struct, frozen=True):
     lost: ArtifactCounts
     longer_texts: tuple[str, ...] = ()
     """Summaries of the levels before the one that is used, the longest first (003-20)."""
+    anchors: tuple[QuotedAnchor, ...] = ()  # that it quotes, in the order of their lines
 
 
 class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -249,6 +251,7 @@ def quality_to_dict(plan: CompactionPlan) -> dict[str, Any]:
         "reduction_flag": plan.reduction_flag,
         "kept_shares": msgspec.to_builtins(shares),
         "longer_summaries": list(summary.longer_texts) if summary else [],
+        "anchors": msgspec.to_builtins(list(summary.anchors)) if summary else [],
     }
 
 

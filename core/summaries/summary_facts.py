@@ -85,6 +85,22 @@ def is_marked_anchor(fact: SummaryFact) -> bool:
     return fact.kind is FactKind.ANCHOR and fact.weight >= MARKED_WEIGHT
 
 
+class QuotedAnchor(msgspec.Struct, frozen=True):
+    """A message that a summary quotes word for word, and why (2.2.2)."""
+
+    line: int  # of the transcript, from 1
+    score: float  # its importance, 0..1
+    is_marked: bool
+
+
+def list_quoted_anchors(facts: Iterable[SummaryFact]) -> tuple[QuotedAnchor, ...]:
+    return tuple(
+        QuotedAnchor(fact.line, fact.score, is_marked_anchor(fact))
+        for fact in facts
+        if fact.score is not None
+    )
+
+
 class TemplateSection(msgspec.Struct, frozen=True):
     title: str
     kinds: tuple[FactKind, ...]

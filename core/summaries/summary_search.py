@@ -21,6 +21,7 @@ from ..model.filter_language import (
     values_beginning_with,
 )
 from ..store.queries.query_rows import SummaryRow
+from .summary_facts import QuotedAnchor
 
 PLAN_KIND: Final = "plan"  # of what ctxtop wrote, held by a receipt, and of plans made in plan mode
 RULE_KIND: Final = "rule"  # what a person told the model to do: listed only if it is asked for
@@ -149,6 +150,7 @@ class PlanSummary(msgspec.Struct, frozen=True):
     after_tokens: int
     kept_uuids: tuple[str, ...] = ()  # messages that it keeps as they are, by uuid
     description: str = ""  # of its operation
+    anchors: tuple[QuotedAnchor, ...] = ()  # that it quotes
 
 
 class SummaryCriteria(msgspec.Struct, frozen=True):

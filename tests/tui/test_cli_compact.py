@@ -48,6 +48,7 @@ KEYS = [
     "reduction_flag",
     "kept_shares",
     "longer_summaries",
+    "anchors",
     "compression",
     "costs",
 ]

@@ -103,6 +103,20 @@ async def test_v_on_the_fleet_shows_the_last_prompt_and_answer(stage: Stage) -> 
         assert it.is_home
 
 
+async def test_a_marked_message_is_an_anchor_with_its_importance(stage: Stage) -> None:
+    """003-05: the marker itself is not seen in a drawn answer."""
+    path = write_turns(stage, 1)
+    append(path, prompt("the port is 8080 <!-- anchor -->", 2))
+    append(path, answer(12_000, 2, content=[text("It was the buffer. <!-- anchor -->")]))
+    append(path, *turn(3))
+    async with opened(stage) as it:
+        await open_tab(it)
+        lines = [one.strip(" │") for one in it.lines if "anchor" in one]
+        note = "anchor, importance 1.00: it stays word for word"
+        assert sum(note in one for one in lines) == 2
+        assert it.words.index("It was the buffer.") < it.words.rindex(note)
+
+
 async def test_enter_and_a_click_unfold_a_call(stage: Stage) -> None:
     write_turns(stage, 1)
     async with opened(stage) as it:

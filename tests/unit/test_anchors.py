@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.actions.preset_steps import preset_steps
-from ctxtop.core.compaction.plan import AppendLine, Operation, PlanOptions, Severity, edits_of
+from ctxtop.core.compaction.plan import (
+    AppendLine,
+    Operation,
+    PlanOptions,
+    Severity,
+    edits_of,
+    quality_to_dict,
+)
 from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
@@ -169,6 +176,8 @@ def test_hybrid_buffer_quotes_the_newest_five_word_for_word(
     marked = [text for text in texts[:-5] if text.startswith(MARK)]
     assert [text for text in anchors if text.startswith(MARK)] == marked[-5:]
     assert operation.why.count("(1.00)") == len(marked[-5:])
+    listed = quality_to_dict(plan)["anchors"]
+    assert [each["score"] for each in listed if each["is_marked"]] == [1.0] * len(marked[-5:])
 
 
 def test_the_budget_is_for_all_but_what_comes_on_top(tmp_path: Path) -> None:

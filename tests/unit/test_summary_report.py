@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.store.queries.query_rows import SummaryRow
+from ctxtop.core.summaries.summary_facts import QuotedAnchor
 from ctxtop.core.summaries.summary_search import PlanSummary, parse_summary_query
 from ctxtop.tui.screens.summaries.summary_screen import (
     MAX_MARKDOWN_CHARS,
@@ -49,6 +50,28 @@ def test_numbers_are_not_cut(width: int) -> None:
     assert "1 h ago" in shown[2]
     assert shown[3].startswith("receipt 1a2b3c4d · 172 k → ≈83 k tokens · undone")
     assert ("forty messages" in shown[3]) == (width > 80)
+
+
+@pytest.mark.parametrize("width", [56, 120])
+def test_anchors_are_listed_with_their_scores(width: int) -> None:
+    """2.2.2: what is quoted word for word, and why."""
+    anchors = (
+        *(QuotedAnchor(line, 1.0, is_marked=True) for line in (2, 8)),
+        QuotedAnchor(4, 0.8, is_marked=False),
+    )
+    known = SummaryDetails("A session", plan=replace(PLAN, anchors=anchors))
+    shown = summary_fact_lines(with_token_count(ROW), known, width, NOW)
+    text = " ".join(line.plain.strip() for line in shown)
+    listed = "line 8 (1.00, marked), line 2 (1.00, marked), line 4 (0.80)"
+    assert f"anchors by importance: {listed}" in text
+    assert all(line.cell_length <= width for line in shown)
+
+
+def test_a_summary_says_how_it_differs_from_what_was_asked_for() -> None:
+    flaws = ("1,001 words, at most 1,000", "no section Current State")
+    known = SummaryDetails("A session", flaws=flaws)
+    shown = [line.plain for line in summary_fact_lines(with_token_count(ROW), known, 80, NOW)]
+    assert "⚠ 1,001 words, at most 1,000, no section Current State" in shown
 
 
 def test_a_text_that_nobody_counted_is_counted_where_it_is_wrapped() -> None:

@@ -18,6 +18,7 @@ from .formats import age, date_time_and_age, fit_left, fit_right, iso_time, plur
 if TYPE_CHECKING:
     from ...core.store.queries.query_rows import SummaryRow
     from ...core.summaries.summary_comparison import ReplacedContent
+    from ...core.summaries.summary_facts import QuotedAnchor
 
 
 # What an agent returned; a compaction's summary; what ctxtop wrote or plan mode planned; a rule.
@@ -98,6 +99,15 @@ def rule_facts(rule: ListedRule, now_ms: int) -> list[str]:
     }
     source = "stated in a prompt" if rule.path is None else f"stated in {rule.path}"
     return [f"{source} · {states[rule.state]}", *marks[rule.mark]]
+
+
+def anchors_text(anchors: Iterable[QuotedAnchor]) -> str:
+    """List the messages that a summary quotes word for word, the most important first."""
+    ranked = sorted(anchors, key=lambda each: (not each.is_marked, -each.score, -each.line))
+    return ", ".join(
+        f"line {each.line} ({each.score:.2f}{', marked' if each.is_marked else ''})"
+        for each in ranked
+    )
 
 
 def summary_beginning(text: str) -> str:

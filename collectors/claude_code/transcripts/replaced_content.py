@@ -237,6 +237,7 @@ def _to_plan_summary(
         after_tokens=receipt.plan.after_tokens,
         kept_uuids=next((uuids for uuids in kept if uuids is not None), ()),
         description=sanitize_title(operation.what),
+        anchors=operation.summary.anchors if operation.summary else (),
     )
 
 

@@ -34,6 +34,7 @@ from ...summaries.summary_facts import (
     FactKind,
     SummaryFact,
     is_marked_anchor,
+    list_quoted_anchors,
     previous_summary_facts,
     render_facts,
 )
@@ -327,7 +328,8 @@ def place_summary(
 def _summary_outcome(summary: Summary, tail: RetainedTail) -> SummaryOutcome:
     before = collect_artifacts((*tail.removed, *tail.retained))
     kept, lost = map(count_artifacts, split_retained_and_lost(before, summary.text, tail.retained))
-    return SummaryOutcome(kept, lost, tuple(map(redact, summary.longer_texts)))
+    longer = tuple(map(redact, summary.longer_texts))
+    return SummaryOutcome(kept, lost, longer, list_quoted_anchors(summary.facts))
 
 
 def _list_quotes(summary: Summary) -> Iterator[str]:
@@ -338,9 +340,8 @@ def _list_quotes(summary: Summary) -> Iterator[str]:
 
 def _list_anchors(summary: Summary) -> Iterator[str]:
     """Name the messages that the summary quotes as anchors, with their scores (2.2.2)."""
-    scored = [
-        f"line {fact.line} ({fact.score:.2f})" for fact in summary.facts if fact.score is not None
-    ]
+    anchors = list_quoted_anchors(summary.facts)
+    scored = [f"line {each.line} ({each.score:.2f})" for each in anchors]
     more = [f"{len(scored) - MAX_ANCHORS} more"] if len(scored) > MAX_ANCHORS else []
     if scored:
         yield f"anchors: {', '.join([*scored[:MAX_ANCHORS], *more])}"

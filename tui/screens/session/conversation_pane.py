@@ -26,6 +26,7 @@ from ....collectors.claude_code.transcripts.transcript_pages import (
 from ....core.archive.archive_mode import ArchiveMode
 from ....core.measure.conversation_steps import Step, StepKind
 from ....core.model.problem import Problem
+from ....core.summaries.key_messages import read_importance_settings
 from ....core.transcript.sanitize import one_line
 from ...background_queries import WorkerThread, query_store
 from ...keymap import bind
@@ -105,7 +106,7 @@ class ConversationPane(Vertical):
     def on_mount(self) -> None:
         self._worker = self._step_text.worker = WorkerThread("ctxtop conversation", self.app)
         width = self.screen.size.width - FRAME_CELLS
-        self._layout = ConversationLayout(max(1, width), self._scale)
+        self._layout = self._new_layout(max(1, width))
         self.go_to(self._place)
 
     def on_unmount(self) -> None:
@@ -163,7 +164,7 @@ class ConversationPane(Vertical):
         # What is kept of another file's steps is found by their offsets.
         self._unfolded = frozenset()
         if self._layout is not None:
-            self._layout = ConversationLayout(self._layout.width, self._scale)
+            self._layout = self._new_layout(self._layout.width)
         projects, places = self.app.places.folder.projects, self.app.places
         prepare = self._prepare()
 
@@ -196,7 +197,7 @@ class ConversationPane(Vertical):
             if found is None:
                 self._unfolded = frozenset()
                 self.note = REWRITTEN
-                self._layout = ConversationLayout(self.view.row_width, self._scale)
+                self._layout = self._new_layout(self.view.row_width)
                 self._reopen(offset)
 
         self._submit(work, then, take)
@@ -277,15 +278,20 @@ class ConversationPane(Vertical):
         width = self.view.row_width
         if self._layout is None or width == self._layout.width:
             return
-        self._layout = ConversationLayout(width, self._scale)
+        self._layout = self._new_layout(width)
         if (loaded := self._loaded) is not None:
             self._read(lambda _: loaded.window)
+
+    def _new_layout(self, width: int) -> ConversationLayout:
+        session = self.app.find_session(self._place.session_id)
+        policy = self.app.feed.policies.for_project(session.project_root if session else None)
+        return ConversationLayout(width, self._scale, read_importance_settings(policy))
 
     def set_scale(self, scale: ContextScale) -> None:
         """Compare context sizes with another window."""
         if scale != self._scale and self._layout is not None:
             self._scale = scale
-            self._layout = ConversationLayout(self._layout.width, scale)
+            self._layout = self._new_layout(self._layout.width)
             self._draw()
 
     def _draw(self) -> None:

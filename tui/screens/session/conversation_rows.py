@@ -11,6 +11,8 @@ from textual.content import Content
 
 from ....core.measure.conversation_steps import Step, StepKind, StepText
 from ....core.measure.levels import DEFAULT_PLACED_THRESHOLDS, PlacedThreshold, reached_level
+from ....core.summaries.key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
+from ....core.transcript.conversation import MessagePart, PartKind
 from ...text.formats import fit_right, percent, plural, shorten, time_of_day, tokens
 from ...text.gauge import LEVEL_STYLES
 from ...text.markdown_text import markdown_lines
@@ -87,9 +89,15 @@ class ConversationLayout:
     A worker lays out what it has read; the screen's thread then finds the rows here.
     """
 
-    def __init__(self, width: int, scale: ContextScale) -> None:
+    def __init__(
+        self,
+        width: int,
+        scale: ContextScale,
+        importance: ImportanceSettings = DEFAULT_IMPORTANCE,
+    ) -> None:
         self.width: Final = width
         self.scale: Final = scale
+        self.importance: Final = importance
         self._rows: dict[_RowsKey, tuple[Content, ...]] = {}
 
     def rows(self, steps: Iterable[Step], unfolded: AbstractSet[StepKey]) -> list[ConversationRow]:
@@ -131,6 +139,7 @@ class ConversationLayout:
             for line in markdown_lines(step.body.text, self._room - len(INDENT)):
                 yield Content.assemble(INDENT, line)
             yield from self._cut_note(step.body)
+            yield from self._anchor_note(step, PartKind.TEXT)
         elif step.kind is StepKind.ERROR:
             for line in wrap_text(step.body.text, self._room - 4).lines:
                 yield Content.styled(f"{INDENT}✗ {line.plain}", "$level-emergency")
@@ -155,6 +164,7 @@ class ConversationLayout:
             yield drawn
             sign = " " * len(PROMPT_SIGN)
         yield from self._cut_note(step.body)
+        yield from self._anchor_note(step, PartKind.PROMPT)
 
     def _compaction_line(self, step: Step) -> Content:
         sizes = ""
@@ -210,6 +220,13 @@ class ConversationLayout:
     def _cut_note(self, body: StepText) -> Iterator[Content]:
         if body.is_cut:
             yield self._more_line(body)
+
+    def _anchor_note(self, step: Step, kind: PartKind) -> Iterator[Content]:
+        """Say that a message was marked as one to keep, and its importance (003-05, 2.2.2)."""
+        parts = [MessagePart(kind, step.body.text)]
+        if self.importance.has_marker(parts):
+            note = f"anchor, importance {self.importance.score(parts):.2f}: it stays word for word"
+            yield Content.styled(shorten(f"{INDENT}{note}", self._room), "$level-notice")
 
     def _more_line(self, body: StepText) -> Content:
         size = f"{plural(body.lines, 'line')}, ≈ {tokens(body.estimated_tokens)} tokens"

@@ -36,6 +36,7 @@ from ...text.summary_text import (
     KIND_SIGNS,
     KIND_STYLES,
     RULE_KIND,
+    anchors_text,
     rule_facts,
     summaries_markdown,
     summary_name,
@@ -129,6 +130,9 @@ def summary_fact_lines(
         room = width - len(line) - 3
         about = f" · {shorten(plan.description, room)}" if room > 0 else ""
         lines.append(Content.styled(line + about, "$quiet"))
+        if plan.anchors:
+            anchors = f"anchors by importance: {anchors_text(plan.anchors)}"
+            lines += wrap_text(anchors, width, base_style="$quiet").lines
     if known.rule is not None:
         lines += [
             Content.styled(shorten(one_line(fact), width), "$quiet")
