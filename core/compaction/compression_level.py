@@ -18,6 +18,8 @@ class DueCompression(msgspec.Struct, frozen=True):
     level: Level | None  # None while the context is below the first
     reason: str  # one line
     tokens_left: int | None = None  # until the next level; None if there is none, or it is unknown
+    limit_tokens: int | None = None  # what the policy measures by, if that is not the window
+    limit_share: float | None = None  # of it that is used; may exceed 1
 
 
 def due_compression(policy: Policy, context: Context) -> DueCompression:
@@ -32,10 +34,13 @@ def due_compression(policy: Policy, context: Context) -> DueCompression:
     ahead = starts[len(reached) :]
     parts = [f"{context.tokens / limit:.0%} of {limit_text(policy, context)}"]
     parts += [f"{level} from {size / limit:.0%}" for level, size in (*reached[-1:], *ahead)]
+    is_own_limit = limit != context.window.tokens
     return DueCompression(
         reached[-1][0] if reached else None,
         ", ".join(parts),
         ahead[0][1] - context.tokens if ahead else None,
+        limit if is_own_limit else None,
+        context.tokens / limit if is_own_limit else None,
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from ctxtop.tui.cli.printing import text_bar
+from ctxtop.tui.text.formats import text_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ KEYS = {
     "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens responses"
     " sessions cost_usd cost_source cost_estimated cost_partial agent_progress"
     " with_agent_progress",
-    "summaries": "kind session_id agent_id agent_type at tokens text id rule",
+    "summaries": "kind session_id agent_id agent_type at tokens text id rule flaws",
     "doctor": "checks",
 }
 COSTS = ("cost_usd", "cost_source", "cost_estimated", "cost_partial")

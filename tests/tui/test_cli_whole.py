@@ -163,6 +163,8 @@ def test_the_options_of_a_strategy_go_with_the_policys_own(run: Callable[..., En
     assert "ANTHROPIC_API_KEY" in asked.err
     named = run(*NOT_AGENT, "--strategy", "summarise", "--keep", "4", "--budget", "300", "--json")
     assert run(*NOT_AGENT, "--budget", "300", "--json").json["plan_id"] == named.json["plan_id"]
+    assert "\nlimit     " in run(*NOT_AGENT).out
+    assert "\nlimit     " not in run(*SUMMARISE).out
     for words in (("--provider", "claude"), (*NOT_AGENT, "--level", "2", "--provider", "claude")):
         refused = run(*words)
         assert refused.code == 2

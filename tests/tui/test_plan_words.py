@@ -258,6 +258,15 @@ def test_the_page_names_the_compression_that_is_due() -> None:
     assert "due: medium compression (92% of its window, medium from 90%)" in said
 
 
+def test_the_page_draws_the_limit_of_a_policy() -> None:
+    """R001-06."""
+    due = DueCompression(None, "no", limit_tokens=100_000, limit_share=0.5)
+    said = plan_lines(
+        plan(*FOUND), CONTEXT, 80, is_stale=False, target_tokens=None, compression=due
+    ).plain
+    assert f"limit  {'█' * 15}{'░' * 15}  50 % of 100 k, Medium" in said
+
+
 def test_the_longer_summaries_can_be_read() -> None:
     """003-20: on the receipt's page and before a plan is applied."""
     longer = ("the longest\nof three", "the next")

@@ -14,6 +14,7 @@ from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
+from ctxtop.tui.text.plan_text import limit_gauge
 
 WINDOW = Window(200_000, ClaimSource.TABLE)
 
@@ -58,6 +59,30 @@ def test_its_reason_names_the_share_and_what_comes_next() -> None:
     due = due_compression(policy(), context(policy(), 182_000))
     assert due.reason == "91% of its window, medium from 90%, aggressive from 95%"
     assert due_compression(policy(), context(policy(), None)).reason == "its context is unknown"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "cells", "text", "colour"),
+    [
+        (49_000, 14, "49 % of 100 k, Good", "ok"),
+        (50_000, 15, "50 % of 100 k, Medium", "warning"),
+        (75_000, 22, "75 % of 100 k, High", "bad"),
+        (140_000, 30, "140 % of 100 k, High", "bad"),
+    ],
+)
+def test_a_limit_of_the_policy_has_a_gauge_of_its_own(
+    tokens: int, cells: int, text: str, colour: str
+) -> None:
+    """R001-06: 30 cells of the preset's limit; the bar is capped, the number is not."""
+    wanted = policy(preset="not-agent")
+    drawn = limit_gauge(due_compression(wanted, context(wanted, tokens)))
+    assert drawn is not None
+    assert (len(drawn.bar), drawn.bar.count("█")) == (30, cells)
+    assert (drawn.text.replace("\N{NO-BREAK SPACE}", " "), drawn.colour) == (text, colour)
+
+
+def test_where_the_limit_is_the_window_there_is_one_gauge() -> None:
+    assert limit_gauge(due_compression(policy(), context(policy(), 90_000))) is None
 
 
 def test_a_preset_with_levels_frees_more_at_a_higher_one() -> None:

@@ -285,7 +285,7 @@ def open_target(snapshot: StoreSnapshot, start: str) -> session_access.SessionAc
 
 
 def _plan_record(plan: CompactionPlan, due: DueCompression, costs: PauseCosts | None) -> Record:
-    compression = record_of(due, "level reason tokens_left")
+    compression = record_of(due, "level reason tokens_left limit_tokens limit_share")
     return plans.plan_to_dict(plan) | {"compression": compression, "costs": costs_record(costs)}
 
 

@@ -39,6 +39,7 @@ from ..text.formats import (
     reduction,
     reduction_flag_text,
     reduction_with_flag,
+    text_bar,
     tokens,
 )
 from .command_errors import DONE, FAILED
@@ -50,7 +51,6 @@ from .printing import (
     paint,
     print_result,
     terminal_width,
-    text_bar,
 )
 
 
@@ -79,6 +79,7 @@ def preview_lines(
         *_strategy_table(plan.operations),
         "",
         *_size_lines(plan, window_tokens),
+        *_limit_lines(due),
         *_step_lines(plan),
         *_target_lines(plan, target_tokens),
         *labelled_lines("due", f"{due.level or 'no'} compression: {due.reason}"),
@@ -181,6 +182,11 @@ def _size_lines(plan: CompactionPlan, window: int) -> Iterator[str]:
     less = plan.bytes_saved
     change = f"{abs(less):,} {'less' if less >= 0 else 'more'}"
     yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes, {change}")
+
+
+def _limit_lines(due: DueCompression) -> Iterator[str]:
+    if gauge := plan_text.limit_gauge(due):
+        yield label_beside("limit", f"{paint(gauge.bar, gauge.colour)}  {gauge.text}")
 
 
 def _step_lines(plan: CompactionPlan) -> Iterator[str]:

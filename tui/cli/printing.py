@@ -161,18 +161,6 @@ def label_beside(label: str, drawn: str) -> str:
     return f"{paint(label, 'quiet') if label else ''}{' ' * (LABEL_CELLS - len(label))}{drawn}"
 
 
-_EIGHTHS: Final = "░▏▎▍▌▋▊▉"
-_ROUNDING_ERROR: Final = 1e-9  # 0.29 × 100 is 28.999…: products this close are the same
-
-
-def text_bar(ratio: float | None, cells: int) -> str:
-    """Draw a ratio of 1 in `cells` cells, to the eighth below: only what is full looks full."""
-    eighths = int(min(max(ratio or 0.0, 0.0), 1.0) * cells * 8 + _ROUNDING_ERROR)
-    full, rest = divmod(max(eighths, 1) if ratio else 0, 8)
-    drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
-    return drawn.ljust(cells, "░")
-
-
 def session_id_cell(session_id: str, short_ids: Mapping[str, str]) -> Cell:
     """Write an id as `ctxtop sessions` does; that of a session without a file stays whole."""
     return Cell(short_ids.get(session_id, session_id), "quiet")

@@ -23,7 +23,7 @@ from ..text.formats import NOTHING, age, date_time, percent, plural, tokens
 from ..text.settings_text import ignored_table
 from .command_store import shorten_ids
 from .json_records import decode_reports
-from .printing import draw_table, paint, session_id_cell, terminal_width, text_bar
+from .printing import draw_table, paint, session_id_cell, terminal_width
 
 if TYPE_CHECKING:
     from ...core.compliance.run_verdict import RunVerdict
@@ -69,7 +69,7 @@ def _context_cell(measured: Session | Agent) -> Cell:
     if measured.problem:
         return Cell("not read", "bad")
     context = measured.context
-    text = f"{text_bar(context.limit_ratio, 10)} {formats.used_percent(context):>6}"
+    text = f"{formats.text_bar(context.limit_ratio, 10)} {formats.used_percent(context):>6}"
     return Cell(text, context.level.severity.value if context.level else "")
 
 
@@ -349,7 +349,7 @@ _SHARE_COLUMNS: Final[Sequence[TextColumn[NamedShare]]] = (
     Column("share", lambda each: percent(each[0].share), right=True),
     Column(
         "",
-        lambda each: Cell(text_bar(each[0].share, session_text.SHARE_CELLS), each[1].style),
+        lambda each: Cell(formats.text_bar(each[0].share, session_text.SHARE_CELLS), each[1].style),
         priority=1,
     ),
 )

@@ -291,6 +291,18 @@ def half_cell_bar(ratio: float | None, cells: int) -> str:
     return "▄" * full + ("▖" if rest else "")
 
 
+_EIGHTHS: Final = "░▏▎▍▌▋▊▉"
+_ROUNDING_ERROR: Final = 1e-9  # 0.29 × 100 is 28.999…: products this close are the same
+
+
+def text_bar(ratio: float | None, cells: int) -> str:
+    """Draw a ratio of 1 in `cells` cells, to the eighth below: only what is full looks full."""
+    eighths = int(min(max(ratio or 0.0, 0.0), 1.0) * cells * 8 + _ROUNDING_ERROR)
+    full, rest = divmod(max(eighths, 1) if ratio else 0, 8)
+    drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
+    return drawn.ljust(cells, "░")
+
+
 def turns_left(forecast: Forecast | None) -> str:
     """Write a forecast's 80 % interval of turns: ≈2–4, or one number where both are the same."""
     if forecast is None:

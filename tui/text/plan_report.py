@@ -46,12 +46,19 @@ def plan_lines(
     drawn = join_lines(
         _bar("now", plan.before_tokens, context, width),
         _bar("after", plan.after_tokens, context, width),
+        *_limit_lines(compression),
         *(Content(shorten(each, width)) for each in _facts(plan, width, cost)),
         *(Content(shorten(each, width)) for each in _due_lines(compression)),
         *_refusal_lines(plan.refused, width),
         *(Content(shorten(each, width)) for each in _target_lines(plan, target_tokens)),
     )
     return quiet(drawn.plain) if is_stale else drawn
+
+
+def _limit_lines(compression: DueCompression | None) -> Iterator[Content]:
+    if compression and (drawn := plan_text.limit_gauge(compression)):
+        label = quiet(f"{'limit':<{BAR_LABEL_CELLS}}")
+        yield label + Content.styled(f"{drawn.bar}  {drawn.text}", drawn.style)
 
 
 def _due_lines(compression: DueCompression | None) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -31,11 +31,37 @@ from ...core.files.json_spans import JsonPointerError, read_value
 from ...core.transcript.line_decoder import decode_string
 from ...core.transcript.raw_lines import MAX_LINE_BYTES
 from ...core.transcript.sanitize import sanitize_text
-from .formats import plural, tokens
+from .formats import percent, plural, text_bar, tokens
 
 if TYPE_CHECKING:
     from ...core.actions.session_recovery import Recovery
+    from ...core.compaction.compression_level import DueCompression
     from ...core.compaction.recovery.recovery_steps import StepProposal
+
+
+LIMIT_BAR_CELLS: Final = 30
+_LIMIT_GRADES: Final = (
+    (0.75, "High", "bad", "$level-emergency"),
+    (0.50, "Medium", "warning", "$level-warning"),
+    (0.0, "Good", "ok", "$level-calm"),
+)
+"""From which share on, its name, and its colour in a command and on a screen (R001-06)."""
+
+
+class LimitGauge(NamedTuple):
+    bar: str  # is full at the limit; the share is not capped
+    text: str
+    colour: str  # of a command's output
+    style: str  # of a screen
+
+
+def limit_gauge(due: DueCompression) -> LimitGauge | None:
+    """Draw a context by the limit that its policy sets; None if that is its window."""
+    if due.limit_share is None:
+        return None
+    _, grade, colour, style = next(each for each in _LIMIT_GRADES if due.limit_share >= each[0])
+    text = f"{percent(due.limit_share)} of {tokens(due.limit_tokens)}, {grade}"
+    return LimitGauge(text_bar(due.limit_share, LIMIT_BAR_CELLS), text, colour, style)
 
 
 def break_even_after(requests: float) -> str:
