@@ -103,7 +103,10 @@ def appended_line(edit: AppendLine) -> bytes:
 def date_appended_lines(
     operations: Iterable[Operation], at_ms: int, trigger: str
 ) -> tuple[Operation, ...]:
-    """Change the time and the trigger of the lines that operations append, where they have one."""
+    """Change the time of the compactions that operations append, and who asked for them.
+
+    A new session's first message is not dated: it would look as if the session were at work.
+    """
     values = {"/timestamp": ms_to_timestamp(at_ms), "/compactMetadata/trigger": trigger}
     return tuple(_date_operation(each, values) for each in operations)
 
@@ -119,10 +122,15 @@ def _date_operation(operation: Operation, values: Mapping[str, str]) -> Operatio
 
 def _date_line(edit: AppendLine, values: Mapping[str, str]) -> AppendLine:
     line = edit.text.encode()
-    for pointer, value in values.items():
-        with suppress(JsonPointerError):
-            line = replace_value(line, pointer, json.dumps(value).encode())
+    with suppress(JsonPointerError):
+        members = member_spans(line).keys()
+        for pointer, value in values.items():
+            if members & _COMPACTION_MEMBERS and pointer.split("/")[1] in members:
+                line = replace_value(line, pointer, json.dumps(value).encode())
     return AppendLine(line.decode())
+
+
+_COMPACTION_MEMBERS: Final = frozenset({"compactMetadata", "isCompactSummary"})
 
 
 def decode_appended_lines(operation: Operation) -> Iterator[TranscriptLine]:

@@ -112,6 +112,15 @@ class LineGlance(msgspec.Struct, gc=False, rename="camel"):
     request_ref: str | None = None
 
 
+def is_own_compaction(seen: LineGlance) -> bool:
+    """Whether ctxtop wrote a line of a compaction: its uuids are of version 5, the client's of 4.
+
+    It says nothing about when the client was at work.
+    """
+    is_own = seen.uuid is not None and seen.uuid[14:15] == "5"
+    return is_own and (seen.type == "system" or seen.is_compact_summary is True)
+
+
 glance_unchecked: Final = msgspec.json.Decoder(LineGlance).decode
 """Decode a glance; raises msgspec's own errors, for the reader of every line."""
 

@@ -87,6 +87,9 @@ def test_a_summary_is_appended_to_a_fork_or_to_the_session(
     assert appended["mode"] == "append"
     assert transcript.read_bytes().startswith(before)
     assert sent(transcript) == told
+    # It is dated now, and no client is at work for that.
+    statuses = {each["status"] for each in call_ctxtop("sessions", "--json").json}
+    assert statuses == {"ended"}
     assert call_ctxtop("undo", appended["receipt_id"]).code == 0
     assert transcript.read_bytes() == before
 

@@ -78,8 +78,7 @@ def preview_lines(
         "",
         *_strategy_table(plan.operations),
         "",
-        *_size_lines(plan, window_tokens),
-        *_limit_lines(due),
+        *_size_lines(plan, window_tokens, due),
         *_step_lines(plan),
         *_target_lines(plan, target_tokens),
         *labelled_lines("due", f"{due.level or 'no'} compression: {due.reason}"),
@@ -173,20 +172,17 @@ def _strategy_table(operations: Sequence[Operation]) -> list[str]:
     return draw_table(_STRATEGY_COLUMNS, sums)
 
 
-def _size_lines(plan: CompactionPlan, window: int) -> Iterator[str]:
+def _size_lines(plan: CompactionPlan, window: int, due: DueCompression) -> Iterator[str]:
     now, then = _gauge(plan.before_tokens, window), _gauge(plan.after_tokens, window, "ok")
     yield label_beside("context", f"now   {now} of {tokens(window)}")
     yield label_beside("", f"then  {then}  {reduction(plan.saved_share)} less")
     if flag := reduction_flag_text(plan.saved_share, plan.target_reduction):
         yield label_beside("", flag)
+    if limit := plan_text.limit_gauge(due):
+        yield label_beside("limit", f"now   {paint(limit.bar, limit.colour)}  {limit.text}")
     less = plan.bytes_saved
     change = f"{abs(less):,} {'less' if less >= 0 else 'more'}"
     yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes, {change}")
-
-
-def _limit_lines(due: DueCompression) -> Iterator[str]:
-    if gauge := plan_text.limit_gauge(due):
-        yield label_beside("limit", f"{paint(gauge.bar, gauge.colour)}  {gauge.text}")
 
 
 def _step_lines(plan: CompactionPlan) -> Iterator[str]:

@@ -282,7 +282,7 @@ def _index_repaired(builder: FactBuilder, offset: int, line: bytes) -> None:
 
 def _index_line(builder: FactBuilder, offset: int, line: memoryview, seen: LineGlance) -> None:
     stamp, cwd, version = seen.timestamp, seen.cwd, seen.version
-    if stamp:
+    if stamp and not line_types.is_own_compaction(seen):
         builder.times.append(stamp)
     if cwd:
         if not (builder.is_agent or seen.is_sidechain):
