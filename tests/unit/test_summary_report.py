@@ -62,8 +62,7 @@ def test_anchors_are_listed_with_their_scores(width: int) -> None:
     known = SummaryDetails("A session", plan=replace(PLAN, anchors=anchors))
     shown = summary_fact_lines(with_token_count(ROW), known, width, NOW)
     text = " ".join(line.plain.strip() for line in shown)
-    listed = "line 8 (1.00, marked), line 2 (1.00, marked), line 4 (0.80)"
-    assert f"anchors by importance: {listed}" in text
+    assert "anchors: lines 8, 2 (1.00, marked), line 4 (0.80)" in text
     assert all(line.cell_length <= width for line in shown)
 
 

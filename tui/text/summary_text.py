@@ -102,11 +102,17 @@ def rule_facts(rule: ListedRule, now_ms: int) -> list[str]:
 
 
 def anchors_text(anchors: Iterable[QuotedAnchor]) -> str:
-    """List the messages that a summary quotes word for word, the most important first."""
-    ranked = sorted(anchors, key=lambda each: (not each.is_marked, -each.score, -each.line))
+    """List the messages that a summary quotes word for word, by their importance.
+
+    Marked ones come first, then the highest scores: `lines 8, 2 (1.00, marked), line 4 (0.80)`.
+    """
+    lines: dict[tuple[bool, float], list[int]] = {}
+    for each in sorted(anchors, key=lambda each: (not each.is_marked, -each.score, -each.line)):
+        lines.setdefault((each.is_marked, each.score), []).append(each.line)
     return ", ".join(
-        f"line {each.line} ({each.score:.2f}{', marked' if each.is_marked else ''})"
-        for each in ranked
+        f"line{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"
+        f" ({score:.2f}{', marked' if is_marked else ''})"
+        for (is_marked, score), found in lines.items()
     )
 
 

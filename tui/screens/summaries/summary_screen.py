@@ -131,7 +131,7 @@ def summary_fact_lines(
         about = f" · {shorten(plan.description, room)}" if room > 0 else ""
         lines.append(Content.styled(line + about, "$quiet"))
         if plan.anchors:
-            anchors = f"anchors by importance: {anchors_text(plan.anchors)}"
+            anchors = f"anchors: {anchors_text(plan.anchors)}"
             lines += wrap_text(anchors, width, base_style="$quiet").lines
     if known.rule is not None:
         lines += [
