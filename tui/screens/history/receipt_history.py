@@ -134,11 +134,11 @@ class HistoryEntry:
     what: str
     requested_by: str  # "you", or why ctxtop did it by itself
     state: str
-    automatic: str | None = None  # why ctxtop did it by itself; None if a person asked
     freed_tokens: int | None = None
     freed_bytes: int | None = None
     receipt_id: str | None = None  # of an action that can be opened and undone
     undo_obstacle: str | None = None  # what keeps it from being undone
+    automatic: str | None = None  # why ctxtop did it by itself; None if a person asked
 
 
 def read_history(db: sqlite3.Connection, store: Path) -> list[HistoryEntry]:
