@@ -16,11 +16,12 @@ from ..core.files.safe_open import open_regular
 from ..core.measure.levels import Threshold
 from ..core.policy.resolve import POLICY_TABLE, flatten_tables
 from ..core.policy.value_types import PolicyValue, format_threshold, to_json_value
-from ..core.transcript.sanitize import sanitize_text
+from ..core.transcript.sanitize import reveal_text
 from .install.settings_file import (
     NotSafeError,
     SettingsFile,
     read_settings_file,
+    shown_lines,
     write_settings_file,
 )
 from .policy_files import content_sha256
@@ -75,10 +76,10 @@ def plan_value_change(
 
 def diff_policy_change(change: PolicyFileChange) -> list[str]:
     """Show a change as removed (-) and added (+) lines and the lines around them."""
-    old, new = ((change.file.data or b"").decode(), change.after.decode())
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=CONTEXT_LINES)
+    old, new = shown_lines(change.file.data), shown_lines(change.after)
+    lines = difflib.unified_diff(old, new, lineterm="", n=CONTEXT_LINES)
     # Without file names and line numbers.
-    return [sanitize_text(line) for line in lines if not line.startswith(("---", "+++", "@@"))]
+    return [reveal_text(line) for line in lines if not line.startswith(("---", "+++", "@@"))]
 
 
 class PolicyChangeHistory:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec.structs import replace
 from textual.app import App
-from textual.content import Content
 from textual.notifications import Notification, Notify
 
 from ..core.transcript.sanitize import one_line
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from .feed import Feed
     from .messages import FleetView
     from .screens.log.event_log import EventLog
+    from .widgets.whole_text_pane import Description
 
 
 TOAST_S: Final = 6.0
@@ -138,7 +138,7 @@ class Dashboard(App[None]):
             self.toast(str(found), timeout=TOAST_S * 2)
 
     def confirm(
-        self, title: str, what: Content, action_label: str, on_yes: Callable[[], None]
+        self, title: str, what: Description, action_label: str, on_yes: Callable[[], None]
     ) -> None:
         """Ask the user, and call `on_yes` if they agree."""
         raise NotImplementedError
@@ -293,7 +293,7 @@ class SessionActions:
             if obstacle is not None:
                 self._notify("cannot be undone", str(obstacle), failed=True)
                 return
-            question = Content(undo_question(receipt, numbers, title))
+            question = undo_question(receipt, numbers, title)
             undo = partial(self._undo, receipt, numbers, title, on_done)
             app.confirm("Undo", question, "Undo", undo)
 

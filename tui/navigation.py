@@ -9,7 +9,6 @@ import msgspec
 from textual._styles_cache import StylesCache
 from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
-from textual.content import Content
 from textual.screen import Screen
 
 from .keymap import bind, bind_hidden
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from ..core.store.queries.query_rows import SummaryRow
     from .screens.fleet.fleet_screen import FleetScreen
     from .screens.page import Page
+    from .widgets.whole_text_pane import Description
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -255,7 +255,7 @@ class NavigationApp(TerminalApp):
         self.push_screen(ThemeChooser())
 
     def confirm(
-        self, title: str, what: Content, action_label: str, on_yes: Callable[[], None]
+        self, title: str, what: Description, action_label: str, on_yes: Callable[[], None]
     ) -> None:
         from .screens.dialogs import ConfirmScreen
 

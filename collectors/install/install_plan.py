@@ -19,7 +19,7 @@ from ctxtop import __version__
 from ...core.files.file_operations import LockHeldError, user_lock, write_file_atomically
 from ...core.files.json_edit import JsonTextError, decode_utf8
 from ...core.files.safe_open import open_regular
-from ...core.transcript.sanitize import sanitize_text
+from ...core.transcript.sanitize import reveal_text
 from ..claude_code.config.hook_settings import mask_secrets
 from ..plugin.installed_commands import statusline_command
 from . import install_status
@@ -35,6 +35,7 @@ from .settings_file import (
     hook_handlers,
     parse_hook_settings,
     read_settings_file,
+    shown_lines,
     with_hooks,
     with_status_line,
     without_hooks,
@@ -139,7 +140,10 @@ def sha256(data: bytes) -> str:
 
 
 def install_diff(plan: InstallPlan) -> list[str]:
-    """Return the change as a unified diff; secrets in its context lines are masked."""
+    """Return the change as a unified diff, with codes for what is not seen.
+
+    Secrets in its context lines are masked.
+    """
     lines = _unified_diff(str(plan.file.path), plan.file.data, plan.after)
     for name in sorted({*plan.plugin_before, *plan.plugin_after}):
         path = str(plan.folder / name)
@@ -150,12 +154,12 @@ def install_diff(plan: InstallPlan) -> list[str]:
             lines.append(f"removed file {path}")
         else:
             lines += _unified_diff(path, old, new)
-    return [sanitize_text(line) for line in lines]
+    return [reveal_text(line) for line in lines]
 
 
 def _unified_diff(name: str, before: bytes | None, after: bytes | None) -> list[str]:
     old_name, new_name = ("/dev/null" if data is None else name for data in (before, after))
-    old, new = ((data or b"").decode("utf-8", "replace").splitlines() for data in (before, after))
+    old, new = shown_lines(before), shown_lines(after)
     lines = difflib.unified_diff(old, new, old_name, new_name, lineterm="")
     return [mask_secrets(line) if line.startswith(" ") else line for line in lines]
 

@@ -46,6 +46,12 @@ class SettingsFile:
     status: os.stat_result | None = None  # owner and mode
 
 
+def shown_lines(data: bytes | None) -> list[str]:
+    """Split a file's content for a difference; only what ends a line in a file does it here."""
+    text = (data or b"").decode("utf-8", "replace").replace("\r\n", "\n")
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
     """Read a file that may be a link into one of the folders `roots`.
 

@@ -69,6 +69,20 @@ def one_line(text: str) -> str:
     return " ".join(sanitize_text(text).split())
 
 
+def reveal_text(text: str) -> str:
+    """Write every character that is not seen by its code, as <U+202E>: for a person who approves.
+
+    Blanks other than a space are not seen for what they are. Line ends, tabs and what writing
+    systems need stay.
+    """
+    return _write_codes(text.replace("\r\n", "\n"), _is_unseen)
+
+
+def reveal_line(text: str) -> str:
+    """Do the same with line ends and tabs, so that it is one line."""
+    return _write_codes(text, lambda char: _is_unseen(char) or char in _WHITESPACE_CHARS)
+
+
 def map_texts(change: Callable[[str], str], value: Any) -> Any:  # noqa: ANN401 -- any JSON
     """Change every string of a JSON value; keys stay."""
     if isinstance(value, str):
@@ -143,6 +157,29 @@ _LOOSE_JOINERS: Final = (
     f"|(?<=[{_VIRAMA}]){_JOINER})"
     f"|[{_JOINERS}]"
 )
+
+
+_WHITESPACE_CHARS: Final = "\n\t"
+_BRAILLE_BLANK: Final = "\u2800"
+_NEEDED_BY_SCRIPTS: Final = frozenset({*_JOINERS, *map(chr, range(0xE0020, 0xE0080))})
+
+
+def _is_unseen(char: str) -> bool:
+    if char in _NEEDED_BY_SCRIPTS or char in _WHITESPACE_CHARS:
+        return False  # where they have no effect, `_write_codes` has replaced them
+    return not char.isprintable() or char == _BRAILLE_BLANK
+
+
+def _write_codes(text: str, is_hidden: Callable[[str], bool]) -> str:
+    if not text.isascii() and _INVISIBLE_OR_JOINER.search(text):
+        for pattern in _invisible_patterns():
+            text = pattern.sub(lambda match: match[1] or _code(match[0]), text)
+    hidden = filter(is_hidden, set(text))
+    return text.translate({ord(char): _code(char) for char in hidden})
+
+
+def _code(char: str) -> str:
+    return f"<U+{ord(char):04X}>"
 
 
 def remove_invisible(text: str) -> str:

@@ -168,6 +168,44 @@ async def answer_in_dashboard(lab: Lab) -> None:
         await it.until((lab.project / "build" / "made").exists)
 
 
+async def approve_unseen(lab: Lab, size: tuple[int, int]) -> tuple[AnswerScreen, str]:
+    """Press w, a and y as one does who is in a hurry; return the dialog and what it showed."""
+    places = Places(lab.config.resolve(), lab.store)
+    async with opened(Stage(places, Clock()), size) as it:
+        await it.until(lambda: "1 waits for you" in it.status)
+        await it.press("w", "a")
+        await it.until(lambda: isinstance(it.app.screen, AnswerScreen) and it.app.screen.takes_keys)
+        dialog, shown = it.app.screen, it.words
+        assert isinstance(dialog, AnswerScreen)
+        await it.press("y")
+        if not dialog.is_attached:
+            await it.until((lab.project / "pwned").exists)
+        return dialog, shown
+
+
+def test_a_hidden_command_is_seen_before_it_is_approved(lab: Lab) -> None:
+    lines = ("ls -la", *("" for _ in range(34)), "touch pwned")
+    screen = open_asking(lab, tool("Bash", command="\n".join(lines), description="List"))
+    resize(screen, 160, 70)
+    assert proved(target_of(lab, screen)).call.text("command").endswith("touch pwned")
+    _, shown = asyncio.run(approve_unseen(lab, (80, 24)))
+    for words in ("ls -la", "<34 empty lines>", "touch pwned", "Do you want to proceed?"):
+        assert words in shown
+
+
+def test_a_command_below_the_screen_is_not_approved(lab: Lab) -> None:
+    lines = ("ls -la", *("#" for _ in range(34)), "touch pwned")
+    screen = open_asking(lab, tool("Bash", command="\n".join(lines), description="List"))
+    resize(screen, 160, 70)
+    assert proved(target_of(lab, screen))
+    dialog, shown = asyncio.run(approve_unseen(lab, (80, 24)))
+    assert "touch pwned" not in shown
+    assert "more lines" in shown
+    assert not (lab.project / "pwned").exists()
+    assert screen.entry()["status"] == "waiting"
+    assert dialog.takes_keys
+
+
 def test_no_does_not_run_it(lab: Lab) -> None:
     screen = open_asking(lab, MAKE)
     target = target_of(lab, screen)

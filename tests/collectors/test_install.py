@@ -243,7 +243,8 @@ def test_a_terminal_obeys_nothing_that_stands_in_the_settings(home: Home) -> Non
     data = home.write('{ // \x1b[2J\u202e\n  "model": "\u009b31m"\n}\n')
     plan = home.plan()
     shown = "\n".join(install_diff(plan))
-    assert "// [2J" in shown
+    assert "// <U+001B>[2J<U+202E>" in shown
+    assert '"<U+009B>31m"' in shown
     assert not set("\x1b\u202e\u009b") & set(shown)
     apply_install(plan, home.store)
     home.uninstall()

@@ -75,6 +75,13 @@ def test_a_key_is_said_and_taken_out_again(
     }
 
 
+def test_a_difference_names_what_is_not_seen(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text("# a\u202eb\u2028c\n[recovery]\nauto = true\n", encoding="utf-8")
+    change = plan_value_change(path, (tmp_path,), "recovery.auto", None)
+    assert diff_policy_change(change)[0] == " # a<U+202E>b<U+2028>c"
+
+
 def test_a_new_key_stands_before_what_is_said_of_the_next_table(tmp_path: Path) -> None:
     text = "[compact]\nby = 'plan'\n\n# of retries\n[recovery]\nauto = true\n"
     after = changed(tmp_path / "c.toml", text, "compact.min_tokens", 1)

@@ -214,3 +214,19 @@ def test_a_change_that_the_person_makes_keeps_the_file_trusted(
 def test_a_list_takes_no_folder(run: Callable[..., Ended]) -> None:
     assert run("trust", "--list", "--revoke").code == 2
     assert run("trust", "--list", ".").code == 2
+
+
+def test_nothing_of_the_file_is_hidden_from_who_is_asked(
+    run: Callable[..., Ended], project: Path
+) -> None:
+    hidden = "# shown \u202ehidden\u200b"
+    text = f'{hidden}{chr(10) * 35}mode = "auto"{" " * 90}# far\u00a0away\n'
+    (project / ".ctxtop.toml").write_text(text, encoding="utf-8")
+    ended = run("trust")
+    assert ended.code == 2
+    lines = ended.out.splitlines()
+    assert lines[1:4] == [
+        "  | # shown <U+202E>hidden<U+200B>",
+        "  | <34 empty lines>",
+        '  | mode = "auto"<90 spaces># far<U+00A0>away',
+    ]

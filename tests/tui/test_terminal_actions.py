@@ -24,6 +24,7 @@ from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
 from ctxtop.tui.screens.terminal_dialogs import AnswerScreen, ResumeScreen
 from ctxtop.tui.widgets.header_footer import StatusLine
+from msgspec.structs import replace
 
 from .support import opened
 
@@ -47,12 +48,16 @@ CALL = PendingCall("toolu_1", "Bash", {"description": "Rotate it", "command": CO
 SHOWN = ProvedPrompt(7, TmuxPane("/none", "%1"), PROMPT, CALL)
 
 
+HIDDEN = "ls -la" + "\n" * 35 + "touch pwned"
+
+
 class Client:
     """What the app asks the client for, instead of the client."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.asked: list[str] = []
         self.given: list[Answer] = []
+        self.shown = SHOWN
         self.refuses = ""
         monkeypatch.setattr(prompt_answer, "prove_prompt", self.prove)
         monkeypatch.setattr(prompt_answer, "answer_prompt", self.answer)
@@ -61,12 +66,12 @@ class Client:
         self.asked.append(target.session_id)
         if self.refuses:
             raise PromptRefusedError(self.refuses)
-        return SHOWN
+        return self.shown
 
     def answer(
         self, target: prompt_answer.PromptTarget, shown: ProvedPrompt, answer: Answer
     ) -> None:
-        assert shown is SHOWN
+        assert shown is self.shown
         if self.refuses:
             raise PromptRefusedError(self.refuses)
         self.given.append(answer)
@@ -98,6 +103,50 @@ async def test_a_prompt_is_answered_after_it_was_shown_whole(
         await it.until(lambda: client.given)
         assert client.given == [answer]
         await it.until(lambda: any(f"answered {answer}: Bash" in each for each in it.toasts))
+
+
+def asks_for(command: str) -> ProvedPrompt:
+    call = replace(CALL, input={"command": command, "description": "Rotate it"})
+    return replace(SHOWN, call=call, prompt=replace(PROMPT, body=command))
+
+
+async def test_a_command_below_empty_lines_is_seen_before_it_is_approved(
+    demo: Stage, client: Client
+) -> None:
+    client.shown = asks_for(HIDDEN)
+    async with opened(demo, (80, 24)) as it:
+        await ask(it)
+        for words in ("ls -la", "<34 empty lines>", "touch pwned", PROMPT.question):
+            assert words in it.words
+        await it.press("y")
+        await it.until(lambda: client.given == [Answer.YES])
+
+
+async def test_a_command_below_many_lines_is_not_approved_unseen(
+    demo: Stage, client: Client
+) -> None:
+    client.shown = asks_for("\n".join(["ls -la", *("#" for _ in range(34)), "touch pwned"]))
+    async with opened(demo, (80, 24)) as it:
+        await it.press("w")
+        await ask(it)
+        assert "touch pwned" not in it.words
+        await it.press("y")
+        assert client.given == []
+        await it.press("space", "space", "space")
+        assert "touch pwned" in it.words
+        dialog = it.app.screen
+        assert isinstance(dialog, AnswerScreen)
+        await it.until(lambda: dialog.takes_keys)
+        await it.press("y")
+        await it.until(lambda: client.given == [Answer.YES])
+
+
+async def test_characters_that_are_not_seen_are_named(demo: Stage, client: Client) -> None:
+    client.shown = asks_for("cat a\u202etxt.exe\u200b\nrm\u00a0b")
+    async with opened(demo, (80, 24)) as it:
+        await ask(it)
+        assert "cat a<U+202E>txt.exe<U+200B>" in it.words
+        assert "rm<U+00A0>b" in it.words
 
 
 @pytest.mark.parametrize("key", ["escape", "q", "enter"])

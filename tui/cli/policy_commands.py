@@ -16,8 +16,9 @@ from ...core.policy.policy import KeyPermission, PolicyNotice, ProjectTrust, key
 from ...core.policy.resolve import unknown_key_fix
 from ...core.policy.schema import PRESETS, parse_change
 from ...core.policy.value_types import InvalidValueError, PolicyValue
-from ...core.transcript.sanitize import one_line, sanitize_text
+from ...core.transcript.sanitize import one_line, reveal_line
 from ..tables import Cell, Column, TextColumn
+from ..text.whole_text import whole_text
 from ..ui_state import policy_keymap
 from .command_errors import DONE, USAGE, RefusedError, print_error
 from .command_options import (
@@ -223,17 +224,17 @@ def _trust_folder(
 
 def _preview_lines(preview: TrustPreview) -> list[str]:
     changes = [
-        paint(f"  {each.key} = {each.value_text}", "bad") + f"  {each.effect}"
+        paint(f"  {each.key} = {reveal_line(each.value_text)}", "bad") + f"  {each.effect}"
         for each in preview.changes
     ]
     return [
-        str(preview.path),
-        *(f"  | {line}" for line in sanitize_text(preview.text).splitlines()),
+        reveal_line(str(preview.path)),
+        *(f"  | {line}" for line in whole_text(preview.text).removesuffix("\n").split("\n")),
         "",
         "Once you trust it:" if changes else "Trusting it changes nothing.",
         *changes,
         *(
-            f"  {each.key} = {each.value_text}  still ignored: {each.why}"
+            f"  {each.key} = {reveal_line(each.value_text)}  still ignored: {each.why}"
             for each in preview.still_ignored
         ),
         "",

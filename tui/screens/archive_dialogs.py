@@ -6,12 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import BindingType
-from textual.content import Content
 
 from ...core.archive.archive_mode import ArchiveMode
-from ...core.transcript.sanitize import one_line
 from ..dashboard import RESULT_TOAST_S, Dashboard, short_title
 from ..keymap import bind_hidden
+from ..widgets.whole_text_pane import StyledText
 from .dialogs import ChoiceScreen, ConfirmScreen, DialogChoice
 
 if TYPE_CHECKING:
@@ -44,24 +43,20 @@ class ArchiveModeScreen(ChoiceScreen):
     ]
 
     def __init__(self) -> None:
-        lines = [
-            Content(
-                "Claude Code deletes sessions that nobody wrote to for 30 days, or for its setting"
-                " cleanupPeriodDays. ctxtop can copy them first, beside its store and readable"
-                " only by you. They hold all that the sessions hold, secrets too."
-            ),
-            Content(""),
-            *(
-                Content.assemble((f"{mode.value:<10}", "bold $accent"), effect)
-                for mode, effect in ARCHIVE_EFFECTS.items()
-            ),
-        ]
+        what = (
+            "Claude Code deletes sessions that nobody wrote to for 30 days, or for its setting"
+            " cleanupPeriodDays. ctxtop can copy them first, beside its store and readable"
+            " only by you. They hold all that the sessions hold, secrets too.\n"
+        )
+        description: list[StyledText] = [what]
+        for mode, effect in ARCHIVE_EFFECTS.items():
+            description += [(f"\n{mode.value:<10}", "bold $accent"), effect]
         choices = [
             DialogChoice(ArchiveMode.OFF, "o Off"),
             DialogChoice(ArchiveMode.SUMMARIES, "s Summaries"),
             DialogChoice(ArchiveMode.ALL, "a All"),
         ]
-        super().__init__("Keep old sessions", Content("\n").join(lines), choices)
+        super().__init__("Keep old sessions", description, choices)
 
 
 def choose_archive_mode(app: Dashboard) -> None:
@@ -78,11 +73,11 @@ def choose_archive_mode(app: Dashboard) -> None:
 
 def offer_restore(app: Dashboard, worker: WorkerThread, session: Session) -> None:
     """Ask whether to bring a session's files back, and do it in the worker's thread."""
-    what = Content(
+    what = (
         "Claude Code deleted this session; the archive has it whole. Its files are written where"
         " they were, and nothing else is changed. Claude Code then keeps it for a whole period."
     )
-    title = one_line(f"Restore “{short_title(session)}”")
+    title = f"Restore “{short_title(session)}”"
     work = partial(_restore, app, session)
     report = partial(_report, app, session)
 

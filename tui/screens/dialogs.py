@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 from textual.style import Style
 from textual.timer import Timer
 from textual.widgets import Button, Input, Static
 
-from ...core.transcript.sanitize import one_line
+from ...core.transcript.sanitize import one_line, reveal_line
 from ..export.documents import ExportError, FileThereError, parse_path, write_export
 from ..keymap import bind, bind_hidden
+from ..text.formats import plural, shorten_middle
+from ..widgets.whole_text_pane import Description, WholeTextPane
 
 if TYPE_CHECKING:
     from ...core.model.problem import Problem
@@ -35,16 +37,17 @@ READING_S: Final = 0.25
 faster, and keys that are held or were typed ahead come sooner."""
 
 
-def diff_content(head: Content, diff: Iterable[str]) -> Content:
+def diff_description(head: str, diff: Iterable[str]) -> Description:
     styles = {"+": "$level-calm", "-": "$level-emergency"}
-    lines = [Content.styled(line, styles.get(line[:1], "$quiet")) for line in diff]
-    return Content("\n").join([head, Content(""), *lines])
+    lines = ((f"\n{line}", styles.get(line[:1], "$quiet")) for line in diff)
+    return (head, "\n", *lines)
 
 
 @dataclass(frozen=True, slots=True)
 class DialogChoice:
     id: str  # of its button
     label: str
+    approves: bool = True  # what is shown: only once all of it was
 
 
 Result = TypeVar("Result")
@@ -74,38 +77,68 @@ def key_hints(*hints: tuple[str, str]) -> Content:
 
 
 CANCEL_ID: Final = "safe"
+QUESTION_CELLS: Final = 100  # at most three rows: a longer name is whole in the text above
 
 
 class QuestionScreen(Dialog[Result]):
-    """A text, and a button for each choice; the first one, Cancel, has the focus."""
+    """A text, and a button for each choice; the first one, Cancel, has the focus.
 
-    CANCEL: ClassVar[DialogChoice] = DialogChoice(CANCEL_ID, f"Esc {CANCEL_LABEL}")
+    What is shown is shown whole: nothing can be approved before its last line was on the screen.
+    """
+
+    CANCEL: ClassVar[DialogChoice] = DialogChoice(CANCEL_ID, f"Esc {CANCEL_LABEL}", approves=False)
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("escape,q", "leave", CANCEL_LABEL, "cancel", "leave", key_display="Esc"),
-        bind_hidden("left,up", "app.focus_previous", "Other", "before", "previous"),
-        bind_hidden("right,down", "app.focus_next", "Other", "next", "next"),
-        bind_hidden("pagedown,ctrl+d", "scroll('down')", "Page down", "a page down", "page_down"),
-        bind_hidden("pageup,ctrl+u", "scroll('up')", "Page up", "a page up", "page_up"),
+        bind_hidden("left", "app.focus_previous", "Other", "before", "previous"),
+        bind_hidden("right", "app.focus_next", "Other", "next", "next"),
+        bind_hidden("up,k", "scroll('scroll_up')", "Up", "up", "up"),
+        bind_hidden("down,j", "scroll('scroll_down')", "Down", "down", "down"),
+        bind_hidden(
+            "pagedown,ctrl+d,space",
+            "scroll('scroll_page_down')",
+            "Page down",
+            "a page down",
+            "page_down",
+        ),
+        bind_hidden("pageup,ctrl+u", "scroll('scroll_page_up')", "Page up", "a page up", "page_up"),
     ]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (60, "-wide")]  # noqa: RUF012 -- Textual's
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall")]  # noqa: RUF012
 
-    def __init__(self, title: str, what: Content, choices: Sequence[DialogChoice]) -> None:
+    def __init__(
+        self,
+        title: str,
+        description: Description,
+        choices: Sequence[DialogChoice],
+        question: str = "",
+    ) -> None:
+        """`description` may be anyone's text, and `question` is always visible below it."""
         super().__init__()
         self._title: Final = title
-        self._what: Final = what
+        self._description: Final = description
+        self._question: Final = shorten_middle(reveal_line(question), QUESTION_CELLS)
         self.choices: Final = tuple(choices)
         self._reading: Timer | None = None
         self.takes_keys = False
 
     def compose(self) -> ComposeResult:
         with Vertical(id="confirm"):
-            # The description can be long, but the buttons stay visible.
-            with VerticalScroll(id="what", can_focus=False):
-                yield Static(self._what)
-            yield from self.compose_input()
-            with Horizontal(id="answers"):
-                yield Button(self.CANCEL.label, id=self.CANCEL.id, compact=True)
-                for each in self.choices:
-                    yield Button(each.label, id=each.id, variant="warning", compact=True)
+            yield WholeTextPane(self._description, id="what")
+            with Vertical(id="foot"):
+                yield Static(id="unread")
+                if self._question:
+                    yield Static(Content(self._question), id="question")
+                yield from self.compose_input()
+                with Horizontal(id="answers"):
+                    yield Button(self.CANCEL.label, id=self.CANCEL.id, compact=True)
+                    for each in self.choices:
+                        yield Button(
+                            each.label,
+                            id=each.id,
+                            variant="warning",
+                            compact=True,
+                            disabled=each.approves,
+                        )
 
     def compose_input(self) -> ComposeResult:
         """Yield what can be typed, between the text and the buttons."""
@@ -113,9 +146,39 @@ class QuestionScreen(Dialog[Result]):
 
     def on_mount(self) -> None:
         """Focus Cancel, so that Enter alone changes nothing."""
-        self.query_one("#confirm").border_title = Content(self._title)
+        self.query_one("#confirm").border_title = Content(reveal_line(self._title))
         self.query_one(f"#{CANCEL_ID}").focus()
         self.call_after_refresh(self._begin_reading)
+        self.screen_layout_refresh_signal.subscribe(self, self._fit)
+
+    def _fit(self, _screen: Screen[object]) -> None:
+        """Give the text the rows that the question and the buttons leave."""
+        if not self.is_attached:
+            return
+        box, foot = self.query_one("#confirm"), self.query_one("#foot")
+        buttons = self.query("#answers Button")
+        needed = sum(each.outer_size.width + each.styles.margin.width for each in buttons)
+        self.query_one("#answers").set_class(needed > foot.size.width, "-stacked")
+        rows = max(1, self.size.height - box.gutter.height - foot.outer_size.height)
+        self._pane.styles.max_height = rows
+
+    @property
+    def _pane(self) -> WholeTextPane:
+        return self.query_one(WholeTextPane)
+
+    @on(WholeTextPane.RowsShown)
+    def _show_unread(self) -> None:
+        pane = self._pane
+        if pane.max_scroll_y:
+            unread, left = self.query_one("#unread", Static), pane.rows_left
+            unread.update(f"↓ {plural(left, 'more line')}: PgDn" if left else "all of it was shown")
+            unread.set_class(bool(left), "-left")
+            unread.display = True
+        waiting = [each for each in self.query("#answers Button") if each.disabled]
+        if pane.is_seen and waiting:
+            for each in waiting:
+                each.disabled = False
+            self._begin_reading()
 
     def _begin_reading(self) -> None:
         self.takes_keys = False
@@ -139,11 +202,13 @@ class QuestionScreen(Dialog[Result]):
         """Choose by a key, unless nobody can have read the dialog yet."""
         if not self.takes_keys:
             self._begin_reading()
-        elif any(each.id == choice_id for each in self.choices):
-            self.dismiss(self.result_of(choice_id))
+            return
+        for each in self.choices:
+            if each.id == choice_id and (self._pane.is_seen or not each.approves):
+                self.dismiss(self.result_of(choice_id))
 
-    def action_scroll(self, where: str) -> None:
-        getattr(self.query_one("#what"), f"scroll_page_{where}")(animate=False)
+    def action_scroll(self, method: str) -> None:
+        getattr(self._pane, method)(animate=False)
 
     def action_leave(self) -> None:
         self.dismiss(self.result_of(CANCEL_ID))
@@ -155,15 +220,15 @@ ACTION_ID: Final = "action"
 class YesNoScreen(QuestionScreen[Result]):
     """A question with one action, whose button has the id ACTION_ID."""
 
-    CANCEL = DialogChoice(CANCEL_ID, f"n {CANCEL_LABEL}")
+    CANCEL = DialogChoice(CANCEL_ID, f"n {CANCEL_LABEL}", approves=False)
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("y", f"choose('{ACTION_ID}')", "Yes", "yes, do it", "confirm"),
         bind_hidden("n", "leave", "No", "no, change nothing", "decline"),
     ]
 
-    def __init__(self, title: str, what: Content, action_label: str) -> None:
-        """`what` describes the action, and `action_label` is on the button for it."""
-        super().__init__(title, what, [DialogChoice(ACTION_ID, f"y {action_label}")])
+    def __init__(self, title: str, description: Description, action_label: str) -> None:
+        """`description` is of the action, and `action_label` is on the button for it."""
+        super().__init__(title, description, [DialogChoice(ACTION_ID, f"y {action_label}")])
 
 
 class ConfirmScreen(YesNoScreen[bool]):
@@ -293,8 +358,8 @@ class ExportScreen(Dialog[None]):
 
     def _confirm_replacing(self, path: Path, typed: str) -> None:
         self._show_status("")
-        what = Content.assemble(
-            (one_line(str(path)), "bold $foreground"),
+        what = (
+            (reveal_line(str(path)), "bold $foreground"),
             "\nalready exists. Replacing it deletes its current content.",
         )
         on_yes = partial(self._write, typed, replacing=True)

@@ -165,6 +165,7 @@ def question_keys(display: Callable[[Binding], str]) -> Iterator[KeyHelp]:
     for binding in YesNoScreen.BINDINGS:
         if isinstance(binding, Binding):
             yield KeyHelp(DIALOG_GROUP, (display(binding),), binding.tooltip)
+    yield KeyHelp(DIALOG_GROUP, ("PgDn",), "the next lines: y counts once all were shown")
     yield KeyHelp(DIALOG_GROUP, ("⏎",), "the marked button, at first Cancel")
 
 

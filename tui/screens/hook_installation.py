@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from textual.content import Content
-
 from ...core.model.problem import Problem
 from ..text.settings_text import install_plan_text
-from .dialogs import diff_content
+from .dialogs import diff_description
 
 if TYPE_CHECKING:
     from ...collectors.install.install_plan import InstallPlan
@@ -165,7 +163,7 @@ def _ask_and_install(
         title, action_label = question
         app.confirm(
             title,
-            diff_content(Content(found.summary), found.diff),
+            diff_description(found.summary, found.diff),
             action_label,
             lambda: app.file_worker.submit(lambda: _install(found, app.places), report),
         )

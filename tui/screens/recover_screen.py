@@ -191,7 +191,7 @@ class RecoverScreen(Page):
             self._confirmed |= {step}
             self._plan()
 
-        self.app.confirm("Allow a step", Content(what), f"Allow {step}", allow)
+        self.app.confirm("Allow a step", what, f"Allow {step}", allow)
 
     def action_mend(self) -> None:
         if self._recovery is None or self._recovery.choice.plan is None:

@@ -266,18 +266,18 @@ class TerminalActions:
     def _ask_to_pause(self, found: PausePreview | Problem) -> None:
         from ...collectors.pause_targets import PausePreview
         from .dialogs import ChoiceScreen
-        from .terminal_dialogs import pause_content
+        from .terminal_dialogs import pause_description
 
         if not isinstance(found, PausePreview):
             self._app.toast(str(found), "pause", "error", RESULT_TOAST_S)
             return
         preview, title = found, "Pause sessions before a break"
-        content = pause_content(preview.items, self._app.now_ms())
+        description = pause_description(preview.items, self._app.now_ms())
         if preview.acting:
             label = f"Pause {len(preview.acting)}"
-            self._app.confirm(title, content, label, lambda: self._pause(preview))
+            self._app.confirm(title, description, label, lambda: self._pause(preview))
         else:
-            self._app.push_screen(ChoiceScreen(title, content, ()))
+            self._app.push_screen(ChoiceScreen(title, description, ()))
 
     def _pause(self, preview: PausePreview) -> None:
         app = self._app

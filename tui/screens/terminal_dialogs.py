@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import BindingType
-from textual.content import Content
 
 from ...collectors.client_terminal.prompt_answer import Answer
 from ...collectors.client_terminal.session_resume import ResumePlace
 from ...core.measure.pause_costs import PauseWay
-from ...core.transcript.sanitize import one_line, sanitize_text
+from ...core.transcript.sanitize import reveal_line
 from ..keymap import bind_hidden
 from ..text.formats import shorten, tokens
 from ..text.pause_text import WAY_NAMES, cache_text, paused_cost_texts, preview_summary
-from ..text.text_lines import join_lines, quiet
+from ..widgets.whole_text_pane import Description, StyledText
 from .dialogs import ChoiceScreen, DialogChoice
 
 if TYPE_CHECKING:
@@ -43,31 +42,28 @@ class AnswerScreen(ChoiceScreen):
     ]
 
     def __init__(self, title: str, shown: ProvedPrompt) -> None:
-        choices = (DialogChoice(Answer.YES, "y Yes, once"), DialogChoice(Answer.NO, "n No"))
-        super().__init__(one_line(f"Answer “{title}”"), request_content(shown), choices)
+        choices = (
+            DialogChoice(Answer.YES, "y Yes, once"),
+            DialogChoice(Answer.NO, "n No", approves=False),
+        )
+        description = tuple(_call_texts(shown))
+        super().__init__(f"Answer “{title}”", description, choices, shown.prompt.question)
 
 
-def request_content(shown: ProvedPrompt) -> Content:
-    """Show the call in full, then what the client says of it, and its question."""
-    return Content("\n").join(_request_lines(shown))
-
-
-def _request_lines(shown: ProvedPrompt) -> Iterator[Content]:
+def _call_texts(shown: ProvedPrompt) -> Iterator[StyledText]:
+    """Describe the call in full, then what the client says of it."""
     prompt = shown.prompt
     agent = f" · from the {prompt.agent} agent" if prompt.agent else ""
-    yield Content.styled(one_line(f"{shown.call.tool}{agent}"), "bold $accent")
+    yield reveal_line(f"{shown.call.tool}{agent}"), "bold $accent"
     ordered = sorted(shown.call.request, key=lambda each: each[0] not in MAIN_INPUTS)
     for name, text in ordered:
-        yield Content("")
+        yield "\n\n"
         if name not in MAIN_INPUTS:
-            yield Content.styled(one_line(name), "$quiet")
-        style = "bold $foreground" if name in MAIN_INPUTS else "$foreground"
-        yield Content.styled(sanitize_text(text).expandtabs(4), style)
+            yield f"{reveal_line(name)}\n", "$quiet"
+        yield text, "bold $foreground" if name in MAIN_INPUTS else "$foreground"
     if prompt.notes:
-        yield Content("")
-        yield Content.styled(sanitize_text(prompt.notes), "$level-warning")
-    yield Content("")
-    yield Content.styled(one_line(prompt.question), "$foreground")
+        yield "\n\n"
+        yield prompt.notes, "$level-warning"
 
 
 COPY: Final = "copy"
@@ -92,31 +88,31 @@ class ResumeScreen(ChoiceScreen):
         if in_tmux:
             choices += [DialogChoice(ResumePlace.WINDOW, "w New window")]
             choices += [DialogChoice(ResumePlace.SPLIT, "s Split")]
-        shown = Content.styled(one_line(plan.command), "bold $accent")
+        description: list[StyledText] = [(plan.command, "bold $accent")]
         if cost:
-            shown = Content.assemble(shown, "\n\n", (cost, "$level-notice"))
-        super().__init__(one_line(f"Resume “{title}”"), shown, choices)
+            description.append((f"\n\n{cost}", "$level-notice"))
+        super().__init__(f"Resume “{title}”", description, choices)
 
 
 PAUSE_TITLE_CELLS: Final = 36
 
 
-def pause_content(items: Sequence[PauseItem], now_ms: int) -> Content:
-    """Show what would be done to each session, those that would be paused first."""
+def pause_description(items: Sequence[PauseItem], now_ms: int) -> Description:
+    """Describe what would be done to each session, those that would be paused first."""
     ordered = sorted(items, key=lambda each: not each.acts)
-    lines = [line for item in ordered for line in _item_lines(item, now_ms)]
-    return join_lines(*lines, Content(""), Content(preview_summary(items)))
+    texts = (text for item in ordered for text in _item_texts(item, now_ms))
+    return (*texts, f"\n{preview_summary(items)}")
 
 
-def _item_lines(item: PauseItem, now_ms: int) -> Iterator[Content]:
+def _item_texts(item: PauseItem, now_ms: int) -> Iterator[StyledText]:
     style = "bold $foreground" if item.acts else "$foreground"
-    title = Content.styled(shorten(item.session.title, PAUSE_TITLE_CELLS), style)
+    yield shorten(item.session.title, PAUSE_TITLE_CELLS), style
     size = tokens(item.session.context.tokens)
     if not item.acts:
-        yield title + quiet(f"  {size} · left: {item.decision.why}")
+        yield f"  {size} · left: {item.decision.why}\n", "$quiet"
         return
     costs, instead = (paused_cost_texts(item, each) for each in (item.decision.way, PauseWay.LEAVE))
     price = " instead of ".join((*costs[:1], *instead[-1:]))
-    way = WAY_NAMES[item.decision.way]
-    yield title + quiet(f"  {size}, warm until {cache_text(item, now_ms)}")
-    yield Content(f"  {way}: {price}") + quiet(f" · {item.decision.why}")
+    yield f"  {size}, warm until {cache_text(item, now_ms)}\n", "$quiet"
+    yield f"  {WAY_NAMES[item.decision.way]}: {price}"
+    yield f" · {item.decision.why}\n", "$quiet"

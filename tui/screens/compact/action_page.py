@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.content import Content
 from textual.widgets import Button, Input
 
 from ....core.actions.session_access import ActionFailure, ClientCompactResult
@@ -43,7 +42,7 @@ class AskClientScreen(YesNoScreen[str | None]):
             " summary, which costs a request, and ctxtop cannot undo it.\n\n"
             "What should the summary keep? (optional)"
         )
-        super().__init__("Ask Claude Code to /compact", Content(what), "Ask Claude Code")
+        super().__init__("Ask Claude Code to /compact", what, "Ask Claude Code")
 
     def compose_input(self) -> ComposeResult:
         yield Input(id="words", placeholder="the decisions about the tax API", compact=True)
@@ -116,7 +115,7 @@ class ActionPage(Page):
             return
         what = in_place_question(plan, self.session, self.app.places.folder.projects)
         title, action = "Write in place", "Change the session itself"
-        self.app.confirm(title, Content(what), action, lambda: self._apply(in_place_mode(plan)))
+        self.app.confirm(title, what, action, lambda: self._apply(in_place_mode(plan)))
 
     def action_ask(self) -> None:
         def answer(words: str | None) -> None:

@@ -24,11 +24,11 @@ from ....collectors.policy_editing import (
 from ....core.policy.policy import KeyPermission, ResolvedValue, key_permission
 from ....core.policy.schema import parse_change
 from ....core.policy.value_types import InvalidValueError, PolicyValue, format_value
-from ....core.transcript.sanitize import one_line
+from ....core.transcript.sanitize import one_line, reveal_line
 from ...dashboard import Dashboard
 from ...keymap import bind
 from ...text.formats import shorten
-from ..dialogs import Dialog, diff_content
+from ..dialogs import Dialog, diff_description
 from . import policy_table
 from .policy_table import EditablePolicyFile, PolicyChangeRefused, try_change
 
@@ -211,7 +211,7 @@ class PolicyEditor:
         if change.is_empty:
             self._refuse(f"{path} already has this value: nothing to write")
             return
-        what = diff_content(Content.styled(one_line(path), "bold"), diff_policy_change(change))
+        what = diff_description(reveal_line(path), diff_policy_change(change))
         self._app.confirm(f"change {change.key}", what, action, partial(self._write, change, write))
 
     def _write(self, change: PolicyFileChange, write: Callable[[PolicyFileChange], None]) -> None:
