@@ -3,12 +3,15 @@
 A key in the wrong place answers a question that nobody has read. So a prompt is proved first: one
 client has the session open, waits for permission and has its terminal's keys; its pane shows that
 prompt alone, whole, with the cursor on an option; and what it shows is the one open call of the
-transcript. All of it is proved again directly before the key, which is the number of "Yes" or
-"No": in any other place a digit does nothing but appear. "Don't ask again" is never chosen.
+transcript. All of it is proved again before the key, and the screen once more as the last: the key
+is sent only within MAX_SCREEN_AGE_S, and tmux sends it only if the cursor has not moved. It is the
+number of "Yes" or "No": in any other place a digit does nothing but appear. "Don't ask again" is
+never chosen.
 """
 
 from enum import StrEnum
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 ANSWER_KEY: Final = "terminal.answer"  # the policy key that allows it
 PERMISSION_WORDS: Final = "permission prompt"  # the registry's, of a session that waits for one
 GONE_TIMEOUT_S: Final = 1.5  # the client removes the prompt within 50 ms
+MAX_SCREEN_AGE_S: Final = 0.1  # no person reads and answers another prompt in less
 MAX_PRESSES: Final = 3  # the client ignores a key in the first moments of a prompt (seen)
 
 
@@ -91,19 +95,41 @@ def answer_prompt(target: PromptTarget, shown: ProvedPrompt, answer: Answer) -> 
     try:
         with user_lock(SESSION_LOCK_KIND, target.transcript.parent, target.session_id):
             key = shown.prompt.yes_key if answer is Answer.YES else shown.prompt.no_key
+            why = ""
             for _ in range(MAX_PRESSES):
                 if prove_prompt(target) != shown:
-                    raise PromptRefusedError("its prompt has changed since it was shown")
-                shown.pane.press(key)
-                if wait_for(lambda: _is_gone(target, shown), GONE_TIMEOUT_S):
+                    raise PromptRefusedError(CHANGED)
+                why = _press(shown, key)
+                if not why and wait_for(lambda: _is_gone(target, shown), GONE_TIMEOUT_S):
                     return
-            raise PromptRefusedError("its prompt is still open: check its terminal")
+            raise PromptRefusedError(why or "its prompt is still open: check its terminal")
     except LockHeldError:
         raise PromptRefusedError(
             "another ctxtop is working on this session: wait until it is done"
         ) from None
     except PaneError as error:
         raise PromptRefusedError(str(error)) from error
+
+
+CHANGED: Final = "its prompt has changed since it was shown"
+
+
+def _press(shown: ProvedPrompt, key: str) -> str:
+    """Press a key if the pane still shows the prompt; return why nothing was pressed, if so.
+
+    The transcript was read before: nothing takes time between this look at the screen and the key.
+    """
+    began = monotonic()
+    screen = shown.pane.read_screen()
+    if read_permission_prompt(screen) != shown.prompt:
+        raise PromptRefusedError(CHANGED)
+    age = monotonic() - began
+    if age > MAX_SCREEN_AGE_S:
+        limit = round(MAX_SCREEN_AGE_S * 1000)
+        return f"this machine is busy: its screen was {age * 1000:.0f} ms old, more than {limit} ms"
+    if not shown.pane.press_at(screen.cursor, key):
+        raise PromptRefusedError(CHANGED)
+    return ""
 
 
 def _is_gone(target: PromptTarget, shown: ProvedPrompt) -> bool | None:

@@ -23,6 +23,7 @@ _PANE_FORMAT: Final = "#{pane_tty}\t#{pane_id}\t#{pane_dead}"
 _CURSOR_FORMAT: Final = "#{cursor_x},#{cursor_y},#{pane_in_mode},#{synchronize-panes}"
 _ADDRESS_FORMAT: Final = "#{session_name}:#{window_index}.#{pane_index}"
 _TMUX_PROGRAM: Final = "tmux"
+_SENT: Final = "sent"
 _OFF: Final = frozenset({"", "0", "off"})
 _ESCAPE: Final = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
 
@@ -51,8 +52,13 @@ class TmuxPane(msgspec.Struct, frozen=True):
 
     def read_screen(self) -> PaneScreen:
         """Read what the pane shows; raises PaneError if it takes no keys."""
-        answer = self.run("display-message", "-p", "-t", self.pane_id, _CURSOR_FORMAT)
-        fields = answer.strip().split(",")
+        target = ("-p", "-t", self.pane_id)
+        # In one command: what both say is of the same moment.
+        answer = self.run(
+            "display-message", *target, _CURSOR_FORMAT, ";", "capture-pane", "-e", *target
+        )
+        state, _, screen = answer.partition("\n")
+        fields = state.split(",")
         why = ""
         if len(fields) != 4 or not (fields[0].isdecimal() and fields[1].isdecimal()):
             why = f"tmux has no pane {self.pane_id}"
@@ -62,7 +68,6 @@ class TmuxPane(msgspec.Struct, frozen=True):
             why = f"keys to {self.pane_id} go to other panes too (synchronize-panes)"
         if why:
             raise PaneError(why)
-        screen = self.run("capture-pane", "-p", "-e", "-t", self.pane_id)
         return PaneScreen(screen, (int(fields[0]), int(fields[1])))
 
     def type(self, text: str) -> None:
@@ -70,6 +75,13 @@ class TmuxPane(msgspec.Struct, frozen=True):
 
     def press(self, key: str) -> None:
         self.run("send-keys", "-t", self.pane_id, key)
+
+    def press_at(self, cursor: tuple[int, int], key: str) -> bool:
+        """Press a key if the cursor is there when tmux sends it; return whether it was."""
+        column, row = cursor
+        is_there = f"#{{?pane_in_mode,0,#{{==:#{{cursor_x}} #{{cursor_y}},{column} {row}}}}}"
+        send = f"send-keys -t {self.pane_id} {key} ; display-message -p {_SENT}"
+        return self.run("if-shell", "-F", "-t", self.pane_id, is_there, send).strip() == _SENT
 
     def address(self) -> str:
         """Return the pane's address for people, such as work:3.1; raises PaneError."""
