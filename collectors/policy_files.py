@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from ..core.files.safe_open import open_regular
+from ..core.host import find_folder
 from ..core.policy import resolve
 from ..core.policy.policy import IgnoredValue, Policy, PolicyNotice, PolicyOrigin, ProjectTrust
 from ..core.transcript.sanitize import sanitize_path, sanitize_title
@@ -172,6 +173,10 @@ class _PolicyFile:
         self.notices: tuple[PolicyNotice, ...] = ()
         self.sha256 = ""  # of what was read
 
+    @property
+    def folder(self) -> str:
+        return str(self._path.parent)
+
     def refresh(self) -> bool:
         """Read the file again if it changed; return whether what it sets or its notices changed.
 
@@ -281,7 +286,9 @@ class PolicyFiles:
                 continue
             file = self._projects.get(folder)
             if file is None:
-                file = _PolicyFile(Path(folder, PROJECT_POLICY_NAME), PolicyOrigin.PROJECT_FILE)
+                if (real := find_folder(folder)) is None:
+                    continue
+                file = _PolicyFile(Path(real, PROJECT_POLICY_NAME), PolicyOrigin.PROJECT_FILE)
                 self._projects[folder] = file
             if file.refresh():
                 changed.append(folder)
@@ -295,7 +302,7 @@ class PolicyFiles:
             acting.pop(folder, None)
             file = self._projects[folder]
             if file.values or file.notices:
-                trust = self._trust.state(folder, file.sha256)
+                trust = self._trust.state(file.folder, file.sha256)
                 project = resolve.ProjectFile(sanitize_path(folder), file.values, trust)
                 resolved = resolve.resolve_project_policy(self.user_values, project)
                 shown[folder], acting[folder] = resolved.shown, resolved.acting

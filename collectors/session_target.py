@@ -19,6 +19,7 @@ from ..core.compaction.compaction_target import CompactionTarget
 from ..core.compaction.receipts import CompactionReceipt, backup_retention
 from ..core.compaction.recovery.recovery_run import RecoveryRetry, retry_delay_ms
 from ..core.files.project_folder import find_launch_folder
+from ..core.host import find_folder
 from ..core.model.session import Session
 from ..core.policy.policy import Policy
 from ..core.store.automation_records import claim_client_run
@@ -136,15 +137,19 @@ class _Client(msgspec.Struct, frozen=True):
 
 
 def resume_folder(session: Session) -> str | None:
-    """Return the folder in which the client finds a session again; None if it is unknown.
+    """Return the folder in which the client finds a session again; None if that is not certain.
 
     The client names a transcript's folder after the session's working folder: a worktree, or
     where /cd went. Once that is gone, the session resumes where it began (seen with 2.1.329:
     "the worktree … no longer exists; continuing in the current directory").
     """
     project = session.path.partition("/")[0]
-    works_in = find_launch_folder(session.cwd, project) if session.cwd else None
-    folders = [folder for folder in (works_in, session.project_root, session.cwd) if folder]
+    stored = [folder for folder in (session.project_root, session.cwd) if folder]
+    folders = [found for folder in stored if (found := find_folder(folder))]
+    if len(folders) < len(stored):
+        return None
+    works_in = find_launch_folder(folders[-1], project) if session.cwd else None
+    folders = [works_in, *folders] if works_in else folders
     return next((folder for folder in folders if Path(folder).is_dir()), next(iter(folders), None))
 
 
@@ -154,7 +159,8 @@ def run_folder(session: Session) -> str | None:
     That is where the session began, or a worktree of the same repository that it moved into: the
     client finds it only there. None if it is unknown where the session began.
     """
-    began, resumed = session.project_root, resume_folder(session)
+    began = find_folder(session.project_root) if session.project_root else None
+    resumed = resume_folder(session)
     if began is None or resumed is None or resumed == began:
         return began
     own = find_repository(Path(os.path.realpath(began)))

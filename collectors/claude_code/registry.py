@@ -13,7 +13,7 @@ from ...core.files.safe_open import open_regular
 from ...core.measure.models import has_registry_entry
 from ...core.measure.window import AUTO_COMPACT_OPTION, AUTO_COMPACT_VARIABLES
 from ...core.store.transcript_records import LiveSession
-from ...core.transcript.sanitize import sanitize_text, sanitize_title
+from ...core.transcript.sanitize import sanitize_path, sanitize_title
 from .discover import ClaudeFolder
 
 _AUTOCOMPACT_VALUE: Final = re.compile(r"(?i)auto|\d{1,9}[km]?")
@@ -138,7 +138,7 @@ def _to_live_session(entry: _RegistryEntry) -> LiveSession:
         name=title_or_none(entry.name) if entry.name_source == "user" else None,
         updated_at=entry.updated_at,
         waiting_for=title_or_none(entry.waiting_for),
-        cwd=sanitize_text(entry.cwd) if entry.cwd else None,
+        cwd=sanitize_path(entry.cwd) if entry.cwd else None,
         client_version=title_or_none(entry.version),
         started_at=entry.started_at,
         process_start=title_or_none(entry.proc_start),

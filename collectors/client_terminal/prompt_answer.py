@@ -18,6 +18,7 @@ import msgspec
 
 from ...core.compaction.compaction_target import SESSION_LOCK_KIND
 from ...core.files.file_operations import LockHeldError, user_lock
+from ...core.host import find_folder
 from ...core.policy.policy import Policy
 from ...core.store.transcript_records import LiveSession
 from ..claude_code.registry import read_session_registry
@@ -79,7 +80,7 @@ def prove_prompt(target: PromptTarget) -> ProvedPrompt:
         )
     try:
         prompt = read_permission_prompt(pane.read_screen())
-        call = find_shown_call(prompt, target.transcript, live.cwd or "")
+        call = find_shown_call(prompt, target.transcript, _folder_of(live))
     except PaneError as error:
         raise PromptRefusedError(str(error)) from error
     except OSError as error:
@@ -141,11 +142,15 @@ def _is_gone(target: PromptTarget, shown: ProvedPrompt) -> bool | None:
     try:
         prompt = read_permission_prompt(screen)
         if prompt == shown.prompt:
-            call = find_shown_call(prompt, target.transcript, live.cwd or "")
+            call = find_shown_call(prompt, target.transcript, _folder_of(live))
             return True if call != shown.call else None
     except (PromptRefusedError, OSError):
         return True if shown.prompt.question not in screen.text else None
     return True
+
+
+def _folder_of(live: LiveSession) -> str:
+    return (find_folder(live.cwd) if live.cwd else None) or ""
 
 
 def _client_of(target: PromptTarget) -> LiveSession | None:

@@ -1,7 +1,6 @@
 """Resume a session in its folder: as a command to copy, in a new tmux window, or right here."""
 
 import os
-import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -11,7 +10,7 @@ import msgspec
 
 from ...core.archive.archive_mode import ArchiveMode
 from ...core.compaction.compaction_target import resume_command
-from ...core.host import client_environment, find_program
+from ...core.host import client_environment, find_program, shell_word
 from ...core.model.session import Session, SessionStatus
 from ...core.transcript.sanitize import sanitize_path
 from ..claude_code.registry import read_session_registry
@@ -56,8 +55,8 @@ class ResumePlan(msgspec.Struct, frozen=True):
         """Return the command for a shell."""
         command = resume_command(self.session_id)
         if self.config_dir is not None:
-            command = f"{CONFIG_VARIABLE}={shlex.quote(str(self.config_dir))} {command}"
-        return f"cd {shlex.quote(self.folder)} && {command}"
+            command = f"{CONFIG_VARIABLE}={shell_word(str(self.config_dir))} {command}"
+        return f"cd {shell_word(self.folder)} && {command}"
 
     @property
     def words(self) -> tuple[str, ...]:

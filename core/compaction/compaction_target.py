@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ..files import file_operations as files
+from ..host import shell_word
 from ..transcript.conversation import Entry
 from ..transcript.visible_messages import is_call, is_result, visible_entries
 from .plan import Refusal, RefusalKind, refusal_error, refuse_if_any
@@ -59,7 +60,7 @@ class CompactionTarget:
 
     def resume_command(self, session_id: str) -> str:
         command = resume_command(session_id)
-        return f"cd {shlex.quote(self.cwd)} && {command}" if self.cwd else command
+        return f"cd {shell_word(self.cwd)} && {command}" if self.cwd else command
 
 
 SESSION_LOCK_KIND: Final = "session"  # of the lock of a transcript, named by folder and session

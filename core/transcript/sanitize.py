@@ -34,11 +34,19 @@ def sanitize_long_title(text: str) -> str:
 
 
 def sanitize_path(text: str) -> str:
-    """Remove what a terminal would obey; a path that had any no longer names its file."""
+    """Write what a terminal would obey, and what is invisible, as codes: <U+000A>.
+
+    Without these characters, the path would name another file. `path_spellings` reads the codes.
+    """
     path = text[:MAX_PATH_CHARS]
-    if path.isprintable():
-        return path
-    return remove_invisible(path.translate(_TRANSLATION | _WHITESPACE))
+    return path if path.isprintable() else _write_codes(path, _is_removed)
+
+
+def path_spellings(path: str) -> tuple[str, ...]:
+    """List the paths that `sanitize_path` writes as this one: a name may have real codes in it."""
+    if "<U+" not in path:
+        return (path,)
+    return tuple(dict.fromkeys((path, _CODE.sub(lambda match: chr(int(match[1], 16)), path))))
 
 
 def sanitize_word(text: str) -> str:
@@ -122,7 +130,6 @@ _BIDI: Final = dict.fromkeys(
 )
 _SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 _TRANSLATION: Final = _CONTROLS | _BIDI | _LINE_BREAKS | _SURROGATES
-_WHITESPACE: Final = {0x09: " ", 0x0A: " "}
 # Most texts hold none of these, and searching is far quicker than translating.
 _NEEDS_TRANSLATION: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
@@ -160,6 +167,7 @@ _LOOSE_JOINERS: Final = (
 
 
 _WHITESPACE_CHARS: Final = "\n\t"
+_CODE: Final = re.compile(r"<U\+((?:10|[0-9A-F])?[0-9A-F]{4})>")
 _BRAILLE_BLANK: Final = "\u2800"
 _NEEDED_BY_SCRIPTS: Final = frozenset({*_JOINERS, *map(chr, range(0xE0020, 0xE0080))})
 
@@ -168,6 +176,10 @@ def _is_unseen(char: str) -> bool:
     if char in _NEEDED_BY_SCRIPTS or char in _WHITESPACE_CHARS:
         return False  # where they have no effect, `_write_codes` has replaced them
     return not char.isprintable() or char == _BRAILLE_BLANK
+
+
+def _is_removed(char: str) -> bool:
+    return char in _WHITESPACE_CHARS or _NEEDS_TRANSLATION.match(char) is not None
 
 
 def _write_codes(text: str, is_hidden: Callable[[str], bool]) -> str:

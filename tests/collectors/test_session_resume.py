@@ -21,6 +21,8 @@ from ctxtop.collectors.client_terminal.session_resume import (
     resume_in_tmux,
 )
 from ctxtop.collectors.client_terminal.tmux_panes import TmuxPane, own_pane
+from ctxtop.collectors.session_target import run_folder
+from ctxtop.core.transcript.sanitize import reveal_line, sanitize_path, sanitize_title
 from msgspec.structs import replace
 
 from ..transcripts import PROJECT, SESSION
@@ -107,6 +109,53 @@ def test_the_command_survives_a_shell(
     subprocess.run(shell, cwd=tmp_path, check=False, env={"PATH": os.environ["PATH"]})
     assert ran.read_text(encoding="utf-8") == f"{closed.cwd}|--resume {SESSION}|{claude.root}"
     assert not list(tmp_path.rglob("pwned"))
+
+
+ODD_NAMES = ["a\nb", "a\u202eb", "a\x1b[31mb", "a\tb\u200b"]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_folder_with_an_odd_name_is_the_one_that_is_resumed(
+    closed: Session, claude: ClaudeFolder, tmp_path: Path, name: str
+) -> None:
+    """The folder that the name would be without these characters is another one."""
+    real = tmp_path / name
+    for other in (name, sanitize_title(name), "ab", "a b"):
+        (tmp_path / other).mkdir(exist_ok=True)
+    stored = sanitize_path(str(real))
+    of = replace(closed, cwd=stored, project_root=stored)
+    plan = plan_resume(claude, of)
+    assert plan.folder == str(real)
+    assert run_folder(of) == str(real)
+    # The command that is copied goes there too, and has nothing that a screen does not show.
+    assert reveal_line(plan.command) == plan.command
+    command = plan.command.partition(" && ")[0] + " && pwd -P"
+    shell = shutil.which("bash")
+    assert shell is not None
+    ended = subprocess.run([shell, "-c", command], capture_output=True, check=True)
+    assert ended.stdout == os.fsencode(real) + b"\n"
+
+
+def test_two_folders_that_are_stored_alike_are_not_resumed(
+    closed: Session, claude: ClaudeFolder, tmp_path: Path
+) -> None:
+    for name in ("a\nb", "a<U+000A>b"):
+        (tmp_path / name).mkdir()
+    stored = str(tmp_path / "a<U+000A>b")
+    of = replace(closed, cwd=stored, project_root=stored)
+    failure, why = refused(claude, of)
+    assert failure is ResumeFailure.FAILED
+    assert "is unknown" in why
+    assert run_folder(of) is None
+
+
+def test_a_folder_that_looks_like_a_stored_one_is_itself(
+    closed: Session, claude: ClaudeFolder, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a<U+000A>b"
+    folder.mkdir()
+    of = replace(closed, cwd=str(folder), project_root=str(folder))
+    assert plan_resume(claude, of).folder == str(folder)
 
 
 def refused(folder: ClaudeFolder, of: Session) -> tuple[ResumeFailure, str]:

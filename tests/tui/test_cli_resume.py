@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctxtop.collectors.demo.demo_transcript import project_slug
+from ctxtop.core.transcript.sanitize import sanitize_path
 
 from ..transcripts import PROJECT, SESSION, assistant, usage, user, write
 
@@ -61,3 +66,25 @@ def test_a_list_is_neither_printed_as_a_command_nor_opened(run: Callable[..., En
         ended = run(*option)
         assert ended.code == 2
         assert "name the session" in ended.err
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\u202eb", "a\tb"])
+def test_a_folder_with_a_line_end_in_its_name_is_not_another_folder(
+    tmp_path: Path, call_ctxtop: Callable[..., Ended], name: str
+) -> None:
+    config, real = tmp_path / ".claude", tmp_path / name
+    for folder in (name, "a b", "ab"):
+        (tmp_path / folder).mkdir()
+    lines = [user(cwd=str(real)), assistant("m1", 9_000, cwd=str(real))]
+    write(config / "projects" / project_slug(str(real)) / f"{SESSION}.jsonl", lines)
+    places = ("--config-dir", str(config), "--db", str(tmp_path / "state" / "s.db"))
+    ended = call_ctxtop(*places, "resume", SESSION, "--print")
+    assert (ended.code, ended.out.count("\n")) == (0, 1)
+    shell = shutil.which("bash")
+    assert shell is not None
+    command = ended.out.partition(" && ")[0] + " && pwd -P"
+    there = subprocess.run([shell, "-c", command], capture_output=True, check=True)
+    assert there.stdout == os.fsencode(real) + b"\n"
+    assert call_ctxtop(*places, "resume", SESSION, "--print", "--json").json["folder"] == (
+        sanitize_path(str(real))
+    )

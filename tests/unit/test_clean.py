@@ -134,4 +134,14 @@ def test_the_quick_look_finds_just_what_is_taken_out() -> None:
 
 def test_a_path_stays_whole_but_for_what_a_terminal_obeys() -> None:
     assert sanitize.sanitize_path("/home/a  b/" + "x" * 300) == "/home/a  b/" + "x" * 300
-    assert sanitize.sanitize_path("/a\x1b[31m\n\u202e/b") == "/a[31m /b"
+    odd = "/a\x1b[31m\n\u202e/b"
+    assert sanitize.sanitize_path(odd) == "/a<U+001B>[31m<U+000A><U+202E>/b"
+    assert sanitize.sanitize_path(sanitize.sanitize_path(odd)) == sanitize.sanitize_path(odd)
+    assert odd in sanitize.path_spellings(sanitize.sanitize_path(odd))
+
+
+@given(st.text())
+def test_a_path_names_its_file_and_no_other(text: str) -> None:
+    shown = sanitize.sanitize_path(text)
+    assert text in sanitize.path_spellings(shown) or "<U+" in text
+    assert not sanitize._NEEDS_TRANSLATION.search(shown)

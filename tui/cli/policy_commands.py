@@ -12,6 +12,7 @@ import click
 
 from ...collectors.places import Places
 from ...collectors.policy_files import PolicyFiles, TrustPreview
+from ...core.host import find_folder
 from ...core.policy.policy import KeyPermission, PolicyNotice, ProjectTrust, key_permission
 from ...core.policy.resolve import unknown_key_fix
 from ...core.policy.schema import PRESETS, parse_change
@@ -185,6 +186,7 @@ def trust(
         raise click.UsageError("--list takes no DIR and no --revoke", context)
     places = options_of(context).places
     place = (folder or Path.cwd()).expanduser().absolute()
+    place = Path(find_folder(str(place)) or place)  # as ctxtop's own advice names it
     try:
         if lists:
             return _print_trusted(context, places)

@@ -21,6 +21,7 @@ from ...collectors.client_terminal.session_resume import (
     resume_in_tmux,
 )
 from ...core.model.session import Session
+from ...core.transcript.sanitize import sanitize_path
 from ..tables import Column, TextColumn
 from ..text import formats, session_text
 from . import printing
@@ -122,7 +123,7 @@ def resume(
 def _record(session: Session, plan: ResumePlan, now_ms: int) -> Record:
     return {
         "session_id": plan.session_id,
-        "folder": plan.folder,
+        "folder": sanitize_path(plan.folder),
         "command": plan.command,
         **cold_fields(session, now_ms),
     }

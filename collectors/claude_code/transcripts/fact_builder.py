@@ -191,7 +191,7 @@ class FactBuilder:
             self.session["began_in"] = sanitize.sanitize_path(cwd) or None
         if self.session.get("launched_in") is None:
             self.session["launched_in"] = find_launch_folder(
-                sanitize.sanitize_path(cwd), self.source.project
+                cwd[: sanitize.MAX_PATH_CHARS], self.source.project
             )
 
     def add_fork(self, line: line_decoder.TranscriptLine) -> None:
