@@ -168,42 +168,63 @@ async def answer_in_dashboard(lab: Lab) -> None:
         await it.until((lab.project / "build" / "made").exists)
 
 
-async def approve_unseen(lab: Lab, size: tuple[int, int]) -> tuple[AnswerScreen, str]:
-    """Press w, a and y as one does who is in a hurry; return the dialog and what it showed."""
-    places = Places(lab.config.resolve(), lab.store)
-    async with opened(Stage(places, Clock()), size) as it:
-        await it.until(lambda: "1 waits for you" in it.status)
-        await it.press("w", "a")
-        await it.until(lambda: isinstance(it.app.screen, AnswerScreen) and it.app.screen.takes_keys)
-        dialog, shown = it.app.screen, it.words
-        assert isinstance(dialog, AnswerScreen)
-        await it.press("y")
-        if not dialog.is_attached:
-            await it.until((lab.project / "pwned").exists)
-        return dialog, shown
+class Dashboard:
+    """The dashboard in a terminal of 80 by 24 beside the client's, driven by keys alone."""
+
+    def __init__(self, lab: Lab, screen: Screen) -> None:
+        self._screen = screen
+        places = ("--config-dir", str(lab.config.resolve()), "--db", str(lab.store))
+        command = [sys.executable, "-P", "-m", "ctxtop", *places]
+        screen._tmux("new-session", "-d", "-s", "top", "-x", "80", "-y", "24", *command)
+        self.until("Welcome to ctxtop")
+        self.press("Escape")
+        self.until("1 waits for you")
+
+    def text(self) -> str:
+        return self._screen._tmux("capture-pane", "-p", "-t", "top")
+
+    def until(self, words: str) -> None:
+        self._screen.until(lambda: words in self.text(), words)
+
+    def press(self, *keys: str) -> None:
+        """Press keys as a person does, each after a moment."""
+        for key in keys:
+            self._screen._tmux("send-keys", "-t", "top", key)
+            time.sleep(1.0)
+
+
+def open_hidden(lab: Lab, between: str) -> tuple[Screen, Dashboard]:
+    """Open a client that asks for a command whose end is 34 lines below its beginning."""
+    command = "\n".join(("ls -la", *[between] * 34, "touch pwned"))
+    screen = open_asking(lab, tool("Bash", command=command, description="List"))
+    resize(screen, 160, 70)
+    assert proved(target_of(lab, screen)).call.text("command") == command
+    dashboard = Dashboard(lab, screen)
+    dashboard.press("w", "a")
+    dashboard.until("Do you want to proceed?")
+    return screen, dashboard
 
 
 def test_a_hidden_command_is_seen_before_it_is_approved(lab: Lab) -> None:
-    lines = ("ls -la", *("" for _ in range(34)), "touch pwned")
-    screen = open_asking(lab, tool("Bash", command="\n".join(lines), description="List"))
-    resize(screen, 160, 70)
-    assert proved(target_of(lab, screen)).call.text("command").endswith("touch pwned")
-    _, shown = asyncio.run(approve_unseen(lab, (80, 24)))
-    for words in ("ls -la", "<34 empty lines>", "touch pwned", "Do you want to proceed?"):
-        assert words in shown
+    screen, dashboard = open_hidden(lab, "")
+    for words in ("ls -la", "<34 empty lines>", "touch pwned", "y Yes, once"):
+        assert words in dashboard.text()
+    assert not (lab.project / "pwned").exists()
+    dashboard.press("y")
+    screen.until((lab.project / "pwned").exists, "the command")
 
 
 def test_a_command_below_the_screen_is_not_approved(lab: Lab) -> None:
-    lines = ("ls -la", *("#" for _ in range(34)), "touch pwned")
-    screen = open_asking(lab, tool("Bash", command="\n".join(lines), description="List"))
-    resize(screen, 160, 70)
-    assert proved(target_of(lab, screen))
-    dialog, shown = asyncio.run(approve_unseen(lab, (80, 24)))
-    assert "touch pwned" not in shown
-    assert "more lines" in shown
-    assert not (lab.project / "pwned").exists()
+    screen, dashboard = open_hidden(lab, "#")
+    assert "touch pwned" not in dashboard.text()
+    assert "more lines: PgDn" in dashboard.text()
+    dashboard.press("y", "Right", "y", "y")
     assert screen.entry()["status"] == "waiting"
-    assert dialog.takes_keys
+    assert not (lab.project / "pwned").exists()
+    dashboard.press("PageDown", "PageDown", "PageDown")
+    assert "touch pwned" in dashboard.text()
+    dashboard.press("y")
+    screen.until((lab.project / "pwned").exists, "the command")
 
 
 def test_no_does_not_run_it(lab: Lab) -> None:
