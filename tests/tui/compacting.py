@@ -9,7 +9,6 @@ from ctxtop.core.compaction.receipts import ReceiptStore
 from ctxtop.core.store.database import state_folder
 from ctxtop.tui.screens.compact.compact_panes import OperationPane
 from ctxtop.tui.screens.compact.compact_screen import CompactScreen
-from ctxtop.tui.screens.dialogs import ConfirmScreen
 from ctxtop.tui.screens.history.history_screen import ReceiptsScreen
 from ctxtop.tui.screens.history.receipt_screen import ReceiptScreen
 from ctxtop.tui.widgets.row_list import RowList
@@ -91,7 +90,7 @@ def pane(it: Opened) -> OperationPane:
 
 async def confirmed(it: Opened) -> None:
     """Answer a question with the button that is not safe."""
-    await it.until(lambda: isinstance(it.app.screen, ConfirmScreen) and it.app.screen.is_mounted)
+    await it.read_question()
     await it.press("right", "enter")
 
 

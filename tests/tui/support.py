@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from ctxtop.tui.app import CtxtopApp
+from ctxtop.tui.screens.dialogs import QuestionScreen
 from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.session.session_tabs import SessionTab, row_detail, tab_listing
 from ctxtop.tui.screens.summaries.summary_screen import SummaryScreen
 from ctxtop.tui.widgets.header_footer import StatusLine
 from ctxtop.tui.widgets.row_list import RowList
+from ctxtop.tui.widgets.whole_text_pane import WholeTextPane
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -126,6 +128,18 @@ class Opened:
         place = next(n for n, key in enumerate(self.rows()) if key in ids)
         await self.press("g", *["j"] * place)
         await self.settle()
+
+    async def read_question(self) -> None:
+        """Wait for a question, and read all of it: it cannot be approved before."""
+
+        def is_open() -> bool:
+            return isinstance(self.app.screen, QuestionScreen) and self.app.screen.takes_keys
+
+        await self.until(is_open)
+        pane = self.app.screen.query_one(WholeTextPane)
+        while not pane.is_seen:
+            await self.press("pagedown")
+        await self.until(is_open)
 
     async def answered(self) -> None:
         """Wait until every question so far is answered."""

@@ -261,6 +261,7 @@ async def test_what_hooks_may_do_is_a_plan_that_is_confirmed(stage: Stage, tmp_p
         what = str(it.app.screen.query_one("#what Static").render())
         assert "hooks.json" in what
         assert "inject" in what
+        await it.read_question()
         await it.press("right", "enter")
         await it.until(lambda: features.saved == ("inject", "steer"))
         assert json.loads(hooks.read_text())["hooks"]["SubagentStart"]

@@ -110,6 +110,7 @@ async def confirm(it: Opened) -> str:
     assert isinstance(it.app.screen.focused, Button)
     assert it.app.screen.focused.id == "safe"
     words = it.words
+    await it.read_question()
     await it.press("right", "enter")
     return words
 

@@ -289,3 +289,15 @@ def test_whatever_approves_is_the_one_question() -> None:
     others = {each.__name__ for each in modal if not issubclass(each, QuestionScreen)}
     assert others <= ASKS_FOR_NO_CHANGE
     assert {each.__name__ for each in modal} >= {"AnswerScreen", "YesNoScreen", "ResumeScreen"}
+
+
+async def test_a_question_that_another_screen_covered_can_be_answered(stage: Stage) -> None:
+    async with opened(stage, (80, 24)) as it:
+        question = Answers("a line")
+        it.app.push_screen(question, question.given.append)
+        it.app.push_screen(HelpScreen("sessions", ()))
+        await it.until(lambda: isinstance(it.app.screen, HelpScreen))
+        await it.press("escape")
+        await it.until(lambda: question.pane.is_seen)
+        await question.choose(it, "yes")
+        assert question.given == ["yes"]

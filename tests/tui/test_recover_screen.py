@@ -107,6 +107,7 @@ async def test_a_step_that_loses_something_asks_first(stage: Stage) -> None:
         assert "? revert" in it.words
         await it.press("a")
         await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
+        await it.read_question()
         await it.press("right", "enter")
         await it.until(lambda: "✓ revert" in it.words)
         assert "to ask again there:" in it.words

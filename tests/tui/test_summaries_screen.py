@@ -428,6 +428,7 @@ async def test_x_writes_a_file_that_was_not_there(demo: Stage) -> None:
         assert path.read_text().count("```yaml") == 2
         await it.press("enter")
         await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
+        await it.read_question()
         await it.press("right", "enter")
         await it.until(lambda: path.read_text().count("```yaml") == ALL)
         await it.until(lambda: isinstance(it.app.screen, SummariesScreen))

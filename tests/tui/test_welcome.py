@@ -129,6 +129,7 @@ async def test_the_plugin_is_shown_then_asked_for_then_installed(stage: Stage) -
         assert tree(stage.root) == before
         await it.press("i")
         await it.until(lambda: asks(it))
+        await it.read_question()
         await it.press("right", "enter")
         await it.until(lambda: it.toasts)
         assert "The plugin is installed" in it.toasts[-1]

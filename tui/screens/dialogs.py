@@ -23,6 +23,7 @@ from ...core.transcript.sanitize import one_line, reveal_line
 from ..export.documents import ExportError, FileThereError, parse_path, write_export
 from ..keymap import bind, bind_hidden
 from ..text.formats import plural, shorten_middle
+from ..widgets.text_pane import PAGER_PAGE_DOWN_KEYS
 from ..widgets.whole_text_pane import Description, WholeTextPane
 
 if TYPE_CHECKING:
@@ -91,16 +92,10 @@ class QuestionScreen(Dialog[Result]):
         bind("escape,q", "leave", CANCEL_LABEL, "cancel", "leave", key_display="Esc"),
         bind_hidden("left", "app.focus_previous", "Other", "before", "previous"),
         bind_hidden("right", "app.focus_next", "Other", "next", "next"),
-        bind_hidden("up,k", "scroll('scroll_up')", "Up", "up", "up"),
-        bind_hidden("down,j", "scroll('scroll_down')", "Down", "down", "down"),
-        bind_hidden(
-            "pagedown,ctrl+d,space",
-            "scroll('scroll_page_down')",
-            "Page down",
-            "a page down",
-            "page_down",
-        ),
-        bind_hidden("pageup,ctrl+u", "scroll('scroll_page_up')", "Page up", "a page up", "page_up"),
+        bind_hidden("up,k", "line(-1)", "Up", "up", "up"),
+        bind_hidden("down,j", "line(1)", "Down", "down", "down"),
+        bind_hidden(PAGER_PAGE_DOWN_KEYS, "page('down')", "Page down", "a page down", "page_down"),
+        bind_hidden("pageup,ctrl+u", "page('up')", "Page up", "a page up", "page_up"),
     ]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (60, "-wide")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (20, "-tall")]  # noqa: RUF012
@@ -161,6 +156,7 @@ class QuestionScreen(Dialog[Result]):
         self.query_one("#answers").set_class(needed > foot.size.width, "-stacked")
         rows = max(1, self.size.height - box.gutter.height - foot.outer_size.height)
         self._pane.styles.max_height = rows
+        self._pane.note_rows()
 
     @property
     def _pane(self) -> WholeTextPane:
@@ -207,8 +203,17 @@ class QuestionScreen(Dialog[Result]):
             if each.id == choice_id and (self._pane.is_seen or not each.approves):
                 self.dismiss(self.result_of(choice_id))
 
-    def action_scroll(self, method: str) -> None:
-        getattr(self._pane, method)(animate=False)
+    def action_line(self, by: int) -> None:
+        """Scroll by a line; go to another button if the whole text is on the screen."""
+        if self._pane.max_scroll_y:
+            self._pane.scroll_relative(y=by, animate=False)
+        elif by > 0:
+            self.focus_next()
+        else:
+            self.focus_previous()
+
+    def action_page(self, where: str) -> None:
+        getattr(self._pane, f"scroll_page_{where}")(animate=False)
 
     def action_leave(self) -> None:
         self.dismiss(self.result_of(CANCEL_ID))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...core.transcript.sanitize import one_line
+from ...core.transcript.sanitize import reveal_line
 from .formats import plural
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def name_keys(keys: Iterable[str]) -> str:
 def install_plan_text(plan: InstallPlan) -> str:
     parts = (("adds", plan.added), ("removes", plan.removed), ("keeps", plan.unchanged))
     changes = [f"{verb} {_kinds_text(things)}" for verb, things in parts if things]
-    return one_line(f"{plan.file.path}: {'; '.join(changes)}")
+    return reveal_line(f"{plan.file.path}: {'; '.join(changes)}")
 
 
 def _kinds_text(things: Sequence[str]) -> str:

@@ -40,7 +40,7 @@ class WholeTextPane(VerticalScroll, can_focus=False):
 
     @dataclass
     class RowsShown(WidgetMessage["WholeTextPane"]):
-        """Posted whenever rows have been painted."""
+        """Posted when other rows have been seen, or other ones are left."""
 
     def __init__(self, description: Description, *, id: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id)
@@ -48,6 +48,7 @@ class WholeTextPane(VerticalScroll, can_focus=False):
         self._rows_seen = 0
         self._width = 0  # in which they were seen: another width has other rows
         self.is_seen = False  # stays true: the text does not change
+        self._known: tuple[int, int] | None = None  # what was posted
 
     def compose(self) -> ComposeResult:
         yield Static(self._content)
@@ -58,10 +59,14 @@ class WholeTextPane(VerticalScroll, can_focus=False):
         return 0 if self.is_seen else max(1, self.virtual_size.height - self._rows_seen)
 
     def on_resize(self, _event: events.Resize) -> None:
-        self.call_after_refresh(self._note_rows)
+        self.note_rows()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
+        self.note_rows()
+
+    def note_rows(self) -> None:
+        """Note what is on the screen once it has been painted."""
         self.call_after_refresh(self._note_rows)
 
     def _note_rows(self) -> None:
@@ -78,4 +83,7 @@ class WholeTextPane(VerticalScroll, can_focus=False):
         if visible.height and first <= self._rows_seen:
             self._rows_seen = max(self._rows_seen, first + visible.height)
         self.is_seen |= bool(region.height) and self._rows_seen >= self.virtual_size.height
-        self.post_message(self.RowsShown(self))
+        known = self.rows_left, round(self.max_scroll_y)
+        if known != self._known:
+            self._known = known
+            self.post_message(self.RowsShown(self))
