@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Final
@@ -12,6 +12,7 @@ from typing import Final
 from ...core.archive.archive_index import (
     ArchivedSession,
     ArchiveLimits,
+    NotArchivedError,
     TranscriptArchive,
     expired_sessions,
     sessions_to_prune,
@@ -20,7 +21,6 @@ from ...core.archive.archive_mode import ArchiveMode
 from ...core.archive.archive_policy import ArchiveSettings, due_sessions
 from ...core.archive.archiving import (
     KeepLine,
-    NotArchivedError,
     SessionFiles,
     answer_without_text,
     archive_in_steps,
@@ -35,6 +35,7 @@ from ...core.store.queries.archive_queries import ArchivableRow
 from ...core.store.writer import Writer
 
 LOOK_INTERVAL_S: Final = 60.0  # between two looks for what is due: nothing falls due in a hurry
+SKIPPED_FIX: Final = "rename or move it, or Claude Code deletes it with its session"
 FAILURE_PLACE: Final = "archive"  # of the problem that is reported
 
 _TITLE_LINES: Final = (b'{"type":"summary"', b'{"type":"custom-title"', b'{"type":"ai-title"')
@@ -59,7 +60,9 @@ class SessionArchiver:
         session = SessionFiles(row.session_id, row.path)
         return is_up_to_date(self._archive, self._projects, session, mode)
 
-    def archive(self, row: ArchivableRow, mode: ArchiveMode) -> Iterator[object]:
+    def archive(
+        self, row: ArchivableRow, mode: ArchiveMode
+    ) -> Generator[None, None, ArchivedSession]:
         """Archive a session step by step; one that is kept whole stays whole.
 
         Raises NotArchivedError and OSError.
@@ -68,11 +71,12 @@ class SessionArchiver:
         session = SessionFiles(row.session_id, row.path, tuple(agents))
         before = self._archive.sessions().get(row.session_id)
         if mode is ArchiveMode.ALL or (before and before.mode is ArchiveMode.ALL):
-            yield from archive_in_steps(self._archive, self._projects, session, self._now_ms)
-        else:
-            archive_summaries(
-                self._archive, self._projects, session, self._kept_lines, self._now_ms
+            return (
+                yield from archive_in_steps(self._archive, self._projects, session, self._now_ms)
             )
+        return archive_summaries(
+            self._archive, self._projects, session, self._kept_lines, self._now_ms
+        )
 
     def _kept_lines(self, path: str) -> KeepLine:
         """Keep what the store shows of a file: its summaries, agents, titles and beginning."""
@@ -108,8 +112,10 @@ class ArchiveJob:
         self._problems: Final = problems
         self._now: Final = now
         self._looked_at = -math.inf
+        self._due: list[ArchivableRow] = []
         self._waiting: list[ArchivableRow] = []
         self._steps: Iterator[object] | None = None
+        self._skipped_places: set[str] = set()  # of the reported files
 
     def run(self, settings: ArchiveSettings, seconds: float) -> bool:
         """Work for about `seconds`; False if nothing is left for now."""
@@ -141,8 +147,10 @@ class ArchiveJob:
             return False
         self._looked_at = now
         archiver = self._archiver()
+        self._due = archiver.due()
+        self._report_skipped()
         self._waiting = work_apart(
-            archiver.due(),
+            self._due,
             lambda rows: [row for row in rows if not archiver.is_up_to_date(row, settings.mode)],
             _place,
             FAILED,
@@ -152,6 +160,21 @@ class ArchiveJob:
             prune_archive(self._archive, settings.limits, self._now())
         return bool(self._waiting)
 
+    def _report_skipped(self) -> None:
+        """Report the files of archived sessions that the client will delete, and no copy has."""
+        archived = self._archive.sessions()
+        sessions = [archived[row.session_id] for row in self._due if row.session_id in archived]
+        found = {
+            str(self._projects / each.path): f"is not in the archive: {each.why}"
+            for session in sessions
+            for each in session.skipped
+        }
+        for place in self._skipped_places - found.keys():
+            self._problems.resolve(place)
+        for place, what in found.items():
+            self._problems.report(Problem(place, what, SKIPPED_FIX))
+        self._skipped_places = set(found)
+
     def _step(self, settings: ArchiveSettings) -> None:
         if self._steps is None:
             self._steps = self._archive_session(self._waiting.pop(0), settings.mode)
@@ -159,6 +182,7 @@ class ArchiveJob:
             next(self._steps)
         except StopIteration:
             self._steps = None
+            self._report_skipped()
             if not self._waiting:
                 prune_archive(self._archive, settings.limits, self._now())
         except FileNotFoundError:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -18,9 +18,9 @@ from ..files.blob_store import (
     chunk_store,
     remove_unreferenced_chunks,
 )
-from ..files.chunk_store import BlobError, Packing
+from ..files.chunk_store import MAX_CONTENT_BYTES, BlobError, Manifest, Packing
 from ..files.transcript_file import ArchivedStatus, ArchivedTranscript
-from ..model.problem import Problem
+from ..model.problem import Problem, printable_path
 from .archive_mode import ArchiveMode
 
 ENTRY_SUFFIX: Final = ".json"
@@ -29,28 +29,52 @@ MAX_ENTRY_BYTES: Final = 16 << 20  # a session with 50,000 files has less
 _SAFE_NAME: Final = re.compile(r"[^/\\\0]+")
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 
+_INT64_MAX: Final = (1 << 63) - 1
+_LAST_MS: Final = 253_402_300_799_999  # of the year 9999, the last that can be written as a date
+
+_Bytes = Annotated[int, msgspec.Meta(ge=0, le=MAX_CONTENT_BYTES)]
+_TimeNs = Annotated[int, msgspec.Meta(ge=-_INT64_MAX, le=_INT64_MAX)]  # as SQLite stores them
+_TimeMs = Annotated[int, msgspec.Meta(ge=0, le=_LAST_MS)]
+
+
+class NotArchivedError(Exception):
+    """A session was not archived; the message says why and what to do."""
+
 
 class ArchivedPart(msgspec.Struct, frozen=True):
     """One file of a session, as it was when it was archived."""
 
     path: str  # below projects/
     blob: str  # name of its content among the archive's blobs
-    size: int  # bytes
-    mtime_ns: int
+    size: _Bytes
+    mtime_ns: _TimeNs
     device: int
     inode: int
-    ctime_ns: int
+    ctime_ns: _TimeNs
+
+    def __post_init__(self) -> None:
+        """Raise ValueError if a number is none that a file can have."""
+        if not all(0 <= number < 1 << 64 for number in (self.device, self.inode)):
+            raise ValueError("a file's number has more than 64 bits")
 
     @property
     def status(self) -> ArchivedStatus:
         return ArchivedStatus(self.size, self.mtime_ns, self.device, self.inode, self.ctime_ns)
 
 
+class SkippedFile(msgspec.Struct, frozen=True):
+    """A file of a session that could not be archived."""
+
+    path: str  # below projects/; of a name that is not UTF-8, as it is printed
+    why: str
+
+
 class ArchivedSession(msgspec.Struct, frozen=True):
     session_id: str
     mode: ArchiveMode
-    at: int  # when it was archived, in ms since 1970
+    at: _TimeMs  # when it was archived
     parts: tuple[ArchivedPart, ...]  # the session's own transcript first
+    skipped: tuple[SkippedFile, ...] = ()
 
     @property
     def size(self) -> int:
@@ -117,16 +141,37 @@ class TranscriptArchive:
         if found is None:
             return None
         part = found[1]
-        manifest = self.blobs.read_manifest(part.blob)
-        if manifest is None:
-            raise BlobError(0, "the copy is stored whole", str(self.blobs.path(part.blob)))
+        manifest = self._read_manifest(part)
         file = ArchivedTranscript(ChunkedFile(self.blobs.chunks, manifest))
         file.status = part.status
         return file
 
+    def _read_manifest(self, part: ArchivedPart) -> Manifest:
+        manifest = self.blobs.read_manifest(part.blob)
+        if manifest is None:
+            raise BlobError(0, "the copy is stored whole", str(self.blobs.path(part.blob)))
+        if manifest.size != part.size:
+            raise BlobError(0, "the copy has another size", str(self.blobs.path(part.blob)))
+        return manifest
+
+    def find_damage(self, part: ArchivedPart) -> str | None:
+        """Say why a file cannot be read, as far as that is seen without its content."""
+        try:
+            manifest = self._read_manifest(part)
+        except OSError as error:
+            return error.strerror or str(error)
+        is_whole = all(map(self.blobs.chunks.has, manifest.chunks))
+        return None if is_whole else "a part of the copy is gone"
+
     def save(self, session: ArchivedSession) -> None:
+        """Write a session's entry. Raises NotArchivedError if it could not be read again."""
         path, known = self._entry_path(session.session_id), self.sessions()
-        files.write_file_atomically(path, msgspec.json.encode(session))
+        data = msgspec.json.encode(session)
+        try:
+            _decode_entry(data, path.stem)
+        except ValueError as error:
+            raise NotArchivedError(f"its entry could not be read again: {error}") from error
+        files.write_file_atomically(path, data)
         if session.session_id in known:
             return
         # Reading all entries again after each one would take minutes for a thousand sessions.
@@ -142,8 +187,7 @@ class TranscriptArchive:
         named = {part.blob for each in self.sessions().values() for part in each.parts}
         if not self.problems:
             # Nobody knows what an unreadable entry needs: then nothing else is removed.
-            stored = {path.stem for path in self.blobs.folder.glob("*.z")}
-            self.blobs.remove(stored - named)
+            self.blobs.remove(self.blobs.names() - named)
             remove_unreferenced_chunks(self._state, now_ms)
 
     def total_bytes(self) -> int:
@@ -168,19 +212,29 @@ class TranscriptArchive:
 
     def _read_entries(self, problems: list[Problem]) -> Iterator[ArchivedSession]:
         for path in sorted(self._entries.glob(f"[!.]*{ENTRY_SUFFIX}")):
+            where = printable_path(str(path))
             try:
                 with files.open_regular_file(path) as file:
-                    data = file.read(MAX_ENTRY_BYTES)
-                session = msgspec.json.decode(data, type=ArchivedSession)
-            except (OSError, msgspec.DecodeError) as error:
+                    yield _decode_entry(file.read(MAX_ENTRY_BYTES + 1), path.stem)
+            except _ForeignEntryError as error:
+                problems.append(Problem(where, str(error), "delete it: ctxtop did not write it"))
+            except (OSError, ValueError, RecursionError) as error:  # DecodeError is a ValueError
                 why = f"the archive cannot read it ({error})"
-                problems.append(Problem(str(path), why, "restore it from a backup, or delete it"))
-                continue
-            if _is_valid(session, path.stem):
-                yield session
-            else:
-                why = "it names files outside of its session"
-                problems.append(Problem(str(path), why, "delete it: ctxtop did not write it"))
+                problems.append(Problem(where, why, "restore it from a backup, or delete it"))
+
+
+class _ForeignEntryError(ValueError):
+    """An entry that ctxtop cannot have written."""
+
+
+def _decode_entry(data: bytes, name: str) -> ArchivedSession:
+    """Decode an entry and check what it names. Raises ValueError."""
+    if len(data) > MAX_ENTRY_BYTES:
+        raise ValueError(f"it has more than {MAX_ENTRY_BYTES:,} bytes")
+    session = msgspec.json.decode(data, type=ArchivedSession)
+    if not _is_valid(session, name):
+        raise _ForeignEntryError("it names files outside of its session")
+    return session
 
 
 def _is_valid(session: ArchivedSession, name: str) -> bool:
@@ -203,15 +257,8 @@ def find_damaged_sessions(archive: TranscriptArchive) -> list[str]:
 
 
 def _find_damage(archive: TranscriptArchive, session: ArchivedSession) -> str | None:
-    for part in session.parts:
-        try:
-            manifest = archive.blobs.read_manifest(part.blob)
-        except OSError as error:
-            return f"{part.path}: {error.strerror or error}"
-        for chunk in manifest.chunks if manifest else ():
-            if not chunk.is_gap and not archive.blobs.chunks.path(chunk.digest).is_file():
-                return f"{part.path}: a part of the copy is gone"
-    return None
+    found = ((part.path, archive.find_damage(part)) for part in session.parts)
+    return next((f"{path}: {why}" for path, why in found if why), None)
 
 
 class ArchiveLimits(msgspec.Struct, frozen=True):

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Final
 
 import msgspec
 
 from ..files import file_operations as files
+from ..model.problem import printable_path
 from .archive_index import (
     ArchivedPart,
     ArchivedSession,
+    NotArchivedError,
+    SkippedFile,
     TranscriptArchive,
     is_safe_path,
     is_safe_session_id,
@@ -27,8 +31,12 @@ KeepLine = Callable[[int, bytes], bytes | None]
 """What is kept of a line at a byte offset, padded to its length; None if nothing is."""
 
 
-class NotArchivedError(Exception):
-    """A session was not archived; the message says why and what to do."""
+class _UnreadableError(Exception):
+    """A file, not the archive, cannot be read; the message says why."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(_reason(error))
+        self.errno: Final = error.errno
 
 
 class SessionFiles(msgspec.Struct, frozen=True):
@@ -39,48 +47,110 @@ class SessionFiles(msgspec.Struct, frozen=True):
     agent_paths: tuple[str, ...] = ()  # of its agents', in any folder
 
 
-def list_session_files(projects: Path, session: SessionFiles) -> list[str]:
+def list_session_files(
+    projects: Path, session: SessionFiles
+) -> tuple[list[str], list[SkippedFile]]:
     """List a session's files: its transcript first, its agents', and all in its folder.
 
-    No link is followed, and only regular files are listed. Raises OSError.
+    No link is followed, and only regular files are listed. Those that the archive cannot name or
+    reach are listed apart. Raises NotArchivedError.
     """
     own = projects / session.path
-    folder = own.with_suffix("")
+    unreached: list[SkippedFile] = []
+
+    def skip(place: Path, why: str) -> None:
+        name = place.relative_to(projects).as_posix()
+        unreached.append(SkippedFile(printable_path(name), why))
+
     beside = [each for each in session.agent_paths if (projects / each).is_file()]
-    inside = [path.relative_to(projects).as_posix() for path in _walk(folder, MAX_FOLDER_LEVELS)]
+    walked = _walk(own.with_suffix(""), MAX_FOLDER_LEVELS, skip)
+    inside = [path.relative_to(projects).as_posix() for path in walked]
     found = dict.fromkeys((session.path, *beside, *sorted(inside)))
-    if len(found) > MAX_SESSION_FILES:
+    if len(found) + len(unreached) > MAX_SESSION_FILES:
         raise NotArchivedError(f"{session.session_id} has more than {MAX_SESSION_FILES:,} files")
-    return [each for each in found if is_safe_path(each, session.session_id)]
+    listed: list[str] = []
+    for each in found:
+        if why := _unnameable_reason(each, session.session_id):
+            skip(projects / each, why)
+        else:
+            listed.append(each)
+    return listed, unreached
 
 
-def _walk(folder: Path, levels: int) -> Iterator[Path]:
+def _unnameable_reason(path: str, session_id: str) -> str | None:
+    if not _is_utf8(path):
+        return "its name is not UTF-8"
+    if "\\" in path:
+        return "its name has a backslash"
+    return None if is_safe_path(path, session_id) else "it is not in the session's folder"
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _walk(folder: Path, levels: int, skip: Callable[[Path, str], None]) -> Iterator[Path]:
+    if folder.is_symlink():
+        return
     try:
         with os.scandir(folder) as entries:
             children = list(entries)
     except (FileNotFoundError, NotADirectoryError):
         return
-    if folder.is_symlink():
+    except OSError as error:
+        skip(folder, _reason(error))
+        return
+    if levels == 0:
+        if children:
+            skip(folder, f"it is more than {MAX_FOLDER_LEVELS} folders deep")
         return
     for entry in children:
         if entry.is_dir(follow_symlinks=False):
-            if levels > 1:
-                yield from _walk(Path(entry.path), levels - 1)
+            yield from _walk(Path(entry.path), levels - 1, skip)
         elif entry.is_file(follow_symlinks=False) and not entry.name.endswith(
             files.TEMPORARY_SUFFIX
         ):
             yield Path(entry.path)
 
 
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
+
+
 def is_up_to_date(
     archive: TranscriptArchive, projects: Path, session: SessionFiles, mode: ArchiveMode
 ) -> bool:
-    """Whether the archive has a session's transcript as it is now, and no less than asked for."""
+    """Whether the archive has a session's transcript as it is now, and no less than asked for.
+
+    No part of the copy may be missing, and no skipped file may have become readable.
+    Raises NotArchivedError.
+    """
     archived = archive.sessions().get(session.session_id)
     if archived is None or (mode is ArchiveMode.ALL and archived.mode is not ArchiveMode.ALL):
         return False
     own = archived.parts[0]
-    return own.path == session.path and _is_unchanged(projects / own.path, own)
+    return (
+        own.path == session.path
+        and _is_unchanged(projects / own.path, own)
+        and not any(map(archive.find_damage, archived.parts))
+        and not (archived.skipped and _could_add(projects, session, archived.skipped))
+    )
+
+
+def _could_add(projects: Path, session: SessionFiles, skipped: Iterable[SkippedFile]) -> bool:
+    """Whether a file that was skipped can be archived by now."""
+    _, unreached = list_session_files(projects, session)
+    places = {each.path for each in unreached}
+    return any(
+        each.path not in places
+        and _unnameable_reason(each.path, session.session_id) is None
+        and os.access(projects / each.path, os.R_OK)
+        for each in skipped
+    )
 
 
 def _is_unchanged(path: Path, part: ArchivedPart) -> bool:
@@ -106,23 +176,57 @@ def archive_in_steps(
     before = _archived_parts(archive, session, ArchiveMode.ALL)
     owner = Path(session.path).stem  # as the client spells it
     parts: list[ArchivedPart] = []
-    for relative in list_session_files(projects, session):
+    listed, skipped = list_session_files(projects, session)
+    for relative in listed:
         known = before.get(relative)
+        if known is not None and archive.find_damage(known):
+            known = None
         if known is not None and _is_unchanged(projects / relative, known):
             parts.append(known)
             continue
         try:
-            with files.open_regular_file(projects / relative) as file:
+            with _opened(projects / relative) as file:
                 status = os.fstat(file.fileno())
-                blocks = files.read_blocks(file, status.st_size)
+                blocks = _read_blocks(file, status.st_size)
                 blob = yield from archive.blobs.put_in_steps(blocks, owner)
                 _require_unchanged(file, status, relative)
         except FileNotFoundError:
             if relative == session.path:
                 raise
-            continue
-        parts.append(_make_part(relative, blob, status))
-    return _save(archive, session, ArchiveMode.ALL, now_ms, parts)
+        except _UnreadableError as error:
+            skipped.append(_skip_unreadable(session, relative, error))
+            if known is not None:
+                parts.append(known)  # an earlier copy is better than none
+        else:
+            parts.append(_make_part(relative, blob, status))
+    return _save(archive, session, ArchiveMode.ALL, now_ms, parts, skipped)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a session's file. Raises FileNotFoundError and _UnreadableError."""
+    with ExitStack() as stack:
+        try:
+            file = stack.enter_context(files.open_regular_file(path))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _UnreadableError(error) from error
+        yield file
+
+
+def _read_blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
+    try:
+        yield from files.read_blocks(file, size)
+    except OSError as error:
+        raise _UnreadableError(error) from error
+
+
+def _skip_unreadable(session: SessionFiles, relative: str, error: _UnreadableError) -> SkippedFile:
+    """Raises OSError for the session's own transcript, without which nothing is shown."""
+    if relative == session.path:
+        raise OSError(error.errno, f"{relative} cannot be read: {error}") from error
+    return SkippedFile(relative, str(error))
 
 
 def archive_summaries(
@@ -139,12 +243,14 @@ def archive_summaries(
     _require_safe(session)
     owner = Path(session.path).stem
     parts: list[ArchivedPart] = []
-    for relative in list_session_files(projects, session):
+    listed, unreached = list_session_files(projects, session)
+    skipped = [each for each in unreached if PurePosixPath(each.path).suffix in _MAY_HAVE_LINES]
+    for relative in listed:
         is_transcript = relative.endswith(".jsonl")
         if not is_transcript and not relative.endswith(".meta.json"):
             continue
         try:
-            with files.open_regular_file(projects / relative) as file:
+            with _opened(projects / relative) as file:
                 status = os.fstat(file.fileno())
                 keeps = kept_lines(relative) if is_transcript else _keep_line
                 blob = archive.blobs.put_sparse(_kept_pieces(file, status.st_size, keeps), owner)
@@ -152,15 +258,20 @@ def archive_summaries(
         except FileNotFoundError:
             if relative == session.path:
                 raise
-            continue
-        parts.append(_make_part(relative, blob, status))
-    return _save(archive, session, ArchiveMode.SUMMARIES, now_ms, parts)
+        except _UnreadableError as error:
+            skipped.append(_skip_unreadable(session, relative, error))
+        else:
+            parts.append(_make_part(relative, blob, status))
+    return _save(archive, session, ArchiveMode.SUMMARIES, now_ms, parts, skipped)
+
+
+_MAY_HAVE_LINES: Final = frozenset({"", ".jsonl", ".json"})  # transcripts, and folders of them
 
 
 def _kept_pieces(file: BinaryIO, size: int, keeps: KeepLine) -> Iterator[bytes | int]:
     """Yield kept lines, and the sizes of the gaps between them."""
     offset = gap = 0
-    for line in files.read_lines(file, size):
+    for line in _read_lines(file, size):
         kept = keeps(offset, line)
         if kept is None:
             gap += len(line)
@@ -170,6 +281,13 @@ def _kept_pieces(file: BinaryIO, size: int, keeps: KeepLine) -> Iterator[bytes |
             gap = 0
         offset += len(line)
     yield from _gaps(gap)
+
+
+def _read_lines(file: BinaryIO, size: int) -> Iterator[bytes]:
+    try:
+        yield from files.read_lines(file, size)
+    except OSError as error:
+        raise _UnreadableError(error) from error
 
 
 def _keep_line(_offset: int, line: bytes) -> bytes:
@@ -247,7 +365,8 @@ def _save(
     mode: ArchiveMode,
     now_ms: int,
     parts: Iterable[ArchivedPart],
+    skipped: Iterable[SkippedFile],
 ) -> ArchivedSession:
-    archived = ArchivedSession(session.session_id, mode, now_ms, tuple(parts))
+    archived = ArchivedSession(session.session_id, mode, now_ms, tuple(parts), tuple(skipped))
     archive.save(archived)
     return archived

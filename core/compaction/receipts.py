@@ -116,12 +116,15 @@ class LastChange(NamedTuple):
     fork_id: str | None = None  # the session that was made of it; None if it was changed itself
 
 
+MAX_PLAN_BYTES: Final = 256 << 20  # of one plan; an operation has some 200
+
+
 class ReceiptStore:
     """The folder of the receipts. Its methods raise OSError if it cannot be used."""
 
     def __init__(self, state_folder: Path) -> None:
         self.folder: Final = state_folder / "receipts"
-        self.plan_blobs: Final = BlobStore(state_folder / "plans")
+        self.plan_blobs: Final = BlobStore(state_folder / "plans", MAX_PLAN_BYTES)
 
     def all(self) -> list[CompactionReceipt]:
         """List the readable receipts, newest first."""

@@ -18,13 +18,18 @@ from . import file_operations as files
 from .chunk_store import (
     BLOB_SUFFIX,
     LOCK_WAIT_S,
+    MAX_CHUNK_BYTES,
     ORPHAN_AGE_MS,
     BlobError,
     Chunk,
     ChunkStore,
     Manifest,
     Packing,
+    blank_line,
     cut_chunks,
+    list_blobs,
+    list_files,
+    unpack,
 )
 
 CHUNKS_FOLDER: Final = "blobs"  # in the state folder
@@ -38,11 +43,16 @@ def chunk_store(state_folder: Path, packing: Packing = Packing.FAST) -> ChunkSto
     return ChunkStore(state_folder / CHUNKS_FOLDER, packing)
 
 
+MAX_WHOLE_BYTES: Final = 4 << 30
+"""A content that unpacks to more is refused. It is hashed block by block, which takes 10 s."""
+
+
 class BlobStore:
     """A folder of compressed contents, named by their hash. Its methods raise OSError."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, max_bytes: int = MAX_WHOLE_BYTES) -> None:
         self.folder: Final = folder
+        self._max_bytes: Final = max_bytes
 
     def put(self, blocks: Iterable[bytes], session_id: str) -> str:
         """Store a content, read it back, and return its name.
@@ -55,7 +65,7 @@ class BlobStore:
         temporary = files.write_temporary(self.folder / session_id, _compressed(blocks, digest))
         name = digest.hexdigest()
         with files.removed_on_error(temporary):
-            if _hash_of_blob(temporary) != name:
+            if self._hash_of(temporary) != name:
                 raise BlobError(0, "the backup does not match the original", str(temporary))
             temporary.replace(self.path(name))
         files.sync_folder(self.folder)
@@ -66,7 +76,7 @@ class BlobStore:
 
     def is_intact(self, name: str) -> bool:
         try:
-            return _hash_of_blob(self.path(name)) == name
+            return self._hash_of(self.path(name)) == name
         except OSError:
             return False
 
@@ -76,10 +86,17 @@ class BlobStore:
         if not self.is_intact(name):
             raise BlobError(0, "the backup is gone or damaged", str(self.path(name)))
         with files.open_regular_file(self.path(name)) as file:
-            yield _decompressed(files.read_blocks(file))
+            yield _decompressed(files.read_blocks(file), self._max_bytes)
+
+    def _hash_of(self, path: Path) -> str:
+        with files.open_regular_file(path) as file:
+            return files.hash_blocks(_decompressed(files.read_blocks(file), self._max_bytes))[0]
 
     def total_bytes(self) -> int:
-        return sum(path.lstat().st_size for path in self.folder.glob(f"*{BLOB_SUFFIX}"))
+        return sum(status.st_size for _, status in list_blobs(self.folder))
+
+    def names(self) -> set[str]:
+        return {name for name, _ in list_blobs(self.folder)}
 
     def remove(self, names: Iterable[str]) -> None:
         for name in sorted(names):
@@ -87,10 +104,10 @@ class BlobStore:
 
     def remove_unreferenced(self, referenced: Collection[str], now_ms: int) -> None:
         """Remove blobs that no receipt names and no process is about to name."""
-        for path in self.folder.glob(f"*{BLOB_SUFFIX}"):
-            age = now_ms - path.lstat().st_mtime_ns // 1_000_000
-            if path.name.removesuffix(BLOB_SUFFIX) not in referenced and age > ORPHAN_AGE_MS:
-                files.remove_if_present(path)
+        for name, status in list_blobs(self.folder):
+            age = now_ms - status.st_mtime_ns // 1_000_000
+            if name not in referenced and age > ORPHAN_AGE_MS:
+                files.remove_if_present(self.path(name))
 
 
 def _compressed(blocks: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
@@ -101,24 +118,29 @@ def _compressed(blocks: Iterable[bytes], digest: hashlib._Hash) -> Iterator[byte
     yield packer.flush()
 
 
-def _decompressed(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    unpacker = zlib.decompressobj()
+def _decompressed(blocks: Iterable[bytes], limit: int) -> Iterator[bytes]:
+    unpacker, left = zlib.decompressobj(), limit
     try:
         for block in blocks:
-            yield unpacker.decompress(block)
+            packed = block
+            while packed:
+                # A block of zeros unpacks to a thousand times its size.
+                data = unpacker.decompress(packed, files.BLOCK_BYTES)
+                left -= len(data)
+                if left < 0:
+                    raise BlobError(0, f"the backup unpacks to more than {limit:,} bytes")
+                yield data
+                packed = unpacker.unconsumed_tail
     except zlib.error as error:
         raise BlobError(0, f"the backup is damaged: {error}") from error
     yield unpacker.flush()
 
 
-def _hash_of_blob(path: Path) -> str:
-    with files.open_regular_file(path) as file:
-        return files.hash_blocks(_decompressed(files.read_blocks(file)))[0]
-
-
 MANIFEST_START: Final = b"ctxtop blob 1\n"
 """The first bytes of a manifest. A file without them is a whole content, as `BlobStore` writes it
 and earlier versions of ctxtop wrote all copies."""
+
+MAX_MANIFEST_BYTES: Final = 64 << 20  # unpacked: a million chunks, which are some 250 GB
 
 
 class ChunkedBlobStore(BlobStore):
@@ -137,12 +159,12 @@ class ChunkedBlobStore(BlobStore):
                 return str(end.value)
 
     def put_in_steps(self, blocks: Iterable[bytes], session_id: str) -> Generator[None, None, str]:
-        """Store a content, a chunk with each step; return its name.
+        """Store a content, a chunk with each step, read it back, and return its name.
 
         Whoever gives up leaves chunks without a manifest, which the next try finds again.
         """
         marked_id = session_id.encode()
-        digest = hashlib.sha256()
+        digest, read_back = hashlib.sha256(), hashlib.sha256()
 
         def hashed() -> Iterator[bytes]:
             for block in blocks:
@@ -152,23 +174,35 @@ class ChunkedBlobStore(BlobStore):
         chunks: list[Chunk] = []
         with self._kept_chunks():
             for data, has_marker in cut_chunks(hashed(), marked_id):
-                chunks.append(self.chunks.put(data, session_id, has_marker=has_marker))
+                chunk, stored = self.chunks.put(data, session_id, has_marker=has_marker)
+                read_back.update(self.chunks.restore(chunk, stored, marked_id))
+                chunks.append(chunk)
                 yield
-            return self._write_manifest(digest.hexdigest(), session_id, chunks)
+            return self._write_manifest(digest, read_back, session_id, chunks)
 
     def put_sparse(self, pieces: Iterable[bytes | int], session_id: str) -> str:
-        """Store the lines that are kept, and gaps of so many bytes; return the content's name."""
-        digest = hashlib.sha256()
+        """Store the lines that are kept, and gaps of so many bytes; return the content's name.
+
+        What was stored is read back.
+        """
+        digest, read_back = hashlib.sha256(), hashlib.sha256()
         chunks: list[Chunk] = []
         with self._kept_chunks():
             for piece in pieces:
                 if isinstance(piece, int):
-                    chunk = Chunk(b"", piece)
+                    added = [(Chunk(b"", piece), blank_line(piece))]
                 else:
-                    chunk = self.chunks.put(piece, session_id, has_marker=False)
-                digest.update(self.chunks.read(chunk, b""))
-                chunks.append(chunk)
-            return self._write_manifest(digest.hexdigest(), session_id, chunks)
+                    added = [*self._put_line(piece, session_id)]
+                digest.update(piece if isinstance(piece, bytes) else blank_line(piece))
+                for chunk, stored in added:
+                    read_back.update(self.chunks.restore(chunk, stored, b""))
+                    chunks.append(chunk)
+            return self._write_manifest(digest, read_back, session_id, chunks)
+
+    def _put_line(self, line: bytes, session_id: str) -> Iterator[tuple[Chunk, bytes]]:
+        for start in range(0, len(line), MAX_CHUNK_BYTES):
+            part = line[start : start + MAX_CHUNK_BYTES]
+            yield self.chunks.put(part, session_id, has_marker=False)
 
     @contextmanager
     def _kept_chunks(self) -> Iterator[None]:
@@ -184,10 +218,22 @@ class ChunkedBlobStore(BlobStore):
             what = "another ctxtop is removing old copies"
             raise BlobError(0, what, str(self.chunks.folder)) from error
 
-    def _write_manifest(self, name: str, session_id: str, chunks: list[Chunk]) -> str:
+    def _write_manifest(
+        self,
+        written: hashlib._Hash,
+        read_back: hashlib._Hash,
+        session_id: str,
+        chunks: list[Chunk],
+    ) -> str:
+        name = written.hexdigest()
+        if read_back.hexdigest() != name:
+            raise BlobError(0, "the copy cannot be read back as it was written", name)
         files.sync_folder(self.chunks.folder)
         manifest = Manifest(session_id, sum(chunk.size for chunk in chunks), tuple(chunks))
-        data = MANIFEST_START + zlib.compress(msgspec.msgpack.encode(manifest))
+        packed = msgspec.msgpack.encode(manifest)
+        if len(packed) > MAX_MANIFEST_BYTES:
+            raise BlobError(0, f"it has too many parts: {len(chunks):,}", name)
+        data = MANIFEST_START + zlib.compress(packed)
         files.write_file_atomically(self.path(name), data, session_id)
         return name
 
@@ -235,8 +281,8 @@ class ChunkedBlobStore(BlobStore):
         """Return the chunks that the readable manifests name."""
         return {
             chunk.digest: chunk
-            for path in self.folder.glob(f"*{BLOB_SUFFIX}")
-            for chunk in _readable_chunks(path)
+            for name, _ in list_blobs(self.folder)
+            for chunk in _readable_chunks(self.path(name))
             if not chunk.is_gap
         }
 
@@ -255,12 +301,14 @@ def read_manifest(path: Path) -> Manifest | None:
         with files.open_regular_file(path) as file:
             if file.read(len(MANIFEST_START)) != MANIFEST_START:
                 return None
-            data = file.read()
+            data = file.read(MAX_MANIFEST_BYTES)
     except FileNotFoundError as error:
         raise BlobError(0, "the copy is gone", str(path)) from error
+    except OSError as error:
+        raise BlobError(error.errno or 0, error.strerror or str(error), str(path)) from error
     try:
-        return msgspec.msgpack.decode(zlib.decompress(data), type=Manifest)
-    except (zlib.error, msgspec.DecodeError) as error:
+        return msgspec.msgpack.decode(unpack(data, MAX_MANIFEST_BYTES), type=Manifest)
+    except (ValueError, RecursionError) as error:  # DecodeError is a ValueError
         raise BlobError(0, f"the copy is damaged: {error}", str(path)) from error
 
 
@@ -277,8 +325,8 @@ def remove_unreferenced_chunks(state_folder: Path, now_ms: int) -> int:
         with files.user_lock(CHUNKS_LOCK_KIND, chunks.folder):
             referenced: set[bytes] = set()
             for folder in (BACKUPS_FOLDER, ARCHIVE_FOLDER):
-                for path in (state_folder / folder).glob(f"*{BLOB_SUFFIX}"):
-                    manifest = read_manifest(path)
+                store = BlobStore(state_folder / folder)
+                for manifest in map(read_manifest, map(store.path, store.names())):
                     referenced |= {chunk.digest for chunk in manifest.chunks} if manifest else set()
             for folder in (CHUNKS_FOLDER, ARCHIVE_FOLDER):
                 _remove_old_temporaries(state_folder / folder, now_ms)
@@ -289,8 +337,8 @@ def remove_unreferenced_chunks(state_folder: Path, now_ms: int) -> int:
 
 def _remove_old_temporaries(folder: Path, now_ms: int) -> None:
     """Remove what processes that were killed left behind."""
-    for path in folder.glob(f".*{files.TEMPORARY_SUFFIX}"):
-        if now_ms - path.lstat().st_mtime_ns // 1_000_000 > ORPHAN_AGE_MS:
+    for path, status in list_files(folder, files.TEMPORARY_NAME):
+        if now_ms - status.st_mtime_ns // 1_000_000 > ORPHAN_AGE_MS:
             files.remove_if_present(path)
 
 

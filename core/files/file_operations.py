@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import re
 import stat
 import sys
 import time
@@ -19,6 +20,8 @@ FILE_MODE: Final = 0o600
 
 TEMPORARY_SUFFIX: Final = ".ctxtop"
 """Ends the names of our own files beside a transcript, so that nothing reads them as one."""
+
+TEMPORARY_NAME: Final = re.compile(rf"\..+\.[0-9a-f]{{12}}{re.escape(TEMPORARY_SUFFIX)}")
 
 REPLACED_SUFFIX: Final = f".old{TEMPORARY_SUFFIX}"  # of a transcript while it is being replaced
 

@@ -23,12 +23,13 @@ from ctxtop.collectors.places import Places, PolicySources
 from ctxtop.collectors.store_update import update_store
 from ctxtop.core.archive.archive_index import (
     ArchiveLimits,
+    NotArchivedError,
     TranscriptArchive,
     find_damaged_sessions,
 )
 from ctxtop.core.archive.archive_mode import ArchiveMode
 from ctxtop.core.archive.archive_policy import ArchiveSettings
-from ctxtop.core.archive.archiving import NotArchivedError, SessionFiles, archive_in_steps
+from ctxtop.core.archive.archiving import SessionFiles, archive_in_steps
 from ctxtop.core.archive.restoring import (
     NotRestoredError,
     RestoreConflictError,

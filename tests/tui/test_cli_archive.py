@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +14,6 @@ from tests.transcripts import PROJECT, SESSION, assistant, text, user, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from .ended import Ended
 
@@ -55,6 +56,7 @@ def test_what_is_due_is_listed_before_it_is_archived(
         "size_bytes": path.stat().st_size,
         "deleted_at": row["deleted_at"],
         "error": None,
+        "skipped": [],
     }
     assert (plan["dry_run"], plan["cleanup_days"], plan["archive_bytes"]) == (True, 30, 0)
     assert not [*tmp_path.rglob("archive")]
@@ -131,3 +133,30 @@ def test_doctor_counts_what_will_be_deleted(call_ctxtop: Run, path: Path, mode: 
         assert named["deletions"]["detail"] == (
             "1 session will be deleted within 7 days; archive.mode is off"
         )
+
+
+def test_a_file_with_an_odd_name_is_told_wherever_the_session_is_named(
+    call_ctxtop: Run, path: Path
+) -> None:
+    side = path.with_suffix("") / "tool-results"
+    side.mkdir(parents=True)
+    Path(os.fsdecode(os.fsencode(side) + b"/bad-\xff.txt")).write_text("lost?")
+    (side / "good.txt").write_text("kept")
+    why = "its name is not UTF-8"
+    kept = call_ctxtop("archive", SESSION, "--json")
+    assert kept.code == 1
+    assert f"was not archived: {why}; rename or move it" in kept.err
+    ((skipped,),) = (each["skipped"] for each in kept.json["sessions"])
+    assert (Path(skipped["path"]).name, skipped["reason"]) == (
+        "bad-\N{REPLACEMENT CHARACTER}.txt",
+        why,
+    )
+    (entry,) = call_ctxtop("archive", "list", "--json").json["sessions"]
+    assert (entry["files"], entry["skipped"]) == (2, [skipped])
+    checks = {each["name"]: each for each in call_ctxtop("doctor", "--json").json["checks"]}
+    assert why in checks["archive"]["detail"]
+    shutil.rmtree(path.parent)
+    restored = call_ctxtop("archive", "restore", SESSION, "--json")
+    assert (restored.code, restored.json["skipped"]) == (0, [skipped])
+    assert f"was never archived: {why}" in restored.err
+    assert (side / "good.txt").read_text() == "kept"

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
-from ...collectors.claude_code.archive_job import SessionArchiver, prune_archive
-from ...core.archive.archive_index import ArchivedSession, TranscriptArchive, sessions_to_prune
+from ...collectors.claude_code.archive_job import SKIPPED_FIX, SessionArchiver, prune_archive
+from ...core.archive.archive_index import (
+    ArchivedSession,
+    NotArchivedError,
+    SkippedFile,
+    TranscriptArchive,
+    sessions_to_prune,
+)
 from ...core.archive.archive_mode import ArchiveMode
 from ...core.archive.archive_policy import read_archive_settings
-from ...core.archive.archiving import NotArchivedError
 from ...core.archive.restoring import NotRestoredError, RestoreConflictError, restore_session
 from ...core.files.blob_store import remove_unreferenced_chunks
 from ...core.measure.retention import cleanup_days, deletion_time
@@ -79,6 +85,7 @@ def keep(context: click.Context, *, sessions: tuple[str, ...], dry_run: bool) ->
 class _Outcome(msgspec.Struct):
     rows: list[ArchivableRow] = []
     failures: dict[str, str] = {}  # what went wrong, by session id
+    skipped: dict[str, tuple[SkippedFile, ...]] = {}  # files that no copy has, by session id
 
 
 def _archive(context: click.Context, starts: Sequence[str], *, dry_run: bool) -> int:
@@ -109,7 +116,9 @@ def _archive(context: click.Context, starts: Sequence[str], *, dry_run: bool) ->
         code = print_result(context, record, lambda: list(_archive_lines(snapshot, record)))
     for session_id, why in outcome.failures.items():
         print_error(f"{session_id} was not archived: {why}")
-    return FAILED if outcome.failures else code
+    for each in itertools.chain.from_iterable(outcome.skipped.values()):
+        print_error(f"{each.path} was not archived: {each.why}; {SKIPPED_FIX}")
+    return FAILED if outcome.failures or outcome.skipped else code
 
 
 def _chosen_rows(
@@ -128,9 +137,13 @@ def _chosen_rows(
 def _archive_one(
     archiver: SessionArchiver, row: ArchivableRow, mode: ArchiveMode, outcome: _Outcome
 ) -> None:
+    steps = archiver.archive(row, mode)
     try:
-        for _ in archiver.archive(row, mode):
-            pass
+        while True:
+            next(steps)
+    except StopIteration as end:
+        if end.value.skipped:
+            outcome.skipped[row.session_id] = end.value.skipped
     except (NotArchivedError, OSError) as error:
         outcome.failures[row.session_id] = getattr(error, "strerror", None) or str(error)
 
@@ -154,11 +167,16 @@ def _archive_record(
                 "size_bytes": row.size,
                 "deleted_at": iso_time(deletion_time(row.mtime_ns, days)),
                 "error": outcome.failures.get(row.session_id),
+                "skipped": _skipped_records(outcome.skipped.get(row.session_id, ())),
             }
             for row in outcome.rows
         ],
         "archive_bytes": kept.total_bytes(),
     }
+
+
+def _skipped_records(skipped: Sequence[SkippedFile]) -> list[dict[str, str]]:
+    return [{"path": each.path, "reason": each.why} for each in skipped]
 
 
 def _archive_lines(snapshot: StoreSnapshot, record: dict[str, Any]) -> Iterator[str]:
@@ -169,7 +187,7 @@ def _archive_lines(snapshot: StoreSnapshot, record: dict[str, Any]) -> Iterator[
             Column("session", lambda each: snapshot.short_ids()[each["session_id"]]),
             Column("title", lambda each: one_line(found[each["session_id"]].title)),
             Column("size", lambda each: format_bytes(each["size_bytes"])),
-            Column("deleted", lambda each: each["deleted_at"][:10]),
+            Column("deleted", lambda each: (each["deleted_at"] or "")[:10]),
         ]
         yield from draw_table(columns, listed)
     what = "would be archived" if record["dry_run"] else "archived"
@@ -233,6 +251,7 @@ def _entry_record(entry: ArchivedSession, session: Session | None) -> dict[str, 
         "files": len(entry.parts),
         "size_bytes": entry.size,
         "deleted": bool(session and session.archived),
+        "skipped": _skipped_records(entry.skipped),
     }
 
 
@@ -282,11 +301,15 @@ def restore(context: click.Context, *, session: str) -> int:
             return UNSAFE
         except NotRestoredError as error:
             raise RefusedError(str(error)) from error
+    skipped = kept.sessions()[session_id].skipped
+    for each in skipped:
+        print_error(f"{each.path} was never archived: {each.why}")
     record = {
         "session_id": restored.session_id,
         "transcript_path": str(snapshot.places.folder.projects / restored.path),
         "restored": list(restored.restored),
         "unchanged": list(restored.unchanged),
+        "skipped": _skipped_records(skipped),
         "size_bytes": restored.size,
     }
     files, size = plural(len(restored.restored), "file"), format_bytes(restored.size)

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Final
 
-from ...collectors.claude_code.archive_job import SessionArchiver
+from ...collectors.claude_code.archive_job import SKIPPED_FIX, SessionArchiver
 from ...collectors.places import Places
 from ...core.archive.archive_index import TranscriptArchive, find_damaged_sessions
 from ...core.archive.archive_mode import ArchiveMode
@@ -60,6 +60,11 @@ def archive_check(places: Places) -> DoctorCheck:
         return noted("archive", detail, "archive them again while Claude Code has them")
     if not sessions:
         return passed("archive", "empty")
+    skipped = [each for session in sessions.values() for each in session.skipped]
+    if skipped:
+        first, others = skipped[0], and_more(len(skipped) - 1)
+        detail = f"not archived: {first.path} ({first.why}){others}"
+        return noted("archive", detail, SKIPPED_FIX)
     size = archive.total_bytes() / machine_checks.MEGABYTE
     return passed("archive", f"{plural(len(sessions), 'session')}, {size:,.1f} MB")
 
