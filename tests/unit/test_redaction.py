@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.core.transcript.redaction import find_secrets, redact, redact_value, secret_rules
+from ctxtop.core.transcript.redaction import find_secrets, redact, redact_value
+from ctxtop.core.transcript.secret_rules import secret_rules
 
 from ..made_up_secrets import ALL_OF_THEM, KINDS, TELLTALES, told_in
 from ..made_up_secrets import SECRETS as MADE_UP
