@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -18,16 +18,22 @@ from ...core.store.log_records import (
     StatusSnapshotRecord,
 )
 from ...core.store.transcript_records import BadLine, ClientReportRecord, LogKind, WindowRecord
-from ...core.transcript.line_decoder import Count, Dollars, RawUsage
+from ...core.transcript.line_decoder import Count, Dollars
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.plugin_log import RECORD_VERSION
 from .registry import UnixMs, title_or_none
-from .status_line_input import read_client_report, read_limits
+from .status_line_input import (
+    BoundedText,
+    Percentage,
+    TokenCount,
+    UnixSeconds,
+    UnreadableValue,
+    read_client_report,
+    read_limits,
+)
 from .tail import RawLine
 
 DecodedT = TypeVar("DecodedT")
-
-BoundedText = Annotated[str, msgspec.Meta(max_length=4096)]
 
 _Record = (
     HookEventRecord
@@ -116,47 +122,74 @@ class _StatusCost(msgspec.Struct):
     total_cost_usd: Dollars | None = None
 
 
+class _StatusUsage(msgspec.Struct):
+    input_tokens: TokenCount | None = None
+    cache_creation_input_tokens: TokenCount | None = None
+    cache_read_input_tokens: TokenCount | None = None
+    output_tokens: TokenCount | None = None
+
+
 class _StatusWindow(msgspec.Struct):
-    context_window_size: Count | None = None
-    used_percentage: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] | None = None
-    current_usage: RawUsage | None = None
+    context_window_size: TokenCount | None = None
+    used_percentage: Percentage | None = None
+    current_usage: _StatusUsage | None = None
 
 
 class _StatusCache(msgspec.Struct):
     warm: bool | None = None
-    expires_at: Count | None = None
+    expires_at: UnixSeconds | None = None
     ttl: BoundedText | None = None
-    recache_tokens_if_cold: Count | None = None
+    recache_tokens_if_cold: TokenCount | None = None
 
 
 class _StatusFields(msgspec.Struct):
     session_id: BoundedText | None = None
     model: _StatusModel | None = None
-    cost: _StatusCost | None = None
-    context_window: _StatusWindow | None = None
-    prompt_cache: _StatusCache | None = None
+    cost: Raw | UnsetType = UNSET
+    context_window: Raw | UnsetType = UNSET
+    prompt_cache: Raw | UnsetType = UNSET
 
 
 _status_decoder: Final = msgspec.json.Decoder(_StatusFields)
+_window_decoder: Final = msgspec.json.Decoder(_StatusWindow | None)
+_cost_decoder: Final = msgspec.json.Decoder(_StatusCost | None)
+_cache_decoder: Final = msgspec.json.Decoder(_StatusCache | None)
 
 
-def _read_status(offset: int, data: bytes, read_at: int) -> Iterator[_Record]:
+def _read_status(offset: int, data: bytes, read_at: int) -> Iterator[_Record | UnreadableValue]:
     """Read a status line's input, in our envelope or as the client sent it."""
     line = _decode_line(data)
     given = data if line.given is UNSET else line.given
     at = read_at if line.at is None else line.at
-    snapshot = _to_status_snapshot(offset, given, at)
+    snapshot, unreadable = _to_status_snapshot(offset, given, at)
     yield snapshot
+    yield from unreadable
     yield from read_limits(offset, given, at, snapshot.session_id)
     if report := read_client_report(given, at, snapshot.session_id):
         yield report
 
 
-def _to_status_snapshot(offset: int, given: bytes | Raw, at: int) -> StatusSnapshotRecord:
+def _to_status_snapshot(
+    offset: int, given: bytes | Raw, at: int
+) -> tuple[StatusSnapshotRecord, list[UnreadableValue]]:
+    """Read a snapshot, and what of it cannot be right, which is left out."""
     status = _decode(given, _status_decoder)
-    window, cache = status.context_window or _StatusWindow(), status.prompt_cache or _StatusCache()
-    usage = window.current_usage or RawUsage()
-    return StatusSnapshotRecord(
+    unreadable: list[UnreadableValue] = []
+
+    def read(
+        name: str, raw: Raw | UnsetType, decoder: msgspec.json.Decoder[DecodedT]
+    ) -> DecodedT | None:
+        try:
+            return None if raw is UNSET else decoder.decode(raw)
+        except msgspec.DecodeError as error:
+            unreadable.append(UnreadableValue(f"{name}: {error}"))
+            return None
+
+    window = read("context_window", status.context_window, _window_decoder) or _StatusWindow()
+    cost = read("cost", status.cost, _cost_decoder) or _StatusCost()
+    cache = read("prompt_cache", status.prompt_cache, _cache_decoder) or _StatusCache()
+    usage = window.current_usage or _StatusUsage()
+    snapshot = StatusSnapshotRecord(
         offset=offset,
         at=at,
         session_id=_session_id(status.session_id),
@@ -167,17 +200,18 @@ def _to_status_snapshot(offset: int, given: bytes | Raw, at: int) -> StatusSnaps
         cache_creation_tokens=usage.cache_creation_input_tokens,
         cache_read_tokens=usage.cache_read_input_tokens,
         output_tokens=usage.output_tokens,
-        cost_usd=(status.cost or _StatusCost()).total_cost_usd,
+        cost_usd=cost.total_cost_usd,
         cache_warm=cache.warm,
         cache_expires_at=cache.expires_at and cache.expires_at * 1000,
         cache_ttl_ms=CACHE_LIFETIMES_MS.get(cache.ttl or ""),
         cache_cold_tokens=cache.recache_tokens_if_cold,
     )
+    return snapshot, unreadable
 
 
 class _MeasuredContext(msgspec.Struct):
-    tokens: Count | None = None
-    window: Count | None = None
+    tokens: TokenCount | None = None
+    window: TokenCount | None = None
 
 
 class _MeasuredCost(msgspec.Struct):
@@ -260,7 +294,7 @@ class _AnswerFields(msgspec.Struct):
     kind: str
     text: str
     agent_id: str | None = None
-    tokens: Count | None = None
+    tokens: TokenCount | None = None
     from_session_id: str | None = None
     from_agent_id: str | None = None
 
@@ -285,7 +319,7 @@ def _to_answer_item(offset: int, data: bytes, read_at: int) -> AnswerItemRecord:
     )
 
 
-_READERS: Final[dict[LogKind, Callable[[int, bytes, int], Iterable[_Record]]]] = {
+_READERS: Final[dict[LogKind, Callable[[int, bytes, int], Iterable[_Record | UnreadableValue]]]] = {
     LogKind.HOOKS: lambda *line: (_to_hook_event(*line),),
     LogKind.STATUS_LINE: _read_status,
     LogKind.PLUGIN: lambda *line: (_to_measurement(*line),),
@@ -309,10 +343,17 @@ def read_log(kind: LogKind, lines: Iterable[RawLine], read_at: int) -> LogRecord
     found: list[_Record] = []
     bad: list[BadLine] = []
     for offset, line in lines:
+        problems: list[str] = []
         try:
-            found.extend(read(offset, line, read_at))
+            for record in read(offset, line, read_at):
+                if isinstance(record, UnreadableValue):
+                    problems.append(record.why)
+                else:
+                    found.append(record)
         except BadRecordError as error:
-            bad.append(BadLine(offset, len(line), sanitize_title(str(error))))
+            problems.append(str(error))
+        if problems:
+            bad.append(BadLine(offset, len(line), sanitize_title("; ".join(problems))))
     windows = tuple(window for record in found if (window := _window_of(record)))
     columns: dict[str, list[_Record]] = {}
     for record in found:

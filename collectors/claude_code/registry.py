@@ -14,6 +14,7 @@ from ...core.measure.models import has_registry_entry
 from ...core.measure.window import AUTO_COMPACT_OPTION, AUTO_COMPACT_VARIABLES
 from ...core.store.transcript_records import LiveSession
 from ...core.transcript.sanitize import sanitize_path, sanitize_title
+from ..plugin.plugin_log import MAX_TIME_S
 from .discover import ClaudeFolder
 
 _AUTOCOMPACT_VALUE: Final = re.compile(r"(?i)auto|\d{1,9}[km]?")
@@ -59,7 +60,7 @@ MAX_ENTRY_BYTES: Final = 64 * 1024  # the client writes about 600
 START_SLACK_S: Final = 120.0  # a process that began later only reuses the number
 ZONE_STEP_S: Final = 900.0
 MAX_ZONE_DIFFERENCE_S: Final = 26 * 3600.0  # zones differ by quarters of an hour, up to this
-UnixMs = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]  # milliseconds since 1970
+UnixMs = Annotated[int, msgspec.Meta(ge=0, le=MAX_TIME_S * 1000)]  # milliseconds since 1970
 _PROC_START_FIELD: Final = 22  # of /proc/PID/stat: start in ticks (claude-code-formats 1.4)
 
 

@@ -13,17 +13,33 @@ from ...core.store.log_records import LimitReadingRecord
 from ...core.store.transcript_records import ClientReportRecord
 from ...core.transcript.line_decoder import Count
 from ...core.transcript.sanitize import sanitize_title
+from ..plugin.plugin_log import MAX_PERCENT, MAX_TIME_S, MAX_TOKENS, MIN_TIME_S
 
 MAX_LIMIT_WINDOWS: Final = 20  # of one input: the client knows six
 
-_BoundedText = Annotated[str, msgspec.Meta(max_length=4096)]
-_Percentage = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
-_UnixSeconds = Annotated[int, msgspec.Meta(ge=0, le=100_000_000_000)]
+BoundedText = Annotated[str, msgspec.Meta(max_length=4096)]
+TokenCount = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS)]
+Percentage = Annotated[float, msgspec.Meta(ge=0, le=MAX_PERCENT)]
+UnixSeconds = Annotated[int, msgspec.Meta(ge=MIN_TIME_S, le=MAX_TIME_S)]
+
+
+class UnreadableValue(msgspec.Struct, frozen=True):
+    """A part of a line that cannot be right: it is listed, and the rest of the line is read."""
+
+    why: str
 
 
 class _Limit(msgspec.Struct):
-    used_percentage: _Percentage
-    resets_at: _UnixSeconds | None = None
+    used_percentage: float
+    resets_at: int | None = None
+
+    def problem(self) -> str | None:
+        """Say which number no limit can have."""
+        if not 0 <= self.used_percentage <= MAX_PERCENT:
+            return f"used_percentage {self.used_percentage:.6g} is no share of a limit"
+        if self.resets_at is not None and not MIN_TIME_S <= self.resets_at <= MAX_TIME_S:
+            return f"resets_at {self.resets_at:.6g} is no time in seconds"
+        return None
 
 
 class _LimitFields(msgspec.Struct):
@@ -36,16 +52,21 @@ _limit_decoder: Final = msgspec.json.Decoder(_Limit)
 
 def read_limits(
     offset: int, given: bytes | Raw, at: int, session_id: str
-) -> Iterator[LimitReadingRecord]:
+) -> Iterator[LimitReadingRecord | UnreadableValue]:
     """Yield a reading of each window of the plan's limits, of windows not known here too."""
     try:
         windows = _limits_decoder.decode(given).rate_limits or {}
-    except msgspec.ValidationError:
+    except msgspec.DecodeError as error:
+        yield from _unreadable("rate_limits", error)
         return
     for name, raw in list(windows.items())[:MAX_LIMIT_WINDOWS]:
         try:
             limit = _limit_decoder.decode(raw)
-        except msgspec.ValidationError:
+        except msgspec.DecodeError as error:
+            yield from _unreadable(name, error)
+            continue
+        if problem := limit.problem():
+            yield UnreadableValue(f"{name}: {problem}")
             continue
         resets_at = None if limit.resets_at is None else limit.resets_at * 1000
         yield LimitReadingRecord(
@@ -53,8 +74,14 @@ def read_limits(
         )
 
 
+def _unreadable(name: str, error: msgspec.DecodeError) -> Iterator[UnreadableValue]:
+    """Yield what is no number; what has another shape was written by another client."""
+    if ", got `" not in str(error):
+        yield UnreadableValue(f"{name}: {error}")
+
+
 class _Effort(msgspec.Struct):
-    level: _BoundedText | None = None
+    level: BoundedText | None = None
 
 
 class _Thinking(msgspec.Struct):
@@ -62,7 +89,7 @@ class _Thinking(msgspec.Struct):
 
 
 class _OutputStyle(msgspec.Struct):
-    name: _BoundedText | None = None
+    name: BoundedText | None = None
 
 
 class _Work(msgspec.Struct):
@@ -74,8 +101,8 @@ class _Work(msgspec.Struct):
 
 class _PullRequest(msgspec.Struct):
     number: Count | None = None
-    url: _BoundedText | None = None
-    review_state: _BoundedText | None = None
+    url: BoundedText | None = None
+    review_state: BoundedText | None = None
 
 
 class _Cache(msgspec.Struct):
@@ -85,7 +112,7 @@ class _Cache(msgspec.Struct):
     hit_ratio: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     cache_write_tokens: Count | None = None
     miss_recache_tokens: Count | None = None
-    last_miss_at: _UnixSeconds | None = None
+    last_miss_at: UnixSeconds | None = None
     miss_causes: dict[str, Count] | None = None
 
 
@@ -106,7 +133,7 @@ def read_client_report(given: bytes | Raw, at: int, session_id: str) -> ClientRe
     """Read what a client says of its session's settings, work and cache; None if it cannot be."""
     try:
         found = _report_decoder.decode(given)
-    except msgspec.ValidationError:
+    except msgspec.DecodeError:
         return None
     work, request = found.cost or _Work(), found.pr or _PullRequest()
     cache = found.prompt_cache or _Cache()

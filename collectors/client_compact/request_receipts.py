@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ from ...core.actions import session_access
 from ...core.files.safe_open import open_regular
 from ...core.transcript import entry_decoder, line_decoder
 from ..plugin import compact_requests
+from ..plugin.plugin_log import MAX_TOKENS
 
 Polled = TypeVar("Polled")
 
@@ -118,6 +119,9 @@ RETENTION_S: Final = 14 * 24 * 3600.0
 LEFTOVER_MAX_AGE_S: Final = 24 * 3600.0  # of what a killed process left in the folder
 
 
+_TokenCount = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS)]
+
+
 class ClientCompactReceipt(msgspec.Struct, frozen=True):
     """A request and how it ended; times in ms since 1970, sizes in tokens."""
 
@@ -128,8 +132,8 @@ class ClientCompactReceipt(msgspec.Struct, frozen=True):
     state: str  # done, refused or failed; pending while there is no result, orphan when that is old
     why: str | None = None
     boundary_uuid: str | None = None
-    pre_tokens: int | None = None
-    post_tokens: int | None = None
+    pre_tokens: _TokenCount | None = None
+    post_tokens: _TokenCount | None = None
     command: tuple[str, ...] = ()  # that was run; empty if a client that was open was asked
     folder: str | None = None  # where that was run
     automatic: str | None = None  # the reason of an automatic request; None if a person asked

@@ -42,6 +42,12 @@ SAFE_OPEN_FLAGS: Final = (
     getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 )
 _APPEND_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | SAFE_OPEN_FLAGS
+# What a client, a hook's input or a file of ours may say; a number outside is shown as unreadable.
+MAX_TOKENS: Final = 1_000_000_000  # the largest windows have a million
+MAX_PERCENT: Final = 1_000  # a limit or a window may be exceeded, but never ten times
+MIN_TIME_S: Final = 1_000_000_000  # of 2001: less is a duration
+MAX_TIME_S: Final = 4_102_444_800  # of 2100: more is in milliseconds
+
 MAX_STDIN_BYTES: Final = 64 * 1024 * 1024  # the client's largest tool outputs have 50 MB
 _CHUNK_BYTES: Final = 1024 * 1024
 _NS_PER_MS: Final = 1_000_000

@@ -16,7 +16,7 @@ import os
 import sys
 
 from . import compact_requests
-from .plugin_log import PLUGIN_LOG, TEXT_CHARS, append_record, log_path
+from .plugin_log import MAX_TOKENS, PLUGIN_LOG, TEXT_CHARS, append_record, log_path
 
 TYPE_CHECKING = False
 
@@ -153,7 +153,7 @@ def _read_taken_request(path: str, ids: tuple[str, str]) -> tuple[str, str | Non
 
 
 def _token_count(value: object) -> int | None:
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import sys
 import time
 
 from . import plugin_log
+from .plugin_log import MAX_PERCENT, MAX_TIME_S, MAX_TOKENS, MIN_TIME_S
 
 TYPE_CHECKING = False
 
@@ -66,28 +67,35 @@ def render_status_line(
     and the forecast is reduced by the tokens added since. `now_s` (since 1970) is for tests.
     """
     context = _fields(snapshot, "context_window")
-    window = _count(context.get("context_window_size"))
+    size = context.get("context_window_size")
+    window = _tokens(size)
     if saved.get("window_source") == "policy" or window is None:
-        window = _count(saved.get("window_tokens")) or window
+        window = _tokens(saved.get("window_tokens")) or window
     usage = _fields(context, "current_usage")
-    used = sum(_count(usage.get(name)) or 0 for name in _INPUT_FIELDS) or None
+    counts = [usage.get(name) for name in _INPUT_FIELDS]
+    used = sum(_tokens(count) or 0 for count in counts) or None
     sign = ""
     counts_text = saved.get("context_source") in _TEXT_SOURCES
     if counts_text or (used is None and saved.get("context_state") == "estimated"):
         # After a compaction the client reports nothing until the next answer.
-        used, sign = _count(saved.get("context_tokens")), "≈"
-    parts = [_context_text(used, window, sign)]
+        used, sign = _tokens(saved.get("context_tokens")), "≈"
+    if sign == "" and any(map(_is_too_large, counts)):
+        used, parts = None, ["context unreadable"]
+    elif window is None and _is_too_large(size):
+        parts = [f"{_context_text(used, None, sign) or 'context'}, window unreadable"]
+    else:
+        parts = [_context_text(used, window, sign)]
     model = _fields(snapshot, "model").get("id")
     is_same_model = isinstance(model, str) and saved.get("model") == model.removesuffix(
         _LARGE_WINDOW_SUFFIX
     )
-    if is_same_model and saved.get("window_tokens") == window:
+    if is_same_model and window is not None and saved.get("window_tokens") == window:
         parts.append(_trigger_text(used, saved))
     prices = saved if is_same_model else {}
     now = time.time() if now_s is None else now_s
     if cache := _find_cache(_fields(snapshot, "prompt_cache"), used, saved):
         parts.append(_cache_text(*cache, prices, now))
-    if noncompliant := _count(saved.get("agents_noncompliant")):
+    if noncompliant := _tokens(saved.get("agents_noncompliant")):
         parts.append(f"{noncompliant} noncompliant agent{'' if noncompliant == 1 else 's'}")
     parts.append(_limits_text(snapshot, now))
     return " · ".join(part for part in parts if part)
@@ -114,7 +122,7 @@ def _context_text(used: int | None, window: int | None, sign: str) -> str:
 
 
 def _trigger_text(used: int | None, saved: Mapping[str, Any]) -> str:
-    trigger = _count(saved.get("trigger_tokens"))
+    trigger = _tokens(saved.get("trigger_tokens"))
     if not trigger:
         return ""
     turns = _turns_text(used, trigger, saved)
@@ -124,8 +132,8 @@ def _trigger_text(used: int | None, saved: Mapping[str, Any]) -> str:
 def _turns_text(used: int | None, trigger: int, saved: Mapping[str, Any]) -> str:
     """Update the forecast: the turns shrink in proportion to the tokens left to the trigger."""
     turns = _fields(saved, "turns_left")
-    p50, p80 = _count(turns.get("p50")), _count(turns.get("p80"))
-    counter, then = _count(saved.get("counter_tokens")), _count(saved.get("context_tokens"))
+    p50, p80 = _tokens(turns.get("p50")), _tokens(turns.get("p80"))
+    counter, then = _tokens(saved.get("counter_tokens")), _tokens(saved.get("context_tokens"))
     if used is None or p50 is None or p80 is None or counter is None or then is None:
         return ""
     added = used - then
@@ -140,6 +148,7 @@ def _turns_text(used: int | None, trigger: int, saved: Mapping[str, Any]) -> str
 
 
 _LONGEST_CACHE_S: Final = 24 * 3600  # none lasts longer than an hour: it is no such time
+_MAX_COLD_USD: Final = 1_000  # of writing a million tokens to the cache: ten dollars
 _MIN_COLD_TOKENS: Final = 20_000  # of `cold.min_tokens`, until the reader has saved the policy's
 
 
@@ -152,14 +161,17 @@ def _find_cache(
     (before 2.1.251) has the cache that the reader saved of the same answer.
     """
     is_warm, sign = cache.get("warm"), ""
-    expires, tokens = _count(cache.get("expires_at")), _count(cache.get("recache_tokens_if_cold"))
+    cold = cache.get("recache_tokens_if_cold")
+    expires, tokens = _time(cache.get("expires_at")), _tokens(cold)
     if is_warm is False and expires is None:
         expires = 0
     elif is_warm is None and used is not None and saved.get("context_tokens") == used:
-        expires, tokens = _count(saved.get("cache_expires_at")), _count(saved.get("cold_tokens"))
+        expires, tokens = _time(saved.get("cache_expires_at")), _tokens(saved.get("cold_tokens"))
         sign = "≈"
+    if _is_too_large(cold):
+        return None
     tokens = tokens or used
-    least = _count(saved.get("cold_min_tokens"))
+    least = _tokens(saved.get("cold_min_tokens"))
     if expires is None or not tokens or tokens < (_MIN_COLD_TOKENS if least is None else least):
         return None
     return expires, tokens, sign
@@ -173,9 +185,9 @@ def _cache_text(
     The client draws the line after an answer and when the cache expires, and not in between
     (2.1.329): until when the cache lasts stays true, and how long it still lasts would not.
     """
-    usd, priced = prices.get("cold_usd"), _count(prices.get("cold_tokens"))
+    usd, priced = prices.get("cold_usd"), _tokens(prices.get("cold_tokens"))
     size = format_tokens(tokens)
-    if type(usd) is float and priced:
+    if type(usd) is float and priced and 0 <= usd <= _MAX_COLD_USD:
         size += f" ≈${usd * tokens / priced:,.2f}"
     if expires > now_s + _LONGEST_CACHE_S:
         return ""
@@ -196,17 +208,23 @@ def _limits_text(snapshot: Mapping[str, Any], now_s: float) -> str:
     texts: list[str] = []
     for name, label in _LIMIT_NAMES.items():
         limit = _fields(limits, name)
-        used, resets_at = limit.get("used_percentage"), _count(limit.get("resets_at"))
+        used, resets = limit.get("used_percentage"), limit.get("resets_at")
         if not isinstance(used, (int, float)) or isinstance(used, bool) or used < 0:
             continue
+        if not used <= MAX_PERCENT:  # NaN, too
+            texts.append(f"{label} unreadable")
+            continue
+        resets_at = _time(resets)
         is_over = resets_at is not None and resets_at <= now_s
         if is_over or (texts and used < SECOND_LIMIT_PERCENT):
             continue
         rounded = int(used + 0.5)
         shown = f"{label} {min(rounded, 99) if used < 100 else rounded}%"
-        texts.append(
-            shown if resets_at is None else f"{shown}, resets {_clock_time(resets_at, now_s)}"
-        )
+        if resets_at is not None:
+            shown += f", resets {_clock_time(resets_at, now_s)}"
+        elif resets is not None:
+            shown += ", reset unreadable"
+        texts.append(shown)
     return " · ".join(texts)
 
 
@@ -218,8 +236,20 @@ def _clock_time(seconds: int, now_s: float) -> str:
         return "never"
 
 
-def _count(value: object) -> int | None:
-    return value if type(value) is int and value >= 0 else None
+def _tokens(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value <= MAX_TOKENS else None
+
+
+def _time(value: object) -> int | None:
+    """Return seconds since 1970; None for what is no such time."""
+    return value if type(value) is int and MIN_TIME_S <= value <= MAX_TIME_S else None
+
+
+def _is_too_large(value: object) -> bool:
+    """Whether a number of tokens cannot be right: neither it nor what follows from it is shown."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    return not value <= MAX_TOKENS  # NaN, too
 
 
 def _fields(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

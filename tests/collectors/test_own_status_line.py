@@ -121,6 +121,45 @@ def test_the_plans_limits(limits: dict[str, Any], said: str) -> None:
     assert shown == " · ".join(filter(None, ("context 0% 1k/200k", said.format(resets))))
 
 
+EPOCH = 1_795_822_069
+ODD_NUMBERS = (EPOCH, 1e308, float("inf"), float("nan"), 10**30, 10**400, 1_001)
+
+
+@pytest.mark.parametrize("used", ODD_NUMBERS)
+def test_a_share_that_no_limit_can_have_is_not_shown_as_one(used: float) -> None:
+    limits = {
+        "five_hour": {"used_percentage": used, "resets_at": EPOCH},
+        "seven_day": {"used_percentage": 80, "resets_at": EPOCH},
+    }
+    line = render_status_line(status(1000, rate_limits=limits), {}, EPOCH - 60)
+    week = time.strftime("%H:%M", time.localtime(EPOCH))
+    assert line == f"context 0% 1k/200k · 5h unreadable · week 80%, resets {week}"
+
+
+@pytest.mark.parametrize("resets", [18_000, EPOCH * 1000, 10**30, 1e308, float("nan"), "17:40"])
+def test_a_reset_that_is_no_time_is_not_shown_as_one(resets: object) -> None:
+    limits = {"five_hour": {"used_percentage": 62, "resets_at": resets}}
+    line = render_status_line(status(None, None, rate_limits=limits), {}, EPOCH)
+    assert line == "5h 62%, reset unreadable"
+
+
+@pytest.mark.parametrize("odd", [number for number in ODD_NUMBERS if number != 1_001])
+def test_a_number_of_tokens_that_cannot_be_is_not_shown_as_one(odd: float) -> None:
+    assert render_status_line(status(1000, odd), KEPT) == (  # type: ignore[arg-type]
+        "context 0% 1k/200k · compacts at 160k"
+    )
+    assert render_status_line(status(1000, odd), {}) == (  # type: ignore[arg-type]
+        "context 1k, window unreadable"
+    )
+    usage = {"input_tokens": 5, "cache_read_input_tokens": odd}
+    window = {"context_window_size": 200_000, "current_usage": usage}
+    assert render_status_line({"context_window": window}, {}) == "context unreadable"
+    cold = CACHE | {"recache_tokens_if_cold": odd}
+    assert "cached" not in render_status_line(status(100_000, prompt_cache=cold), {}, SOON_S)
+    saved = COLD | {"cold_usd": float(odd) if odd < 10**300 else float("inf")}
+    assert "$" not in render_status_line(status(100_000, prompt_cache=CACHE), saved, SOON_S)
+
+
 def test_a_reset_in_days_is_written_with_its_weekday() -> None:
     resets_at = int(time.time()) + 40 * HOUR_S
     limits = {"seven_day": {"used_percentage": 50, "resets_at": resets_at}}

@@ -359,3 +359,67 @@ def test_a_field_of_another_shape_does_not_cost_the_context(
     collector.scan()
     (found,) = kept(store)
     assert found.input_tokens == 10
+
+
+EPOCH = 1_795_822_069
+
+
+@pytest.mark.parametrize(
+    ("odd", "why"),
+    [
+        ({"rate_limits": {"five_hour": {"used_percentage": EPOCH}}}, "five_hour: "),
+        ({"rate_limits": {"five_hour": {"used_percentage": 1e308}}}, "five_hour: "),
+        ({"rate_limits": {"five_hour": {"used_percentage": -1}}}, "five_hour: used_percentage -1"),
+        (
+            {"rate_limits": {"five_hour": {"used_percentage": 6, "resets_at": 18_000}}},
+            "five_hour: ",
+        ),
+        (
+            {"rate_limits": {"five_hour": {"used_percentage": 6, "resets_at": EPOCH * 1000}}},
+            "five_hour: ",
+        ),
+        ({"context_window": {"context_window_size": EPOCH}}, "context_window: Expected"),
+        ({"context_window": {"used_percentage": EPOCH}}, "context_window: Expected"),
+        ({"context_window": {"current_usage": {"input_tokens": 10**30}}}, "context_window: "),
+        ({"cost": {"total_cost_usd": EPOCH}}, "cost: Expected"),
+        ({"prompt_cache": {"recache_tokens_if_cold": EPOCH}}, "prompt_cache: Expected"),
+        ({"prompt_cache": {"expires_at": 10**15}}, "prompt_cache: Expected"),
+    ],
+)
+def test_a_number_that_cannot_be_right_is_listed_and_the_rest_of_the_line_is_read(
+    collector: Collector, store: Path, odd: dict[str, Any], why: str
+) -> None:
+    good = {"seven_day": {"used_percentage": 41, "resets_at": EPOCH}}
+    (name,) = odd
+    line = FULL | odd | {"rate_limits": good | odd.get("rate_limits", {})}
+    show(store, json.dumps(line).encode())
+    collector.scan()
+
+    (found,) = kept(store)
+    assert (found.input_tokens == 10) == (name != "context_window")
+    assert (found.cost_usd is None) == (name == "cost")
+    with closing(open_reader(store)) as db:
+        ((window, used),) = db.execute("SELECT window, used_percentage FROM limit_reading")
+        ((reason,),) = db.execute("SELECT reason FROM log_bad_line")
+    assert (window, used) == ("seven_day", 41)
+    assert reason.startswith(why)
+
+
+@pytest.mark.parametrize("word", ["1e999", "-1e999", "NaN", "Infinity", "00", "1" * 5_000])
+def test_what_is_no_number_costs_at_most_its_own_line(
+    collector: Collector, store: Path, word: str
+) -> None:
+    path = log_file(store, LogKind.STATUS_LINE)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    limits = {"five_hour": {"used_percentage": 12}, "seven_day": {"used_percentage": 41}}
+    lines = [json.dumps({"v": 1, "at": START_MS, "given": FULL | {"rate_limits": limits}})]
+    lines += [lines[0].replace(old, word) for old in ("12", "46800", "0.5", "1795221375")]
+    path.write_text("\n".join((*lines, lines[0])) + "\n")
+    collector.scan()
+
+    assert {row.input_tokens for row in kept(store)} <= {10, None}
+    with closing(open_reader(store)) as db:
+        used = {used for (used,) in db.execute("SELECT used_percentage FROM limit_reading")}
+        (bad,) = db.execute("SELECT COUNT(*) FROM log_bad_line").fetchone()
+    assert used == {12, 41}
+    assert bad == 4

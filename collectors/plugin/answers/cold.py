@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ..hook_answer import text_field, transcript_path
-from ..plugin_log import decode_object, open_safely
+from ..plugin_log import MAX_TOKENS, decode_object, open_safely
 
 TYPE_CHECKING = False
 
@@ -182,4 +182,4 @@ def _time_ms(text: object) -> int | None:
 
 
 def _count(value: object) -> int:
-    return value if type(value) is int and value > 0 else 0
+    return value if type(value) is int and 0 < value <= MAX_TOKENS else 0

@@ -62,8 +62,9 @@ WITH base AS MATERIALIZED (
 SELECT f.file_id, f.turn, f.turn_at, c.name, c.detail, c.at,
     v.status, v.waiting_for, v.updated_at,
     h.event, h.at, h.tool_name, json_extract(h.detail, '$.given.notification_type'),
-    IIF(h.event = 'SessionStart',
-        CAST(json_extract(h.detail, '$.given.context_tokens') AS INTEGER), NULL),
+    IIF(h.event = 'SessionStart' AND json_type(h.detail, '$.given.context_tokens') = 'integer'
+            AND json_extract(h.detail, '$.given.context_tokens') BETWEEN 0 AND 1000000000,
+        json_extract(h.detail, '$.given.context_tokens'), NULL),
     IIF(h.event = 'SessionStart',
         CAST(json_extract(h.detail, '$.given.prompt_cache_likely_expired') AS INTEGER), NULL),
     r.at, COALESCE(r.cache_creation_tokens + r.cache_read_tokens, 0),
