@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import time
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -191,6 +191,7 @@ class InstallPlan:
     notes: tuple[str, ...] = ()  # what a person should know before saying yes
     original: bytes | None = None  # what an uninstall restores
     receipt: InstallReceipt | None = None  # None if ctxtop is removed
+    receipt_before: InstallReceipt | None = None
     made_folders: tuple[str, ...] = ()  # an uninstall removes those that are empty
 
     @property
@@ -315,6 +316,7 @@ class _CurrentInstall:
             notes=tuple(self._notes(receipt, settings.status_command)),
             original=original,
             receipt=receipt,
+            receipt_before=self.receipt,
             made_folders=self.receipt.made_folders if self.receipt else (),
         )
 
@@ -376,6 +378,9 @@ def apply_install(plan: InstallPlan, store: Path) -> Path | None:
 
 def _write(plan: InstallPlan, store: Path) -> Path | None:
     records = InstallRecords(store, plan.file.real)
+    if records.read_receipt() != plan.receipt_before:
+        # Its folders and backups would be forgotten.
+        raise ChangedError(f"{plan.file.path} was changed meanwhile: run the command again")
     backup = records.save_backup(plan.file.data) if plan.file.data is not None else None
     _back_up_edited(plan, records)
     try:
@@ -394,9 +399,7 @@ def _write(plan: InstallPlan, store: Path) -> Path | None:
         records.write_receipt(msgspec.structs.replace(plan.receipt, original=original))
     else:
         records.remove_receipt()
-        for folder in plan.made_folders:
-            with suppress(OSError):  # it may be in use by now
-                Path(folder).rmdir()
+        _remove_empty_folders(plan.made_folders)
     records.prune_backups({original, backup})
     return records.backup_path(backup) if backup else None
 
@@ -410,8 +413,17 @@ def _back_up_edited(plan: InstallPlan, records: InstallRecords) -> None:
             records.save_backup(data)
 
 
+def _remove_empty_folders(folders: Iterable[str]) -> None:
+    for folder in folders:
+        with suppress(OSError):  # it may be in use by now
+            Path(folder).rmdir()
+
+
 def _restore_plugin(plan: InstallPlan) -> None:
     with suppress(OSError):
         remove_plugin(plan.folder, set(plan.plugin_after) - set(plan.plugin_before))
         if plan.plugin_before:
             write_plugin(plan.folder, plan.plugin_before)
+    if plan.receipt is not None:
+        made = plan.receipt.made_folders
+        _remove_empty_folders(each for each in made if each not in plan.made_folders)

@@ -537,7 +537,7 @@ def test_a_disk_that_is_full_halfway_leaves_no_half_a_plugin(
         with pytest.raises(OSError, match="No space left"):
             home.install(form="plugin")
     assert home.settings.read_bytes() == before
-    assert home.files() - there <= {"home/.claude/skills"}
+    assert home.files() == there
 
 
 def test_what_a_person_added_to_the_plugin_stays_and_what_they_changed_is_kept(
@@ -816,3 +816,25 @@ def test_settings_that_are_linked_to_themselves_are_one_line(
     if yes:
         assert ended.stderr == f"ctxtop: {home.settings} is a circular link: remove it\n"
         assert ended.returncode == 4
+
+
+@pytest.mark.parametrize("first", ["install", "uninstall"])
+def test_plans_that_were_made_at_the_same_time_leave_no_empty_folder(
+    home: Home, first: str
+) -> None:
+    there = home.files()
+    if first == "uninstall":
+        home.install(form="plugin")
+    plans = [home.plan(form="plugin"), home.plan_back()]
+    if first == "uninstall":
+        plans.reverse()
+    apply_install(plans[0], home.store)
+    with pytest.raises(ChangedError, match="was changed meanwhile"):
+        apply_install(plans[1], home.store)
+    assert home.status().state is (
+        InstallState.CLEAN if first == "install" else InstallState.ABSENT
+    )
+    home.uninstall()
+
+    assert not (home.config / "skills").exists()
+    assert home.files() == there
