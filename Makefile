@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Every package is pinned with the hashes of all its files: another file of that version is refused.
+LOCKED := $(PIP) install --require-hashes -r
 
 .DEFAULT_GOAL := help
 
@@ -15,32 +17,48 @@ help: ## List the targets
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ctxtop needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Choose another with: make PYTHON=python3.12 …" >&2; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "Python could not create $(VENV). On Debian and Ubuntu: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
-	@$(PIP) install --upgrade pip setuptools -c constraints.txt
+	@$(LOCKED) requirements/build.txt
 
 # One stamp file for each set of packages: an install runs again only when its inputs change.
 # A strict editable install sees edits at once, but new files only after it runs again. (The other
 # mode loses to a folder named ctxtop on PYTHONPATH.)
 FOLDERS := $(shell find core collectors tui -type d -not -name __pycache__)
 # setuptools warns that its own folder of links must not be deleted; `make clean` knows.
-$(VENV)/.run: pyproject.toml constraints.txt $(FOLDERS) | $(BIN)/python
-	PYTHONWARNINGS=ignore $(PIP) install -c constraints.txt --config-settings editable_mode=strict -e .
+$(VENV)/.run: pyproject.toml requirements/run.txt $(FOLDERS) | $(BIN)/python
+	$(LOCKED) requirements/run.txt
+	PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-index --no-build-isolation --config-settings editable_mode=strict -e .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.run
-	$(PIP) install -c constraints.txt --group test
+$(VENV)/.test: $(VENV)/.run requirements/test.txt
+	$(LOCKED) requirements/test.txt
 	@touch $@
 
-$(VENV)/.check: $(VENV)/.test
-	$(PIP) install -c constraints.txt --group check --group screenshots
+$(VENV)/.check: $(VENV)/.test requirements/check.txt
+	$(LOCKED) requirements/check.txt
 	@touch $@
 
-$(VENV)/.docs: $(VENV)/.test
-	$(PIP) install -c constraints.txt --group docs
+$(VENV)/.docs: $(VENV)/.test requirements/docs.txt
+	$(LOCKED) requirements/docs.txt
 	@touch $@
 
-$(VENV)/.client: $(VENV)/.test
-	$(PIP) install -c constraints.txt --group client
+$(VENV)/.client: $(VENV)/.test requirements/client.txt
+	$(LOCKED) requirements/client.txt
 	@touch $@
+
+# uv compiles for every platform and Python version at once. What is pinned stays unless it has to
+# change, or UPGRADE=--upgrade is given.
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate $(UPGRADE)
+WITH_RUN := $(COMPILE) -c requirements/run.txt --python-version 3.11
+
+lock: $(BIN)/python ## Pin what pyproject.toml names, with hashes
+	$(LOCKED) requirements/lock.txt
+	$(COMPILE) --python-version 3.11 pyproject.toml -o requirements/run.txt
+	$(WITH_RUN) --group test -o requirements/test.txt
+	$(WITH_RUN) --group check --group screenshots -o requirements/check.txt
+	$(WITH_RUN).5 --group docs -o requirements/docs.txt
+	$(WITH_RUN) --group client -o requirements/client.txt
+	echo pip setuptools | tr ' ' '\n' | $(WITH_RUN) - -o requirements/build.txt
+	echo uv | $(WITH_RUN) - -o requirements/lock.txt
 
 run: $(VENV)/.run ## Open the dashboard on Claude Code's folder
 	@$(BIN)/ctxtop
@@ -106,4 +124,4 @@ docs: $(VENV)/.docs ## Write the command and settings references, build the site
 clean: ## Remove everything that make created
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run demo test test-client prove prove-engine lint check types bench bench-accuracy bench-compaction bench-cache metrics texts screenshots docs clean
+.PHONY: help lock run demo test test-client prove prove-engine lint check types bench bench-accuracy bench-compaction bench-cache metrics texts screenshots docs clean
