@@ -86,9 +86,10 @@ types: $(VENV)/.check ## Check types
 	$(BIN)/mypy --strict tests screenshots
 	$(BIN)/pyright
 
-prove-engine: $(VENV)/.test ## Run over 10,000 fault and fuzz cases against compaction and the reader
+prove-engine: $(VENV)/.test ## Run over 10,000 fault and fuzz cases against compaction, the reader and the archive
 	@$(BIN)/python -m tests.prove_engine
 	@$(BIN)/python -m tests.prove_reader
+	@$(BIN)/python -m tests.prove_archive
 	@$(BIN)/python -m tests.prove_pauses
 	@CTXTOP_PROVE=1 $(BIN)/python -m pytest -q -s $(addprefix tests/collectors/test_,histories.py kill.py places.py)
 

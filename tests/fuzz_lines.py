@@ -210,10 +210,10 @@ def mutated(seed: int) -> bytes:
     chance = random.Random(seed)
     lines = story(chance)
     for _ in range(chance.randint(0, 3)):
-        _change_a_field(chance, lines)
+        change_a_field(chance, lines)
     data = b"".join(_written(chance, line) for line in lines)
     if chance.random() < 0.55:
-        data = chance.choice(_OF_BYTES)(chance, data)
+        data = chance.choice(OF_BYTES)(chance, data)
     return data
 
 
@@ -234,7 +234,7 @@ def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
             yield from _places(each, (*path, number))
 
 
-def _change_a_field(chance: random.Random, lines: list[JsonLine]) -> None:
+def change_a_field(chance: random.Random, lines: list[JsonLine]) -> None:
     number = chance.randrange(len(lines))
     line = json.loads(json.dumps(lines[number]))
     *above, last = chance.choice(list(_places(line)))
@@ -336,7 +336,7 @@ def _encode_all(chance: random.Random, data: bytes) -> bytes:
     return data.decode("utf-8", "replace").encode(chance.choice(["utf-16", "utf-8-sig"]), "replace")
 
 
-_OF_BYTES: Final[tuple[Callable[[random.Random, bytes], bytes], ...]] = (
+OF_BYTES: Final[tuple[Callable[[random.Random, bytes], bytes], ...]] = (
     _flip,
     _flip,
     _cut,

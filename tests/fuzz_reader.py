@@ -276,8 +276,8 @@ def look(
         write_mutated(root, seed)
     try:
         read_all(root, store)
-        _equal(wanted.rows, sound_rows(store), "row")
-        _equal(wanted.lists, listed(root, store), "record")
+        require_equal(wanted.rows, sound_rows(store), "row")
+        require_equal(wanted.lists, listed(root, store), "record")
         if contained := faults_in(store):
             raise FoundError(f"contained, but a fault of ours: {contained}")
         for words in of_all:
@@ -313,14 +313,14 @@ def look_at_planted(seeds: range, folder: Path, wanted: Reference, met: set[int]
                 told += said.told
                 if said.code not in _CODES or (said.code and words[0] in LISTS):
                     raise FoundError(f"ctxtop {words} ended with {said.code}: {said.told}")
-            _equal(wanted.lists, listed(root, store), "record")
+            require_equal(wanted.lists, listed(root, store), "record")
             for seed in seeds:
                 words = ONE[seed % len(ONE)]
                 named = tuple(session_of(seed) if word == "@" else word for word in words)
                 call((*named, "--no-scan"), root, store)
             _check_told(plants, told, root, store)
         read_all(root, store)
-        _equal(wanted.rows, sound_rows(store), "row")
+        require_equal(wanted.rows, sound_rows(store), "row")
         if left := faults_in(store):
             raise FoundError(f"faults that are gone are still told: {list(left)}")
     except FoundError as error:
@@ -356,7 +356,8 @@ def faults(seeds: range, trial: Callable[[range], None]) -> list[str]:
     return []
 
 
-def _equal(wanted: dict[str, list[Any]], found: dict[str, list[Any]], what: str) -> None:
+def require_equal(wanted: dict[str, list[Any]], found: dict[str, list[Any]], what: str) -> None:
+    """Raise FoundError if the rows or records are others."""
     for name, rows in wanted.items():
         # Those of one moment stand in the order in which they were read.
         if sorted(map(_fields, rows)) != sorted(map(_fields, found[name])):

@@ -28,7 +28,7 @@ from ctxtop.core.archive.archiving import (
     is_up_to_date,
 )
 from ctxtop.core.archive.restoring import restore_session
-from ctxtop.core.files import chunk_store, file_operations
+from ctxtop.core.files import chunk_store, file_operations, safe_open
 from ctxtop.core.files.blob_store import (
     MANIFEST_START,
     ChunkedBlobStore,
@@ -77,9 +77,10 @@ class Job:
         def report(problem: Problem) -> None:
             self.open[problem.where] = problem
 
-        reporter = ProblemReporter(
-            report, lambda place: self.open.pop(place, None) and None, report
-        )
+        def resolve(place: str) -> None:
+            self.open.pop(place, None)
+
+        reporter = ProblemReporter(report, resolve, report)
         with closing(Writer(self.folder.store)) as writer:
             archive = self.folder.archive
             ArchiveJob(self.folder.claude.projects, writer, archive, reporter).run(settings, 60)
@@ -157,7 +158,7 @@ def test_a_transcript_of_an_agent_with_an_odd_name_is_skipped_in_every_mode(
 
 def _refusing(monkeypatch: pytest.MonkeyPatch, name: str, *, at_open: bool) -> None:
     """Let the disk refuse a file, when it is opened or read."""
-    open_file = file_operations.open_regular
+    open_file = safe_open.open_regular
 
     def refuse(path: Path | str, buffering: int = 0) -> Any:  # noqa: ANN401
         if Path(path).name != name:
