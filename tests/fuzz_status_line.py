@@ -21,6 +21,7 @@ from .fuzz_reader import (
     faults,
     listed,
     make_sound,
+    read_all,
     reference,
     require_equal,
     session_of,
@@ -115,8 +116,7 @@ def look(seeds: range, folder: Path, wanted: Reference) -> None:
             plugin_log.append_record(
                 plugin_log.log_path(str(store), plugin_log.STATUS_LINE_LOG), "StatusLine", data
             )
-        call(("compactions",), root, store)
-        call(("scan",), root, store)
+        read_all(root, store)
         require_equal(wanted.rows, sound_rows(store), "row")
         require_equal(wanted.lists, listed(root, store), "record")
         for words in _COMMANDS:

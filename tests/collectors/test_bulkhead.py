@@ -406,8 +406,8 @@ def test_an_agents_file_that_failed_is_the_agents_problem(
     write(claude.projects / relative, [user("do it")])
     real = line_indexer.index_block
 
-    def index_or_fail(source: Any, block: LineBlock) -> Any:  # noqa: ANN401 -- as index_block
-        return fail() if source.path == relative else real(source, block)
+    def index_or_fail(source: Any, block: LineBlock, path: str) -> Any:  # noqa: ANN401
+        return fail() if source.path == relative else real(source, block, path)
 
     monkeypatch.setattr(reader_pool, "index_block", index_or_fail)
     collector.scan()

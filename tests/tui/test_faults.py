@@ -244,7 +244,8 @@ async def test_bad_lines_stop_nothing(untold: Stage) -> None:
         assert it.app.is_running
 
 
-async def test_a_fault_of_ours_in_the_collector_is_told(
+@pytest.mark.usefixtures("plants_faults")
+async def test_a_fault_of_ours_in_the_collector_is_told_and_it_goes_on(
     untold: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: Collector) -> None:
@@ -252,8 +253,8 @@ async def test_a_fault_of_ours_in_the_collector_is_told(
 
     monkeypatch.setattr(Collector, "scan", broken)
     async with just_opened(untold, ROOMY) as it:
-        await is_told(it, "ValueError: a [/foo] fault of ours", "please report it")
-        await it.until(lambda: "ctxtop stopped" in it.status)
+        await it.until(lambda: "look at all files: failed (ValueError: a [/foo] fault" in it.words)
+        await it.until(lambda: "ctxtop live" in it.status and len(it.titles()) == 8)
         await it.press("question_mark", "escape")
         assert it.app.screen is it.app.fleet
 

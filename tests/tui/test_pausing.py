@@ -170,7 +170,7 @@ def test_each_session_is_paused_once(
     assert len(clients.asked) == 2
     folders = ("--config-dir", str(demo.places.config_dir), "--db", str(demo.places.store))
     listed = call_ctxtop("history", "--all", "--json", *folders).json
-    paused = [each for each in listed if each["how"] == "pause, client"]
+    paused = [each for each in listed if each["mode"] == "pause, client"]
     assert {each["session_id"] for each in paused} == set(ids(demo, *WARM))
 
 

@@ -200,7 +200,8 @@ def test_the_budget_is_for_all_but_what_comes_on_top(tmp_path: Path) -> None:
     )
     assert "of the tokens are your messages, rules and anchors" in operation.why
     (row,) = (each.text for each in preset_steps("hybrid-buffer") if each.step == "summary")
-    assert "at most 500 tokens, and on top of that your messages, rules and anchors" in row
+    assert "at most 500 tokens, and besides your own messages" in row
+    assert "your rules and anchors" in row
 
 
 def test_marked_messages_of_more_than_their_room_keep_both_ends(tmp_path: Path) -> None:
