@@ -1,8 +1,10 @@
 """The folder that a session began in, and which memory files are its project's own."""
 
 import os
+import re
 import unicodedata
-from pathlib import PurePosixPath
+from collections.abc import Iterable
+from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Final
 
 MAX_PROJECT_NAME_CHARS: Final = 200  # a longer one ends in a hash (claude-code-formats 1.2)
@@ -12,12 +14,17 @@ _PROJECTS: Final = "projects"  # in Claude Code's folder: a folder per project, 
 def find_launch_folder(cwd: str, project: str) -> str | None:
     """Return `cwd` or the nearest folder above it that the client named `project` after."""
     path = PurePosixPath(cwd)
-    if not path.is_absolute() or len(project) > MAX_PROJECT_NAME_CHARS:
+    found = _find_named((path, *path.parents), project) if path.is_absolute() else None
+    return None if found is None else str(found)
+
+
+def _find_named(folders: Iterable[PurePath], project: str) -> PurePath | None:
+    if len(project) > MAX_PROJECT_NAME_CHARS:
         return None
-    for folder in (path, *path.parents):
+    for folder in folders:
         # Unicode's composed form is at most three times shorter.
         if len(str(folder)) <= 3 * MAX_PROJECT_NAME_CHARS and _project_name(str(folder)) == project:
-            return str(folder)
+            return folder
     return None
 
 
@@ -41,6 +48,7 @@ _DEPENDENCY_FOLDERS: Final = frozenset(
 )  # fmt: skip
 """Folders in which projects keep what others wrote; in small letters."""
 
+_DRIVE: Final = re.compile(r"[A-Za-z]:[\\/]")  # of a transcript that was written on Windows
 _USER_MEMORY_FOLDER: Final = "rules"  # in Claude Code's folder, beside its CLAUDE.md
 
 
@@ -55,11 +63,13 @@ def is_own_memory_file(path: str, transcript_path: str) -> bool:
     if "<U+" in path or not path.isprintable():
         return False  # what lies around a file whose name was changed cannot be looked at
     config, project = _split_transcript_path(transcript_path)
-    file = PurePosixPath(os.path.normpath(path))
-    if config is not None and file.is_relative_to(config):
+    file = PureWindowsPath(path) if _DRIVE.match(path) else PurePosixPath(path)
+    if ".." in file.parts or config is None:
+        return False
+    if isinstance(file, PurePosixPath) and file.is_relative_to(config):
         below = file.relative_to(config).parts
         return len(below) == 1 or below[0] == _USER_MEMORY_FOLDER
-    root = find_launch_folder(str(file.parent), project) if project else None
+    root = _find_named(file.parents, project) if file.is_absolute() else None
     if root is None:
         return False
     folders = [folder for folder in file.parents if folder.is_relative_to(root)][:-1]

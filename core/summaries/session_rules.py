@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ..files.project_folder import is_own_memory_file
 from ..model.rule import RuleMark
 from ..transcript.authorship import iter_typed_words
-from ..transcript.client_messages import MEMORY_FILE_HEADING, QUEUED_PROMPT
+from ..transcript.client_messages import MEMORY_FILE_HEADING, NESTED_MEMORY, QUEUED_PROMPT
 from ..transcript.conversation import Author, Entry, MessagePart, PartKind
 from .decision_patterns import find_memory_rules, find_rules
 from .key_messages import prompt_words
@@ -26,7 +26,7 @@ STARTUP_MEMORY: Final = "instructions"
 """The attachment of the memory files that the client reads at its start, and sends again after
 every compaction (claude-code-formats 3.7)."""
 
-MEMORY_ATTACHMENTS: Final = frozenset({STARTUP_MEMORY, "nested_memory"})
+MEMORY_ATTACHMENTS: Final = frozenset({STARTUP_MEMORY, NESTED_MEMORY})
 
 RULE_ATTACHMENTS: Final = MEMORY_ATTACHMENTS | {QUEUED_PROMPT}
 """Attachments that state rules."""

@@ -156,6 +156,7 @@ _TEXT_FIELDS: Final = (
 )  # fmt: skip
 """Fields that hold what the model reads, if the client did not record it as sent."""
 
+NESTED_MEMORY: Final = "nested_memory"  # the attachment of a memory file beside one that was read
 _PATH_FIELDS: Final = ("filename", "displayPath", "path", "planFilePath")
 MEMORY_FILE_HEADING: Final = "Contents of "  # starts each memory file (client 2.1.329)
 
@@ -194,7 +195,7 @@ def attachment_parts(
         texts = ["\n".join(iter_json_strings([attachment.get(name) for name in _TEXT_FIELDS]))]
         if kind in {"task_reminder", "todo_reminder"}:
             texts[0] += " " * _REMINDER_CHARS
-    path = _attachment_path(attachment)
+    path = _attachment_path(kind, attachment)
     if kind == "compact_file_reference" and path and not texts[0]:
         texts = [_FILE_REFERENCE_TEXT.format(path)]
     return tuple(
@@ -280,7 +281,9 @@ def _rendered_text(rendered: Any) -> str:  # noqa: ANN401 -- any JSON
     return "\n".join(iter_json_strings(content))
 
 
-def _attachment_path(attachment: dict[str, Any]) -> str | None:
-    values = (attachment.get(name) for name in _PATH_FIELDS)
+def _attachment_path(kind: str, attachment: dict[str, Any]) -> str | None:
+    # What is displayed of a memory file is relative to wherever the session is at that moment.
+    names = ("path", *_PATH_FIELDS) if kind == NESTED_MEMORY else _PATH_FIELDS
+    values = (attachment.get(name) for name in names)
     path = next((value for value in values if isinstance(value, str) and value), None)
     return sanitize_path(path) if path else None

@@ -58,7 +58,9 @@ def read(path: str) -> list[JsonLine]:
 def memory(path: str, kind: str = "nested_memory") -> list[JsonLine]:
     shown = f"<system-reminder>\nContents of {path}:\n\n{RULE}\n</system-reminder>"
     return [
-        attachment(kind, path=path, content={"path": path, "content": RULE})
+        attachment(
+            kind, path=path, content={"path": path, "content": RULE}, displayPath="CLAUDE.md"
+        )
         | {"rendered": [{"content": shown}]}
     ]
 
@@ -273,6 +275,14 @@ def test_the_persons_own_folder_is_claude_codes() -> None:
     assert not is_own_memory_file("/c/plugins/evil/CLAUDE.md", transcript)
     assert not is_own_memory_file("/p/CLAUDE.md", "/somewhere/else.jsonl")
     assert not is_own_memory_file("/p/lib<U+000A>x/CLAUDE.md", transcript)
+
+
+def test_a_path_of_windows_is_read_as_one() -> None:
+    transcript = "/c/projects/D--oh-my-posh/s.jsonl"
+
+    assert is_own_memory_file(r"D:\oh-my-posh\.claude\rules\golang.md", transcript)
+    assert not is_own_memory_file(r"D:\oh-my-posh\vendor\x\CLAUDE.md", transcript)
+    assert not is_own_memory_file(r"D:\other\CLAUDE.md", transcript)
 
 
 def test_around_pastes_and_quotations_a_person_speaks() -> None:
