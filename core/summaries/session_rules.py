@@ -171,7 +171,9 @@ def _carried_rules(entry: Entry, transcript_path: str) -> Iterator[Rule]:
     for part in entry.parts:
         if part.kind is PartKind.SUMMARY or entry.author is Author.CTXTOP:
             for text, source in parse_carried_rules(part.text):
-                if source in {None, CALLERS_PROMPT} or is_own_memory_file(source, transcript_path):
+                if source in {None, CALLERS_PROMPT} or is_own_memory_file(
+                    source or "", transcript_path
+                ):
                     yield _make_rule(entry, text, source)
 
 
