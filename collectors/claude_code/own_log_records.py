@@ -20,7 +20,7 @@ from ...core.store.log_records import (
 from ...core.store.transcript_records import BadLine, ClientReportRecord, LogKind, WindowRecord
 from ...core.transcript.line_decoder import Count, Dollars
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
-from ..plugin.plugin_log import RECORD_VERSION
+from ..plugin.plugin_log import RECORD_VERSION, plausible_window
 from .registry import UnixMs, title_or_none
 from .status_line_input import (
     BoundedText,
@@ -129,6 +129,11 @@ class _StatusUsage(msgspec.Struct):
     output_tokens: TokenCount | None = None
 
 
+def _used_tokens(usage: _StatusUsage) -> int:
+    read, written = usage.cache_read_input_tokens, usage.cache_creation_input_tokens
+    return (usage.input_tokens or 0) + (written or 0) + (read or 0)
+
+
 class _StatusWindow(msgspec.Struct):
     context_window_size: TokenCount | None = None
     used_percentage: Percentage | None = None
@@ -194,7 +199,7 @@ def _to_status_snapshot(
         at=at,
         session_id=_session_id(status.session_id),
         model=sanitize_title((status.model or _StatusModel()).id or ""),
-        window_tokens=window.context_window_size or None,
+        window_tokens=plausible_window(window.context_window_size, _used_tokens(usage)),
         used_percentage=window.used_percentage,
         input_tokens=usage.input_tokens,
         cache_creation_tokens=usage.cache_creation_input_tokens,
@@ -242,7 +247,7 @@ def _to_measurement(offset: int, data: bytes, read_at: int) -> MeasurementRecord
         agent_id=title_or_none(fields.agent_id),
         model=model and model.removesuffix(LARGE_WINDOW_SUFFIX),
         context_tokens=context.tokens,
-        window_tokens=context.window or None,
+        window_tokens=plausible_window(context.window, context.tokens),
         cost_usd=(fields.cost or _MeasuredCost()).usd,
     )
 

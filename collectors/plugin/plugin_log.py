@@ -48,6 +48,12 @@ MAX_PERCENT: Final = 1_000  # a limit or a window may be exceeded, but never ten
 MIN_TIME_S: Final = 1_000_000_000  # of 2001: less is a duration
 MAX_TIME_S: Final = 4_102_444_800  # of 2100: more is in milliseconds
 
+
+def plausible_window(size: int | None, used: int | None) -> int | None:
+    """Return a window's size in tokens; None where that much cannot be in use of it."""
+    return size if size and 100 * (used or 0) <= MAX_PERCENT * size else None
+
+
 MAX_STDIN_BYTES: Final = 64 * 1024 * 1024  # the client's largest tool outputs have 50 MB
 _CHUNK_BYTES: Final = 1024 * 1024
 _NS_PER_MS: Final = 1_000_000

@@ -13,7 +13,7 @@ import sys
 import time
 
 from . import plugin_log
-from .plugin_log import MAX_PERCENT, MAX_TIME_S, MAX_TOKENS, MIN_TIME_S
+from .plugin_log import MAX_PERCENT, MAX_TIME_S, MAX_TOKENS, MIN_TIME_S, plausible_window
 
 TYPE_CHECKING = False
 
@@ -117,6 +117,8 @@ def _context_text(used: int | None, window: int | None, sign: str) -> str:
         return f"context –/{format_tokens(window)}" if window else ""
     if not window:
         return f"context {sign}{format_tokens(used)}"
+    if plausible_window(window, used) is None:
+        return f"context {sign}{format_tokens(used)}, window unreadable"
     share = f"{round(100 * used / window)}%"
     return f"context {sign}{share} {sign}{format_tokens(used)}/{format_tokens(window)}"
 

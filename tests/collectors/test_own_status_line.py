@@ -151,6 +151,7 @@ def test_a_number_of_tokens_that_cannot_be_is_not_shown_as_one(odd: float) -> No
     assert render_status_line(status(1000, odd), {}) == (  # type: ignore[arg-type]
         "context 1k, window unreadable"
     )
+    assert render_status_line(status(52_000, 1), {}) == "context 52k, window unreadable"
     usage = {"input_tokens": 5, "cache_read_input_tokens": odd}
     window = {"context_window_size": 200_000, "current_usage": usage}
     assert render_status_line({"context_window": window}, {}) == "context unreadable"

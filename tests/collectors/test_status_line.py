@@ -123,6 +123,17 @@ def test_what_the_client_did_not_say_is_null(
     assert (found.cache_warm, found.cost_usd) == (None, None)
 
 
+def test_a_window_that_cannot_hold_its_context_is_unknown(
+    collector: Collector, store: Path
+) -> None:
+    text = json.dumps(FULL).replace('"context_window_size": 1000000', '"context_window_size": 1')
+    show(store, text.encode())
+    collector.scan()
+
+    (found,) = kept(store)
+    assert (found.window_tokens, found.cache_read_tokens) == (None, 46_800)
+
+
 def test_right_after_a_compaction_the_counts_are_zero_not_unknown(
     collector: Collector, store: Path
 ) -> None:
