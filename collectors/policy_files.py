@@ -16,10 +16,10 @@ from typing import Final
 import msgspec
 
 from ..core.files.safe_open import open_regular
-from ..core.host import find_folder
 from ..core.policy import resolve
 from ..core.policy.policy import IgnoredValue, Policy, PolicyNotice, PolicyOrigin, ProjectTrust
 from ..core.transcript.sanitize import sanitize_path, sanitize_title
+from ..core.transcript.stored_paths import find_folder
 from .places import PolicySources
 
 PROJECT_POLICY_NAME: Final = ".ctxtop.toml"

@@ -2,14 +2,10 @@
 
 import ipaddress
 import os
-import shlex
 import shutil
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
-
-from .transcript.sanitize import path_spellings, reveal_line
 
 _SESSION_VARIABLES: Final = ("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID")
 """Variables that a client sets for what it starts: a client that is run under them keeps no
@@ -38,31 +34,6 @@ def python_command(module: str, *words: str) -> list[str]:
 def client_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment for a run of the client that belongs to no running session."""
     return {name: value for name, value in environ.items() if name not in _SESSION_VARIABLES}
-
-
-def find_folder(path: str) -> str | None:
-    """Return the folder that a stored path names; None if it may name two.
-
-    A path is stored with codes for some characters. If there is no such folder, the path itself is
-    returned.
-    """
-    spellings = path_spellings(path)
-    if len(spellings) == 1:
-        return path
-    found = [each for each in spellings if Path(each).is_dir()]
-    return None if len(found) > 1 else (*found, path)[0]
-
-
-_UNQUOTED: Final = frozenset(range(0x20, 0x7F)) - frozenset(b"'\\")
-
-
-def shell_word(text: str) -> str:
-    """Quote a word for a shell; what a screen does not show is escaped as in $'a\\012b'."""
-    if reveal_line(text) == text:
-        return shlex.quote(text)
-    data = text.encode("utf-8", "surrogateescape")
-    escaped = "".join(chr(byte) if byte in _UNQUOTED else f"\\{byte:03o}" for byte in data)
-    return f"$'{escaped}'"
 
 
 START_TOLERANCE_S: Final = 1.0  # two readings of one process's start differ by less

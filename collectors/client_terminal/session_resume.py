@@ -10,9 +10,10 @@ import msgspec
 
 from ...core.archive.archive_mode import ArchiveMode
 from ...core.compaction.compaction_target import resume_command
-from ...core.host import client_environment, find_program, shell_word
+from ...core.host import client_environment, find_program
 from ...core.model.session import Session, SessionStatus
 from ...core.transcript.sanitize import sanitize_path
+from ...core.transcript.stored_paths import shell_word
 from ..claude_code.registry import read_session_registry
 from ..client_compact.client_run import CLIENT_PROGRAM, explicit_config_dir
 from ..plugin.compact_requests import is_session_id

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from ..files import file_operations as files
-from ..host import shell_word
 from ..transcript.conversation import Entry
+from ..transcript.stored_paths import shell_word
 from ..transcript.visible_messages import is_call, is_result, visible_entries
 from .plan import Refusal, RefusalKind, refusal_error, refuse_if_any
 from .receipts import BackupRetention, ReceiptStore

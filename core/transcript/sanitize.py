@@ -36,17 +36,10 @@ def sanitize_long_title(text: str) -> str:
 def sanitize_path(text: str) -> str:
     """Write what a terminal would obey, and what is invisible, as codes: <U+000A>.
 
-    Without these characters, the path would name another file. `path_spellings` reads the codes.
+    Without these characters, the path would name another file. `stored_paths` reads the codes.
     """
     path = text[:MAX_PATH_CHARS]
     return path if path.isprintable() else _write_codes(path, _is_removed)
-
-
-def path_spellings(path: str) -> tuple[str, ...]:
-    """List the paths that `sanitize_path` writes as this one: a name may have real codes in it."""
-    if "<U+" not in path:
-        return (path,)
-    return tuple(dict.fromkeys((path, _CODE.sub(lambda match: chr(int(match[1], 16)), path))))
 
 
 def sanitize_word(text: str) -> str:
@@ -167,7 +160,6 @@ _LOOSE_JOINERS: Final = (
 
 
 _WHITESPACE_CHARS: Final = "\n\t"
-_CODE: Final = re.compile(r"<U\+((?:10|[0-9A-F])?[0-9A-F]{4})>")
 _BRAILLE_BLANK: Final = "\u2800"
 _NEEDED_BY_SCRIPTS: Final = frozenset({*_JOINERS, *map(chr, range(0xE0020, 0xE0080))})
 

@@ -16,6 +16,7 @@ from ctxtop.core.transcript.sanitize import (
     sanitize_title,
     sanitize_word,
 )
+from ctxtop.core.transcript.stored_paths import path_spellings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,11 +138,11 @@ def test_a_path_stays_whole_but_for_what_a_terminal_obeys() -> None:
     odd = "/a\x1b[31m\n\u202e/b"
     assert sanitize.sanitize_path(odd) == "/a<U+001B>[31m<U+000A><U+202E>/b"
     assert sanitize.sanitize_path(sanitize.sanitize_path(odd)) == sanitize.sanitize_path(odd)
-    assert odd in sanitize.path_spellings(sanitize.sanitize_path(odd))
+    assert odd in path_spellings(sanitize.sanitize_path(odd))
 
 
 @given(st.text())
 def test_a_path_names_its_file_and_no_other(text: str) -> None:
     shown = sanitize.sanitize_path(text)
-    assert text in sanitize.path_spellings(shown) or "<U+" in text
+    assert text in path_spellings(shown) or "<U+" in text
     assert not sanitize._NEEDS_TRANSLATION.search(shown)

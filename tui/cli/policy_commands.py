@@ -12,12 +12,12 @@ import click
 
 from ...collectors.places import Places
 from ...collectors.policy_files import PolicyFiles, TrustPreview
-from ...core.host import find_folder
 from ...core.policy.policy import KeyPermission, PolicyNotice, ProjectTrust, key_permission
 from ...core.policy.resolve import unknown_key_fix
 from ...core.policy.schema import PRESETS, parse_change
 from ...core.policy.value_types import InvalidValueError, PolicyValue
 from ...core.transcript.sanitize import one_line, reveal_line
+from ...core.transcript.stored_paths import find_folder
 from ..tables import Cell, Column, TextColumn
 from ..text.whole_text import whole_text
 from ..ui_state import policy_keymap
