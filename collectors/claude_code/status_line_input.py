@@ -34,7 +34,7 @@ class _Limit(msgspec.Struct):
     resets_at: int | None = None
 
     def problem(self) -> str | None:
-        """Say which number no limit can have."""
+        """Describe a number that no limit can have; None if both can be right."""
         if not 0 <= self.used_percentage <= MAX_PERCENT:
             return f"used_percentage {self.used_percentage:.6g} is no share of a limit"
         if self.resets_at is not None and not MIN_TIME_S <= self.resets_at <= MAX_TIME_S:

@@ -155,7 +155,7 @@ class TranscriptArchive:
         return manifest
 
     def find_damage(self, part: ArchivedPart) -> str | None:
-        """Say why a file cannot be read, as far as that is seen without its content."""
+        """Return why a copy is not whole, without reading its content; None if it seems whole."""
         try:
             manifest = self._read_manifest(part)
         except OSError as error:

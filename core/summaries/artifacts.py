@@ -8,10 +8,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ..transcript.authorship import LONG_PROMPT_CHARS, iter_typed_words
+from ..transcript.authorship import LONG_PROMPT_CHARS
 from ..transcript.client_messages import typed_text
 from ..transcript.conversation import (
-    Author,
     Entry,
     MessagePart,
     PartKind,
@@ -20,6 +19,7 @@ from ..transcript.conversation import (
     split_segments,
 )
 from .decision_patterns import find_decisions, find_rules, quote_line
+from .key_messages import persons_words
 from .mentions import MentionIndex, contains_secret, find_declarations, find_names, split_path
 
 TODO_TOOLS: Final = frozenset({"TodoWrite", "TaskCreate", "TaskUpdate"})
@@ -166,8 +166,8 @@ def collect_artifacts(entries: Iterable[Entry], earlier: Artifacts = _NO_ARTIFAC
     for entry in entries:
         for part in entry.parts:
             collector.add_part(part, entry.line)
-            if entry.author is Author.PERSON and (words := typed_text(part)):
-                collector.add_words(iter_typed_words([words]), entry.line)
+        for words in persons_words(entry):
+            collector.add_words(words, entry.line)
     return collector.artifacts()
 
 
@@ -247,11 +247,10 @@ class _ArtifactCollector:
         elif part.kind is PartKind.SUMMARY:
             self._add_names(find_names(part.text), line)
 
-    def add_words(self, texts: Iterable[str], line: int) -> None:
+    def add_words(self, text: str, line: int) -> None:
         """Add what a person says in a line: decisions and rules."""
-        for text in texts:
-            _add_quotes(self.decisions, find_decisions(text), line)
-            _add_quotes(self.constraints, find_rules(text), line)
+        _add_quotes(self.decisions, find_decisions(text), line)
+        _add_quotes(self.constraints, find_rules(text), line)
 
     def artifacts(self) -> Artifacts:
         # A call without a result was cut off by the compaction itself.

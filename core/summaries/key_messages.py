@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..transcript.authorship import (
-    NOT_TYPED_PREFIXES,
-    iter_typed_words,
-)
+from ..transcript.authorship import NOT_TYPED_PREFIXES, iter_typed_words
 from ..transcript.client_messages import typed_text
 from ..transcript.conversation import (
     RESULT_KINDS,
@@ -27,7 +24,7 @@ from ..transcript.conversation import (
 from ..transcript.slash_commands import find_slash_command
 from .decision_patterns import DECISION_PATTERN, RULE_PATTERN, find_sentences
 from .mentions import contains_secret
-from .summary_facts import FactKind, SummaryFact, make_fact, quote_rule
+from .summary_facts import FactKind, SummaryFact, make_fact, rule_fact
 
 if TYPE_CHECKING:
     from ..policy.policy import Policy
@@ -163,7 +160,5 @@ def constraint_facts(entries: Iterable[Entry]) -> list[SummaryFact]:
             for sentence in find_sentences(RULE_PATTERN, words):
                 if not contains_secret(sentence):
                     facts.pop(sentence, None)
-                    facts[sentence] = make_fact(
-                        FactKind.CONSTRAINT, quote_rule(sentence), entry.line, 1.0, sentence
-                    )
+                    facts[sentence] = rule_fact(sentence, entry.line)
     return list(reversed(facts.values()))

@@ -20,7 +20,7 @@ from ..transcript.conversation import Author, Entry, MessagePart, PartKind
 from .decision_patterns import find_memory_rules, find_rules
 from .key_messages import prompt_words
 from .mentions import contains_secret
-from .summary_facts import FactKind, SummaryFact, make_fact, parse_carried_rules, quote_rule
+from .summary_facts import SummaryFact, parse_carried_rules, rule_fact
 
 STARTUP_MEMORY: Final = "instructions"
 """The attachment of the memory files that the client reads at its start, and sends again after
@@ -111,12 +111,7 @@ def carried_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def rule_facts(rules: Iterable[Rule]) -> list[SummaryFact]:
-    return [
-        make_fact(
-            FactKind.CONSTRAINT, quote_rule(rule.text, rule.source), rule.line, 1.0, rule.text
-        )
-        for rule in rules
-    ]
+    return [rule_fact(rule.text, rule.line, rule.source) for rule in rules]
 
 
 def list_stated_rules(entries: Iterable[Entry], transcript_path: str) -> tuple[Rule, ...]:

@@ -132,11 +132,11 @@ def list_essentials(
 ) -> tuple[Essential, ...]:
     """List what must survive, the most useful first: the first of each kind, then the second."""
     files = sorted(artifacts.files, key=lambda use: use.path not in failing_files)
-    stated = rule_essentials(rules)
+    stated: dict[EssentialKind, list[tuple[str, str]]] = {kind: [] for kind in RULE_KINDS}
+    for item in rule_essentials(rules):
+        stated[item.kind].append((item.text, item.key))
     kinds = {
-        EssentialKind.CONSTRAINT: [
-            (item.text, item.key) for item in stated if item.kind is EssentialKind.CONSTRAINT
-        ],
+        EssentialKind.CONSTRAINT: stated[EssentialKind.CONSTRAINT],
         EssentialKind.TODO: [
             (f'[{todo.status}] "{todo.text}"', todo.text) for todo in artifacts.todos
         ],
@@ -148,9 +148,7 @@ def list_essentials(
             (f"{use.path} ({describe_file_use(use, failing_files)})", use.path) for use in files
         ],
         EssentialKind.DECISION: [(f'"{quote.text}"', quote.text) for quote in artifacts.decisions],
-        EssentialKind.QUOTED: [
-            (item.text, item.key) for item in stated if item.kind is EssentialKind.QUOTED
-        ],
+        EssentialKind.QUOTED: stated[EssentialKind.QUOTED],
     }
     return tuple(
         Essential(kind, *items[rank])

@@ -316,6 +316,10 @@ def quote_rule(text: str, source: str | None = None) -> str:
     return f'"{text}" (from {source})' if source else f'"{text}"'
 
 
+def rule_fact(text: str, line: int, source: str | None = None) -> SummaryFact:
+    return make_fact(FactKind.CONSTRAINT, quote_rule(text, source), line, 1.0, text)
+
+
 _QUOTED_RULE: Final = re.compile(r'"(.*)"(?: \(from (.*)\))?')
 
 

@@ -219,7 +219,7 @@ _OTHER_END: Final = re.compile(r"[|;\n]")
 
 
 def describe_check(command: str, result: MessagePart) -> str:
-    """Say how a check's command ended, and what it counted, if it did: `went well: 8 passed`.
+    """Describe how a check's command ended, with its counts if it has any: `went well: 8 passed`.
 
     Where the end is another command's (`pytest | tail`, `pytest; ls`), what was counted decides.
     """

@@ -217,7 +217,7 @@ def _spoken_lines(entries: Sequence[Entry], importance: ImportanceSettings) -> I
 def _speaker(entry: Entry, part: MessagePart, importance: ImportanceSettings) -> str:
     """Return whose words are kept whole and why; empty if nothing has to be."""
     if (typed_text(part) or "").strip():
-        return _SPEAKERS.get(entry.author, "Somebody") if entry.author else "Somebody"
+        return _SPEAKERS.get(entry.author or Author.OTHER, "Someone")
     if part.kind is PartKind.TOOL_RESULT and part.name == QUESTION_TOOL:
         return "The user's answer"
     if _is_rejection(entry, part) and _USER_SAID.search(part.text):

@@ -52,7 +52,7 @@ USER_REJECTED: Final = "user-rejected"  # of a call that a person refused, often
 
 
 def line_author(line: TranscriptLine, unread: Collection[str] = ()) -> Author:
-    """Say who wrote the texts of a user's line, or why a call was refused.
+    """Return who wrote the texts of a user's line, or why a call was refused.
 
     `unread` names the line's fields that could not be decoded. Lines of clients before about
     2.1.200 name no origin: what they do not mark as the client's is the person's.
@@ -87,7 +87,7 @@ def _is_hand_off(line: TranscriptLine) -> bool:
 
 
 def queued_author(attachment: Mapping[str, Any]) -> Author:
-    """Say who wrote a message that was queued while the model worked (`queued_command`)."""
+    """Return who wrote a message that was queued while the model worked (`queued_command`)."""
     origin = attachment.get("origin")
     is_persons = (
         (origin is None or (isinstance(origin, dict) and origin.get("kind") == _PERSON_ORIGIN))

@@ -157,7 +157,7 @@ def test_a_transcript_of_an_agent_with_an_odd_name_is_skipped_in_every_mode(
 
 
 def _refusing(monkeypatch: pytest.MonkeyPatch, name: str, *, at_open: bool) -> None:
-    """Let the disk refuse a file, when it is opened or read."""
+    """Make the disk refuse a file when it is opened or read."""
     open_file = safe_open.open_regular
 
     def refuse(path: Path | str, buffering: int = 0) -> Any:  # noqa: ANN401

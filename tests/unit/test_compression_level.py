@@ -62,7 +62,7 @@ def test_its_reason_names_the_share_and_what_comes_next() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "cells", "text", "colour"),
+    ("tokens", "cells", "text", "color"),
     [
         (49_000, 14, "49 % of 100 k, Good", "ok"),
         (50_000, 15, "50 % of 100 k, Medium", "warning"),
@@ -71,14 +71,14 @@ def test_its_reason_names_the_share_and_what_comes_next() -> None:
     ],
 )
 def test_a_limit_of_the_policy_has_a_gauge_of_its_own(
-    tokens: int, cells: int, text: str, colour: str
+    tokens: int, cells: int, text: str, color: str
 ) -> None:
     """R001-06: 30 cells of the preset's limit; the bar is capped, the number is not."""
     wanted = policy(preset="not-agent")
     drawn = limit_gauge(due_compression(wanted, context(wanted, tokens)))
     assert drawn is not None
     assert (len(drawn.bar), drawn.bar.count("█")) == (30, cells)
-    assert (drawn.text.replace("\N{NO-BREAK SPACE}", " "), drawn.colour) == (text, colour)
+    assert (drawn.text.replace("\N{NO-BREAK SPACE}", " "), drawn.color) == (text, color)
 
 
 def test_where_the_limit_is_the_window_there_is_one_gauge() -> None:

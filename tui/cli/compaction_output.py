@@ -179,7 +179,7 @@ def _size_lines(plan: CompactionPlan, window: int, due: DueCompression) -> Itera
     if flag := reduction_flag_text(plan.saved_share, plan.target_reduction):
         yield label_beside("", flag)
     if limit := plan_text.limit_gauge(due):
-        yield label_beside("limit", f"now   {paint(limit.bar, limit.colour)}  {limit.text}")
+        yield label_beside("limit", f"now   {paint(limit.bar, limit.color)}  {limit.text}")
     less = plan.bytes_saved
     change = f"{abs(less):,} {'less' if less >= 0 else 'more'}"
     yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes, {change}")
@@ -197,9 +197,9 @@ def _target_lines(plan: CompactionPlan, target_tokens: int | None) -> list[str]:
     return labelled_lines("target", text) if text else []
 
 
-def _gauge(count: int, window: int, colour: str = "") -> str:
+def _gauge(count: int, window: int, color: str = "") -> str:
     ratio = count / window
-    bar = paint(text_bar(ratio, BAR_CELLS), colour)
+    bar = paint(text_bar(ratio, BAR_CELLS), color)
     return f"{bar}  {f'≈ {tokens(count)}':>8}  {percent(ratio):>5}"
 
 

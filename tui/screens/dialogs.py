@@ -147,7 +147,7 @@ class QuestionScreen(Dialog[Result]):
         self.screen_layout_refresh_signal.subscribe(self, self._fit)
 
     def _fit(self, _screen: Screen[object]) -> None:
-        """Give the text the rows that the question and the buttons leave."""
+        """Limit the text to the rows that the question and the buttons leave."""
         if not self.is_attached:
             return
         box, foot = self.query_one("#confirm"), self.query_one("#foot")

@@ -45,13 +45,13 @@ _LIMIT_GRADES: Final = (
     (0.50, "Medium", "warning", "$level-warning"),
     (0.0, "Good", "ok", "$level-calm"),
 )
-"""From which share on, its name, and its colour in a command and on a screen (R001-06)."""
+"""From which share on, its name, and its color in a command and on a screen (R001-06)."""
 
 
 class LimitGauge(NamedTuple):
     bar: str  # is full at the limit; the share is not capped
     text: str
-    colour: str  # of a command's output
+    color: str  # of a command's output
     style: str  # of a screen
 
 
@@ -59,9 +59,9 @@ def limit_gauge(due: DueCompression) -> LimitGauge | None:
     """Draw a context by the limit that its policy sets; None if that is its window."""
     if due.limit_share is None:
         return None
-    _, grade, colour, style = next(each for each in _LIMIT_GRADES if due.limit_share >= each[0])
+    _, grade, color, style = next(each for each in _LIMIT_GRADES if due.limit_share >= each[0])
     text = f"{percent(due.limit_share)} of {tokens(due.limit_tokens)}, {grade}"
-    return LimitGauge(text_bar(due.limit_share, LIMIT_BAR_CELLS), text, colour, style)
+    return LimitGauge(text_bar(due.limit_share, LIMIT_BAR_CELLS), text, color, style)
 
 
 def break_even_after(requests: float) -> str:

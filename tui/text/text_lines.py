@@ -200,7 +200,7 @@ def item_line(columns: Iterable[ScreenColumn[Item]], item: Item, gap: str = " ")
 
 
 def lost_line(cells: int = 0) -> Content:
-    """Say in place of a row that it could not be drawn."""
+    """Write what stands in for a row that could not be drawn."""
     text = "! not shown: a bug in ctxtop, see the log"
     return Content.styled(fit_left(text, cells or len(text)), "bold $level-emergency")
 

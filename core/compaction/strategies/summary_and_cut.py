@@ -333,7 +333,7 @@ def _summary_outcome(summary: Summary, tail: RetainedTail) -> SummaryOutcome:
 
 
 def _list_quotes(summary: Summary) -> Iterator[str]:
-    """Say how much of a summary comes on top of its budget, if anything does."""
+    """Note how much of a summary comes on top of its budget, if anything does."""
     if quoted := tokens_beside(filter(is_beside_budget, summary.facts)):
         yield f"≈ {quoted:,} of the tokens are your messages, rules and anchors"
 

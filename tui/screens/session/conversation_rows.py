@@ -222,7 +222,7 @@ class ConversationLayout:
             yield self._more_line(body)
 
     def _anchor_note(self, step: Step, kind: PartKind) -> Iterator[Content]:
-        """Say that a message was marked as one to keep, and its importance (003-05, 2.2.2)."""
+        """Label a marked message with its importance (003-05, 2.2.2)."""
         parts = [MessagePart(kind, step.body.text)]
         if self.importance.has_marker(parts):
             note = f"anchor, importance {self.importance.score(parts):.2f}: it stays word for word"
