@@ -93,7 +93,7 @@ def session_lock(target: CompactionTarget, session_id: str) -> Iterator[None]:
 def require_idle(target: CompactionTarget, path: Path, session_id: str, own_bytes: int = 0) -> None:
     """Raise CompactionRefusedError unless nothing can be writing to a session's file.
 
-    What ctxtop wrote last was no client: that is told by the file's bytes, never by its time.
+    A last write by ctxtop is not a client's: the file's bytes prove it, never its time.
     An open call in its first `own_bytes` bytes, which ctxtop wrote, is no sign of a client.
     """
     activity = _activity_refusals(target, path, session_id, own_bytes)

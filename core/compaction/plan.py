@@ -61,7 +61,7 @@ Edit = ReplaceValue | RemoveLine | AppendLine
 
 MANUAL_TRIGGER: Final = "manual"
 AUTOMATIC_TRIGGER: Final = "auto"
-"""Who asked for a compaction, in the client's words (2.1.329): a person, or nobody."""
+"""Who asked for a compaction, in the client's words (2.1.329): a person, or automation."""
 
 
 class SummaryOutcome(msgspec.Struct, frozen=True):

@@ -155,7 +155,7 @@ class ReceiptStore:
     def wrote_last(self, path: Path) -> bool:
         """Whether a file is, byte for byte, what a change or an undo of ours left.
 
-        Then nobody has written to it since, however short ago that was. Raises OSError.
+        Then nothing else has written to it since, however recent that write is. Raises OSError.
         """
         own = (each.now for each in self._stored() if each.target == str(path))
         left = {version.file for version in own if version is not None}

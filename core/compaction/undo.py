@@ -116,7 +116,7 @@ def _undo_operations(
     own = _own_version(receipt, state_folder)
     is_own_write = own is not None and seen.st_size == own.size
     if is_own_write or ReceiptStore(state_folder).wrote_last(path):
-        # Nobody wrote since we did, this change or a later one: there is nothing to wait for.
+        # Nothing was written since our own change, or a later one of ours: no need to wait.
         wait_times = dataclasses.replace(session.wait_times, idle_s=0.0)
         session = dataclasses.replace(session, wait_times=wait_times)
     session_id = receipt.new_session_id or receipt.session_id

@@ -153,7 +153,7 @@ def _marked_chunk(data: bytes, session_id: bytes) -> tuple[bytes, bool]:
 
 
 def blank_line(size: int) -> bytes:
-    """Return what stands for a gap of so many bytes."""
+    """Return the line that fills a gap of so many bytes."""
     return b" " * (size - 1) + b"\n"
 
 

@@ -439,7 +439,7 @@ def _partial_reason(
 
 
 def _cause(failed: Collection[str], errors: Sequence[SaveError], why: str) -> str:
-    """Return the error of what failed; `why`, the plugin's word for it, if none is told."""
+    """Return the error of what failed; `why`, the plugin's word for it, if none is given."""
     of_failed = [each for each in errors if each.category.strip().lower() in failed]
     return next((each.error for each in (*of_failed, *errors) if each.error), why)
 

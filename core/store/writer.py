@@ -122,7 +122,7 @@ class Writer:
     def transaction(self) -> Iterator[None]:
         """Group several writes; a failure undoes all of them.
 
-        Inside another transaction it undoes these alone: that one may go on.
+        Inside another transaction it undoes these alone: the outer one can continue.
         """
         with (nested_transaction if self.connection.in_transaction else write_transaction)(
             self.connection

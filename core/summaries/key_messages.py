@@ -139,13 +139,13 @@ def prompt_facts(entries: Iterable[Entry]) -> list[SummaryFact]:
 
 
 def prompt_words(entry: Entry) -> Iterator[str]:
-    """Yield what a person, or the model that started the agent, wrote themselves in a line."""
+    """Yield the own words of a person, or of the model that started the agent, in a line."""
     if entry.author in {Author.PERSON, Author.CALLER}:
         yield from iter_typed_words(filter(None, map(typed_text, entry.parts)))
 
 
 def persons_words(entry: Entry) -> Iterator[str]:
-    """Yield what a person wrote themselves in a line: no paste, no quotation, nobody else's."""
+    """Yield a person's own words in a line, without pastes and quotations."""
     return prompt_words(entry) if entry.author is Author.PERSON else iter(())
 
 

@@ -2,7 +2,7 @@
 
 Rules are found in what the person wrote (`find_rules`) and in the project's and the person's own
 memory files (`find_memory_rules`), which are quoted with their path, as data. A compaction that
-ctxtop makes carries them word for word. What somebody else wrote states no rule, wherever it is.
+ctxtop makes carries them word for word. Text by anyone else states no rule, wherever it appears.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 """Who wrote a text of the user's role: the one place that tells a person's words from all others.
 
-The client sends much as the user that the user did not write: messages of channels, other
-sessions and schedules, hooks' texts, attached files, pastes. Whatever it does not clearly mark as
-the person's is somebody else's, and so is whatever a person's message quotes.
+The client sends much in the user's role that the user did not write: messages from channels,
+other sessions and schedules, text from hooks, attached files, pastes. Only what it does not mark
+as foreign is the person's, and of that only what the message does not quote.
 """
 
 import re
@@ -15,7 +15,7 @@ from .conversation import Author
 from .line_decoder import TranscriptLine
 
 PROMPT_AUTHORS: Final = frozenset({Author.PERSON, Author.CALLER, Author.CTXTOP})
-"""Whose texts ask the model for something: they begin a turn."""
+"""Authors whose texts begin a turn."""
 
 _PERSON_ORIGIN: Final = "human"
 _PERSON_SOURCES: Final = frozenset({None, "typed", "queued", "sdk", "suggestion_accepted"})
@@ -73,7 +73,7 @@ def line_author(line: TranscriptLine, unread: Collection[str] = ()) -> Author:
 
 
 def _is_hand_off(line: TranscriptLine) -> bool:
-    """Whether ctxtop wrote the line, and nobody pasted such a text.
+    """Whether ctxtop wrote the line, rather than a person who pasted such a text.
 
     The client's ids are random (UUID version 4), ours are derived (version 5).
     """
@@ -129,20 +129,19 @@ _PASTE_START: Final = re.compile(rf"<{PASTE_TAG}\b([^<>]{{0,200}})>")
 LONG_PROMPT_CHARS: Final = 20_000  # a longer prompt is a pasted file or log (compaction.md 3)
 
 _CLIENT_BLOCK: Final = re.compile(
-    r"<(system[-_]reminder|channel|cross-session-message|teammate-message|agent-message"
+    r"<(?:system[-_]reminder|channel|cross-session-message|teammate-message|agent-message"
     r"|task-notification|user-prompt-submit-hook|function_results|fetched-web-content"
-    r"|persisted-output|local-command-stdout|bash-stdout|mcp-resource)\b[^<>]*>"
-    r".*(?:</\1[^<>]*>|\Z)",
+    r"|persisted-output|local-command-stdout|bash-stdout|mcp-resource)\b[^<>]*>.*",
     re.DOTALL,
 )
-"""A block of the client's inside a text; up to its last end, for its content may hold another."""
+"""A block of the client's, with all that follows it: its content may hold its end tag."""
 
 _FENCE: Final = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
 _QUOTED_LINE: Final = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _QUOTATION: Final = re.compile(
     r"(\bI(?: \w+)? (?:said|meant|asked|told you)[,:]? )?[\"“]([^\"“”\n]*)[\"”]"
 )
-MAX_QUOTED_NAME_WORDS: Final = 4  # more in quotation marks is what somebody else says
+MAX_QUOTED_NAME_WORDS: Final = 4  # a longer quotation is someone else's words
 
 _DOCUMENT: Final = re.compile(
     r"^(?:#{1,6} +\S|(?:---|\+\+\+|===)\s*$|<!|<\?xml|<[a-zA-Z][\w-]*(?: [^<>\n]*)?>\s*$|#!/"
@@ -155,11 +154,11 @@ _DOCUMENT: Final = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 """Where a file begins that was pasted without the client's mark: a heading, a table, a log, a
-diff, a page's tag, or a line that announces what somebody else wrote."""
+diff, a page's tag, or a line that introduces text by someone else."""
 
 
 def remove_pastes(text: str) -> str:
-    """Leave out what the client marked as pasted; a block that has no end goes to the text's."""
+    """Leave out what the client marked as pasted; a block without an end is all that follows."""
     kept, at = [], 0
     while found := _PASTE_START.search(text, at):
         kept.append(text[at : found.start()])
@@ -179,10 +178,10 @@ def _paste_end(text: str, start: re.Match[str]) -> int:
 
 
 def typed_words(text: str) -> str:
-    """Return what the author of a message wrote themselves; empty if it is all quoted.
+    """Return the own words of a message's author; empty if all of it is quoted.
 
     Pastes, quotes, code, blocks of the client's and what looks like a pasted file are left out:
-    what cannot be told apart from another's words is not the author's.
+    what cannot be distinguished from quoted text does not count as the author's.
     """
     if text.startswith((*OWN_MARKERS, *NOT_TYPED_PREFIXES)) or CLIENT_TEXT.match(text):
         return ""

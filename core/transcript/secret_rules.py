@@ -71,10 +71,10 @@ _WORDS_BEHIND_IS: Final = (
     "|invalid|kept|missing|my|needed|never|no|not|now|on|only|optional|read|required|sent|set|still"
     "|stored|that|the|then|this|to|too|used|what|which|wrong|your"
 )
-"""What a sentence about a passphrase goes on with, and no passphrase begins with."""
+"""How a sentence about a passphrase continues, and no passphrase begins."""
 
 _HAS_SIGN: Final = r"(?=[^\s\"']{0,300}(?:[0-9]|[!@#%^&*+=~?$]\w))"
-"""Tells a password from a word, before which the same names stand."""
+"""Distinguishes a password from a word that follows the same names."""
 
 
 def _own_rule(id: str, regex: str, *keywords: str, ignore_case: bool = False) -> SecretRule:  # noqa: A002
@@ -132,7 +132,7 @@ _OWN_RULES: Final = (
     _own_rule(
         "password",
         rf"{_CREDENTIAL_NAME}\s{{0,3}}(?:=>?|:=)\s{{0,3}}(?:{_QUOTED}"
-        # What goes on with a bracket is a call.
+        # A name before a parenthesis is a call.
         rf"|[\"']?({_CREDENTIAL}{_VALUE_CHARACTER}{{3,300}}+)(?![(\[]))",
         *_SECRET_NAME_KEYWORDS,
         ignore_case=True,

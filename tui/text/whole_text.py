@@ -14,7 +14,7 @@ TAB_CELLS: Final = 4
 
 _BLANKS: Final = re.compile(f"[ \\t]{{{MAX_BLANKS + 1},}}")
 NOTE: Final = re.compile(r"<(?:U\+[0-9A-F]{4,6}|[\d,]+ (?:empty lines|spaces|tabs|blanks))>")
-"""What stands for what is not seen."""
+"""A note in place of what cannot be seen."""
 
 
 def whole_text(text: str) -> str:

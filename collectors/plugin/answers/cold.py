@@ -150,7 +150,7 @@ def _tell_once(call: HookCall, transcript: Path, last: LastAnswer, why: str) -> 
     from ..statusline import format_tokens
 
     if CLIENT_TEXT.match(text_field(call.fields, "prompt")):
-        # Nobody typed it, and nobody may be there.
+        # No person typed it, and there may be no one to read the message.
         return None
     policy = resolve_hook_policy(call.fields)
     if last.tokens < policy.count("cold.min_tokens") or not told.claim():

@@ -80,7 +80,7 @@ def _remind(call: HookCall, transcript: Path) -> HookReply | None:
     from ....core.transcript.authorship import CLIENT_TEXT
 
     if CLIENT_TEXT.match(text_field(call.fields, "prompt")):
-        # Nobody typed it: the reminder waits for a person's prompt.
+        # No person typed it: the reminder waits for a person's prompt.
         return None
     left = state_files.take_note(call.store, name)
     if left is None:

@@ -296,7 +296,7 @@ def place_summary(
             "keep fewer messages, or wait until the session has grown",
         )
     held = [fact for fact in facts if fact in summary.facts]
-    # What somebody marked stays as long as it is: only the rest has to be shorter.
+    # Marked messages keep their length: only the rest has to be shorter.
     marked = tokens_beside(filter(is_marked_anchor, summary.facts))
     source = max(0, conversation.tokens(tail.removed) - marked)
     size = max(0, summary.tokens - marked)

@@ -81,7 +81,7 @@ class SavesMonitor:
         return self._report.next_change_ms is None or now_ms < self._report.next_change_ms
 
     def new_problems(self) -> list[Problem]:
-        """Return saves that are lost unless somebody acts, once each; not those that are old."""
+        """Return saves that are lost unless someone acts, once each; old ones are left out."""
         lost = {
             found.project: _problem(found)
             for found in self._report.projects
