@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import Final
 
 import msgspec
@@ -27,13 +26,12 @@ from .policy import (
 )
 from .schema import (
     KEYS,
-    OTHER_NAMES,
     PRESETS,
-    REMOVED_KEYS,
     find_key,
     is_partial,
     parse_change,
 )
+from .unknown_keys import REMOVED_KEYS, unknown_key_fix
 from .value_types import InvalidValueError, PartlyValidError, PolicyValue, format_value
 
 POLICY_TABLE: Final = "policy"
@@ -154,17 +152,6 @@ def _make_notice(raw: RawValue, error: Exception) -> PolicyNotice:
         what = "no longer a setting" if raw.key in REMOVED_KEYS else "no such key"
         fix = unknown_key_fix(raw.key)
     return PolicyNotice(raw.key, raw.where, raw.origin, what, fix)
-
-
-def unknown_key_fix(name: str) -> str:
-    """Return what to do about a key that does not exist."""
-    if name in REMOVED_KEYS:
-        return REMOVED_KEYS[name]
-    ours = OTHER_NAMES.get(name) or OTHER_NAMES.get(name.partition(".")[0])
-    if ours is not None:
-        return f"here it is called {ours}"
-    near = get_close_matches(name, KEYS, 1)
-    return f"did you mean {near[0]}?" if near else "`ctxtop settings` lists the keys"
 
 
 def _restrict(

@@ -21,7 +21,8 @@ from ctxtop.core.policy.resolve import (
     flatten_tables,
     resolve_policy,
 )
-from ctxtop.core.policy.schema import KEYS, OTHER_NAMES
+from ctxtop.core.policy.schema import KEYS
+from ctxtop.core.policy.unknown_keys import OTHER_NAMES
 from ctxtop.core.policy.value_types import MAX_LIST_ITEMS, format_value, to_json_value
 from msgspec.structs import replace
 

@@ -13,8 +13,8 @@ import click
 from ...collectors.places import Places
 from ...collectors.policy_files import PolicyFiles, TrustPreview
 from ...core.policy.policy import KeyPermission, PolicyNotice, ProjectTrust, key_permission
-from ...core.policy.resolve import unknown_key_fix
 from ...core.policy.schema import PRESETS, parse_change
+from ...core.policy.unknown_keys import unknown_key_fix
 from ...core.policy.value_types import InvalidValueError, PolicyValue
 from ...core.transcript.sanitize import one_line, reveal_line
 from ...core.transcript.stored_paths import find_folder
