@@ -229,14 +229,23 @@ def read_rules(transcript: Path, choices: RuleChoices) -> tuple[Rule, ...]:
 
 
 def texts_since_compaction(transcript: Path) -> list[str]:
-    """Return the texts in context since the last compaction, if any; raises OSError."""
+    """Return the texts in context since the last compaction, if any; raises OSError.
+
+    The output of commands is left out: after `/compact` it repeats what our own hook at PreCompact
+    printed, as words to the summarizer under a heading that says so, and not as the user's.
+    """
     entries = read_recent_entries(transcript)
     last = conversation.last_boundary(entries)
     if last is None or last.boundary is None:
         return []
     since = conversation.entries_since_compaction(entries)
     kept = conversation.kept_entries(last.boundary, entries[: len(entries) - len(since)])
-    parts = [part for entry in (*kept, *since) for part in entry.parts]
+    parts = [
+        part
+        for entry in (*kept, *since)
+        for part in entry.parts
+        if not conversation.is_command_output(part)
+    ]
     return [text for part in parts for text in (part.text, part.path or "") if text]
 
 

@@ -91,6 +91,7 @@ MAX_REPLY_CHARS: Final = 10_000  # the client shows the model only a preview of 
 PLAIN_TEXT_EVENTS: Final = frozenset({"PreCompact"})  # whose plain stdout is all that is read
 BLOCKING_EVENTS: Final = frozenset({"SubagentStop"})  # nothing else is ever blocked by ctxtop
 _CUT_MARK: Final = "\n[cut]"
+_SEPARATOR: Final = "\n\n"  # between the answers of two features
 _MIN_TIMER_S: Final = 0.001  # 0 would switch the alarm off
 
 
@@ -165,16 +166,27 @@ def _render_json(event: str, context: str, message: str) -> str:
 
 def _join_texts(texts: Iterable[str]) -> str:
     """Join what is handed to a model, without invisible characters and secrets."""
-    joined = "\n\n".join(text.strip() for text in texts if text.strip())
-    if joined:
+    stripped = [text.strip() for text in texts if text.strip()]
+    if not stripped:
         # Most events have no answer: nothing is imported for them.
-        from ...core.transcript.redaction import redact
-        from ...core.transcript.sanitize import sanitize_text
+        return ""
+    from ...core.transcript.redaction import redact
+    from ...core.transcript.sanitize import sanitize_text
 
-        joined = redact(sanitize_text(joined))
-    if len(joined) <= MAX_REPLY_CHARS:
-        return joined
-    return joined[: MAX_REPLY_CHARS - len(_CUT_MARK)] + _CUT_MARK
+    return _SEPARATOR.join(_fit_texts([redact(sanitize_text(text)) for text in stripped]))
+
+
+def _fit_texts(texts: list[str]) -> list[str]:
+    """Cut only texts that are longer than their share: a short one stays whole beside them."""
+    left = MAX_REPLY_CHARS - len(_SEPARATOR) * (len(texts) - 1)
+    fitted = list(texts)
+    by_length = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+    for count, place in zip(range(len(texts), 0, -1), by_length, strict=True):
+        share = left // count
+        if len(texts[place]) > share:
+            fitted[place] = texts[place][: share - len(_CUT_MARK)] + _CUT_MARK
+        left -= len(fitted[place])
+    return fitted
 
 
 def _note_fault(store: str, event: str, feature: str, error: BaseException) -> None:

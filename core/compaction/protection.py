@@ -107,7 +107,6 @@ def find_protected_lines(entries: Sequence[Entry], lines: Iterable[FileLine]) ->
     }
 
 
-_OUTPUT_TAGS: Final = ("<local-command-stdout>", "<bash-stdout>")  # of a command's output
 _PLAN_ATTACHMENTS: Final = ("plan_", "todo", "task_")
 _KNOWN_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
 
@@ -145,8 +144,7 @@ def _protection_reason(
     if part.kind is PartKind.ATTACHMENT:
         return PLAN_OR_TODOS if part.name.startswith(_PLAN_ATTACHMENTS) else None
     if part.kind is PartKind.META:
-        is_output = part.name == "local_command" or part.text.startswith(_OUTPUT_TAGS)
-        return None if is_output else "instructions"
+        return None if conversation.is_command_output(part) else "instructions"
     if part.name == "TodoWrite":
         return "todos" if block.call_id == last_todo else None
     return _PROTECTED_TOOLS.get(part.name)

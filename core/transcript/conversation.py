@@ -70,6 +70,15 @@ class MessagePart(msgspec.Struct, frozen=True, gc=False):
 
 RESULT_KINDS: Final = frozenset({PartKind.TOOL_RESULT, PartKind.AGENT_RETURN})
 
+_OUTPUT_TAGS: Final = ("<local-command-stdout>", "<bash-stdout>")
+
+
+def is_command_output(part: MessagePart) -> bool:
+    """Whether a part is the output of a command that a person ran in the client."""
+    if part.kind is not PartKind.META:
+        return False
+    return part.name == "local_command" or part.text.startswith(_OUTPUT_TAGS)
+
 
 def decode_tool_input(text: str) -> dict[str, Any] | None:
     """Decode a call's input; None for anything but a JSON object."""

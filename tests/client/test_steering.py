@@ -106,16 +106,20 @@ def test_a_rule_that_the_summary_lost_is_in_the_next_request_once(lab: Lab) -> N
     assert request.count(RULE) == 1
 
 
-def test_a_manual_one_shows_the_model_what_was_steered(lab: Lab) -> None:
+def test_a_manual_one_shows_the_model_what_was_steered_and_the_rule_is_given_back_all_the_same(
+    lab: Lab,
+) -> None:
     install(lab, PreCompact="steer", PostCompact="remember", UserPromptSubmit="remember")
     rule = f"You must never touch the file {FORGET}.cfg of the shop."
     session = work(lab, rule).session_id
     asked = sent(lab.turn("/compact", resume=session), "summary")
     assert KEEP_HEADING in asked
-    # The client writes what the hook said into the conversation: nothing is left to say.
+    assert listed_rules(lab)[rule]["state"] == "lost"
     told = sent(lab.turn("More. [[say:ok]]", resume=session), "answer")
-    assert rule in told
-    assert RULES_HEADING not in told
+    # The client repeats what the hook printed as a command's output: not as the user's words.
+    assert told.count(KEEP_HEADING) == 1
+    assert told.partition(RULES_HEADING)[2].partition("</system-reminder>")[0].count(rule) == 1
+    assert listed_rules(lab)[rule]["state"] == "given back"
 
 
 def test_what_the_client_shows_the_model_of_it_again_is_short_and_its_cost_is_told(

@@ -42,30 +42,23 @@ def _check_summary(call: HookCall, transcript: Path) -> None:
     from ....core.summaries.rule_choices import read_rule_choices
     from ....core.summaries.steering import (
         RULE_KINDS,
-        Essential,
         find_missing_essentials,
         rule_essentials,
     )
     from ...claude_code.current_context import clean_essentials, read_essentials, read_rules
 
-    session_id = transcript.stem.lower()
-    steered = state_files.take_note(call.store, f"steered-{session_id}")
     try:
         rules = read_rules(transcript, read_rule_choices(state_folder(call.store)))
-        items = (
-            read_essentials(transcript, rules, call.now_ms)
-            if steered is None
-            else msgspec.json.decode(steered, type=tuple[Essential, ...])
-        )
+        items = read_essentials(transcript, rules, call.now_ms)
     except FileNotFoundError:
         # The session is not kept on disk.
         return
     summary = _ANALYSIS.sub("", text_field(call.fields, "compact_summary"))
-    # Every rule is checked: steering had room for some of them.
+    # Every rule is checked: the list of essentials has room for some of them.
     others = (item for item in items if item.kind not in RULE_KINDS)
     lost_rules = find_missing_essentials(clean_essentials(rule_essentials(rules)), [summary])
     lost = (*lost_rules[:MAX_NOTED_RULES], *find_missing_essentials(others, [summary]))
-    note = f"{_NOTE}{session_id}"
+    note = f"{_NOTE}{transcript.stem.lower()}"
     if lost:
         state_files.leave_note(call.store, note, msgspec.json.encode(lost))
     else:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from ....core.store.database import state_folder
 from ....core.summaries.rule_choices import read_rule_choices
 from ....core.summaries.steering import (
@@ -53,7 +51,4 @@ def answer(call: HookCall) -> HookReply | None:
             text=item.text,
             tokens=essential_tokens(item),
         )
-    if not agent_id:
-        # `remember` checks the summary against these.
-        state_files.leave_note(call.store, f"steered-{session_id}", msgspec.json.encode(items))
     return HookReply(context=render_essentials(items, KEEP_HEADING))
