@@ -56,6 +56,7 @@ _OF_ALL: Final = frozenset(
         *("window_tokens", "window_source", "used_ratio", "level", "contradictions"),
         *("limit_tokens", "limit_ratio"),
         *("trigger_tokens", "trigger_source", "trigger_ratio", "trigger_armed"),
+        "trigger_reason",
     }
 )
 """Fields that depend on the other sessions by their nature: estimates and windows that are learnt

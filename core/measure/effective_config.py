@@ -1,6 +1,7 @@
 """Which settings, hooks, agents and skills are in effect in a folder, each with its file."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Final
 
@@ -49,6 +50,25 @@ def resolve_settings(
         for key, value in file.values.items():
             resolved.setdefault(key, ResolvedSetting(value, file.scope, file.path))
     return resolved
+
+
+class CompactHook(msgspec.Struct, frozen=True):
+    """A hook that can keep Claude Code from compacting: one that ends with 2 (client 2.1.332)."""
+
+    command: str
+    path: str  # of the file that installs it
+
+
+def find_compact_hooks(files: Iterable[SettingsFileRecord]) -> Iterator[CompactHook]:
+    """Find the hooks before an automatic compaction, except for ctxtop's own."""
+    for file in files:
+        for hook in file.hooks:
+            is_automatic = hook.matcher in {None, "", "*"} or "auto" in (hook.matcher or "")
+            if hook.event == "PreCompact" and is_automatic and not _OWN_HOOK.search(hook.command):
+                yield CompactHook(hook.command, file.path)
+
+
+_OWN_HOOK: Final = re.compile(r"/collectors/plugin/run\.py\b.*\bhook\b")  # it always ends with 0
 
 
 def _drop_in_order(file: SettingsFileRecord) -> tuple[bool, str]:

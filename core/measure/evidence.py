@@ -20,12 +20,13 @@ from ..store.queries.evidence_queries import (
     WindowRow,
 )
 from .counting_rule import CountingRule
-from .effective_config import resolve_settings
+from .effective_config import find_compact_hooks, resolve_settings
 from .levels import PlacedThreshold
 from .models import LARGE_WINDOW, SMALL_WINDOW, find_by_model, parse_version, table_window
 from .retention import cleanup_days
 from .window import (
     AUTO_COMPACT_OPTION,
+    MIN_REFUSED_TOKENS,
     AutoCompactConfig,
     AutoCompaction,
     Claim,
@@ -38,6 +39,7 @@ from .window import (
     explains_compactions,
     find_trigger,
     find_window,
+    is_passed,
     read_auto_compact_config,
     requested_large_model,
     trigger_claims,
@@ -79,6 +81,7 @@ class ContextEvidence(msgspec.Struct, frozen=True):
     limit_tokens: int | None = None
     report: ReportedWindow | None = None
     answer_tokens: int = 0  # of the last answer, after the last compaction
+    passed_tokens: int = 0  # the smaller of the last two answers after it, of this model
 
     @property
     def large_model(self) -> str | None:
@@ -105,6 +108,8 @@ class Evidence:
         of_model: defaultdict[ModelVersion, list[AutoCompaction]] = defaultdict(list)
         for row in facts.auto_compactions:
             armed = not row.was_refused if row.writes_requests else None
+            if armed is None and row.pre_tokens < MIN_REFUSED_TOKENS:
+                armed = True
             seen = AutoCompaction(row.earlier_tokens or 0, row.pre_tokens, armed)
             own[row.session_id, row.agent_id].append(seen)
             environment = facts.environments.get(row.session_id, {})
@@ -148,20 +153,34 @@ class Evidence:
         # last answer.
         has_own = evidence.own_compactions or evidence.report
         answer_tokens = evidence.answer_tokens if has_own else 0
-        key = (
-            context.client_version,
-            replace(evidence, other_compactions=(), answer_tokens=answer_tokens),
+        common = replace(
+            evidence, other_compactions=(), answer_tokens=answer_tokens, passed_tokens=0
         )
+        key = context.client_version, common
         trigger = self._triggers.get(key)
         if trigger is None:
-            trigger = self._triggers[key] = find_trigger(evidence)
+            trigger = self._triggers[key] = find_trigger(replace(evidence, passed_tokens=0))
+        if is_passed(trigger.tokens, context.passed_tokens):
+            return find_trigger(self._with_compact_hook(evidence, context))
         return trigger
+
+    def _with_compact_hook(
+        self, evidence: TriggerEvidence, context: ContextEvidence
+    ) -> TriggerEvidence:
+        """Add a hook that may be why the client passed its trigger."""
+        off = self._settings_in(context.cwd).get("disableAllHooks")
+        if off is not None and off.value is True:
+            return evidence
+        files = (each for each in self._facts.settings if each.project in {None, context.cwd})
+        hooks = find_compact_hooks(files)
+        shown = [f"a PreCompact hook in {each.path} can block it: {each.command}" for each in hooks]
+        return replace(evidence, compact_hook=shown[0] if shown else "")
 
     def claims_of(self, context: ContextEvidence) -> tuple[list[Claim], list[Claim]]:
         """Return the claims about a context's window and about its trigger, strongest first."""
         window = self.window_of(context)
-        trigger = trigger_claims(self._trigger_evidence(context, window))
-        return window_claims(self._window_evidence(context)), list(trigger)
+        evidence = self._with_compact_hook(self._trigger_evidence(context, window), context)
+        return window_claims(self._window_evidence(context)), list(trigger_claims(evidence))
 
     def _own_limits(self, context: ContextEvidence) -> ContextLimits:
         window = self.window_of(context)
@@ -199,11 +218,15 @@ class Evidence:
             # Judge by the smallest peak that proves a large window, or by none; the limits hold
             # until a peak outgrows a claim of the window.
             least, most = (SMALL_WINDOW + 1, LARGE_WINDOW) if is_large else (0, SMALL_WINDOW)
-            limits = self._own_limits(replace(context, peak_tokens=least))
+            limits = self._own_limits(replace(context, peak_tokens=least, passed_tokens=0))
             window = limits[0]
             others = (claim.tokens or 0 for claim in window.contradicting)
             shared = self._shared[key] = limits, min(most, window.tokens, *others)
-        return shared[0] if context.peak_tokens <= shared[1] else None
+        limits, most_tokens = shared
+        trigger = limits[1]
+        if context.peak_tokens > most_tokens or is_passed(trigger.tokens, context.passed_tokens):
+            return None
+        return limits
 
     def _window_evidence(self, context: ContextEvidence) -> WindowEvidence:
         name, version = context.known_model, parse_version(context.client_version)
@@ -245,6 +268,7 @@ class Evidence:
                 (name or "", context.client_version), ()
             ),
             answer_tokens=context.answer_tokens,
+            passed_tokens=context.passed_tokens,
         )
 
     def _compactions_of(self, context: ContextEvidence) -> tuple[AutoCompaction, ...]:

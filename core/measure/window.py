@@ -48,6 +48,7 @@ class ClaimSource(StrEnum):
     DEFINITION = "definition", "set by the agent's definition", _CERTAIN
     SESSION_USAGE = "session_usage", "this session used more than 200,000 tokens", _SEEN
     SESSION_COMPACTION = "session_compaction", "this session was compacted at this size", _SEEN
+    SESSION_ANSWERS = "session_answers", "this session continued above it uncompacted", _SEEN
     CONTEXT_REPORT = "context_report", "reported by /context in this session", _SEEN
     API_ERROR = "api_error", "the API refused a longer prompt", _SEEN
     OTHER_SESSIONS = "other_sessions", "seen in other sessions of this model and version", _LIKELY
@@ -60,6 +61,7 @@ class Claim(msgspec.Struct, frozen=True):
 
     tokens: int | None
     source: ClaimSource
+    detail: str = ""  # what of the source's it is, in words for a person
 
 
 class ChosenClaim(msgspec.Struct, frozen=True):
@@ -342,12 +344,16 @@ OLD_OUTPUT_RESERVE: Final = 32_000
 OLD_OUTPUT_RESERVE_BEFORE: Final = (2, 1, 21)  # they kept the whole answer free (changelog 2.1.21)
 TRIGGER_BUFFER: Final = 13_000  # tokens between trigger and effective window (formats 3.5)
 MIN_TRIGGER_SHARE: Final = 0.5  # of the window: boundaries below followed a refused prompt
+MIN_REFUSED_TOKENS: Final = SMALL_WINDOW - OUTPUT_RESERVE
+"""The API refuses no smaller prompt of a model of the table: it would leave room for an answer in
+the smallest window."""
 
 _NOT_ARMED_REASONS: Final = {
     ClaimSource.TABLE: "not armed: this model is compacted only after the API has refused a prompt",
     ClaimSource.SESSION_COMPACTION: (
         "not armed: this session was compacted only at the end of its window"
     ),
+    ClaimSource.SESSION_ANSWERS: ("not compacted: two answers in a row were above the trigger"),
     ClaimSource.CONTEXT_REPORT: "not armed: /context showed no buffer for it",
     ClaimSource.SETTINGS: "turned off by a settings file",
     ClaimSource.ENVIRONMENT: "turned off by an environment variable of Claude Code",
@@ -360,12 +366,26 @@ class Trigger(msgspec.Struct, frozen=True):
     tokens: int | None
     source: ClaimSource
     contradicting: tuple[Claim, ...] = ()  # weaker evidence of another size
+    detail: str = ""  # the believed claim's
 
     @property
     def why(self) -> str:
-        if self.tokens is not None:
-            return self.source.description
-        return _NOT_ARMED_REASONS.get(self.source, f"not armed: {self.source.description}")
+        return claim_reason(Claim(self.tokens, self.source, self.detail))
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether the session passed its trigger and was not compacted: nothing will do it."""
+        return self.source is ClaimSource.SESSION_ANSWERS
+
+
+def claim_reason(claim: Claim) -> str:
+    """Say for a person why a trigger is claimed, or that there is none."""
+    source = claim.source
+    if claim.tokens is None:
+        reason = _NOT_ARMED_REASONS.get(source, f"not armed: {source.description}")
+    else:
+        reason = source.description
+    return f"{reason}; {claim.detail}" if claim.detail else reason
 
 
 class AutoCompaction(msgspec.Struct, frozen=True):
@@ -388,13 +408,17 @@ class TriggerEvidence(msgspec.Struct, frozen=True):
     report: Claim | None = None  # by `/context` in this session
     other_compactions: tuple[AutoCompaction, ...] = ()  # of sessions of this model and version
     answer_tokens: int = 0  # context of the last answer: a trigger below it is outdated
+    passed_tokens: int = 0
+    """The smaller context of the last two answers, with no compaction between them: a client that
+    compacts below it would have done so."""
+    compact_hook: str = ""  # a hook that can block the compaction, in words for a person
 
 
 def find_trigger(evidence: TriggerEvidence) -> Trigger:
     """Return the trigger of the strongest claim (R: the issue's order; formats 3.5, peers 0.2)."""
     verdict = choose_claim(list(trigger_claims(evidence)))
     winner = verdict.winner
-    return Trigger(winner.tokens, winner.source, verdict.contradicting)
+    return Trigger(winner.tokens, winner.source, verdict.contradicting, winner.detail)
 
 
 def trigger_tokens(
@@ -423,7 +447,7 @@ def _learn_trigger(
 
     The first expected value that explains them, else the smallest counter at which the client
     compacted. One below half the window counts as the answer to a refused prompt, unless it is
-    known to be none.
+    known to be none (`armed`).
     """
     usable = [
         each
@@ -451,7 +475,21 @@ def explains_compactions(observed: Sequence[AutoCompaction], tokens: int) -> boo
 
 
 def trigger_claims(evidence: TriggerEvidence) -> Iterator[Claim]:
-    """Yield the claims about the trigger, strongest first."""
+    """Yield the claims about the trigger, strongest first.
+
+    Above all is that the session passed the trigger of the strongest one.
+    """
+    claims = list(_trigger_claims(evidence))
+    if is_passed(claims[0].tokens, evidence.passed_tokens):
+        yield Claim(None, ClaimSource.SESSION_ANSWERS, evidence.compact_hook)
+    yield from claims
+
+
+def is_passed(trigger: int | None, passed_tokens: int) -> bool:
+    return trigger is not None and trigger <= passed_tokens
+
+
+def _trigger_claims(evidence: TriggerEvidence) -> Iterator[Claim]:
     config, window, peak = evidence.config, evidence.window, evidence.answer_tokens
 
     def trigger_in(size: int) -> int:

@@ -287,6 +287,10 @@ def context_evidence(row: SessionRow) -> ContextEvidence:
         limit_tokens=row.limit_tokens,
         report=_window_report(row, model),
         answer_tokens=(row.answer_tokens if row.status_tokens is None else row.status_tokens) or 0,
+        # The client went back to an earlier answer if its status line has another one's.
+        passed_tokens=(row.passed_tokens or 0)
+        if row.status_tokens in {None, row.answer_tokens}
+        else 0,
     )
 
 

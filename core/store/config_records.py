@@ -47,6 +47,7 @@ class HookHandler(msgspec.Struct, frozen=True):
     command: str  # in one line, without what looks like a secret
     timeout_s: float | None = None  # None for the client's default
     status_message: str | None = None  # what its runs are recorded by, instead of the command
+    matcher: str | None = None  # which of the event's kinds it is for; None for all
 
 
 class SettingsFileRecord(msgspec.Struct, frozen=True):

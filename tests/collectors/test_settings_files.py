@@ -103,8 +103,8 @@ def test_what_is_kept_of_a_file(claude: ClaudeFolder, collector: Collector, stor
         "env.CLAUDE_CODE_AUTO_COMPACT_WINDOW": 120_000,
     }
     assert fact.hooks == (
-        HookHandler("PreCompact", "command", "/x/h --y", 10.0),
-        HookHandler("PreCompact", "command", "/x/h"),
+        HookHandler("PreCompact", "command", "/x/h --y", 10.0, matcher="manual|auto"),
+        HookHandler("PreCompact", "command", "/x/h", matcher="manual|auto"),
         HookHandler("Stop", "prompt", "Is it done?"),
     )
 

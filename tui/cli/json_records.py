@@ -310,6 +310,7 @@ def _trigger_fields(context: Context) -> Record:
         **record_of(context, "trigger_tokens=trigger.tokens trigger_source=trigger.source"),
         "trigger_ratio": context.trigger_ratio,
         "trigger_armed": trigger.tokens is not None if trigger else None,
+        "trigger_reason": trigger.why if trigger else None,
     }
 
 

@@ -182,7 +182,7 @@ def evidence(context: click.Context, *, session: str) -> int:
             "claims": records_of(
                 claims,
                 "of=subject tokens=claim.tokens source=claim.source standing=status"
-                " sureness=claim.source.certainty",
+                " sureness=claim.source.certainty detail=claim.detail",
             ),
         }
         return printing.print_result(context, record, lambda: _evidence_table(of, claims))

@@ -4,12 +4,14 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 from ...collectors.places import PlaceError, Places
 from ...collectors.policy_files import PolicyFiles
 from ...collectors.store_update import rebuild_store, update_store
 from ...core.model.problem import Problem
+from ...core.model.session import Session
 from ...core.store import database
 from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.database import StoreError
@@ -33,7 +35,7 @@ from .client_checks import (
     settings_checks,
 )
 from .doctor_check import DoctorCheck, failed, passed
-from .session_checks import archive_check, deletions_check, recovery_checks
+from .session_checks import archive_check, compaction_check, deletions_check, recovery_checks
 from .store_checks import (
     bad_lines_check,
     ignored_types_check,
@@ -130,6 +132,11 @@ def _content_checks(db: sqlite3.Connection, places: Places) -> Iterator[DoctorCh
     policies = PolicyFiles(places.policy)
     policies.refresh(config_queries.project_roots(db))
     policy = policies.policies.common
+
+    @cache
+    def sessions() -> list[Session]:
+        return fleet_reader.read_sessions(db, now_ms)
+
     yield from _each_apart(
         places.store,
         {
@@ -145,9 +152,10 @@ def _content_checks(db: sqlite3.Connection, places: Places) -> Iterator[DoctorCh
             "measurements": lambda: [measurement_check(db)],
             "hooks": lambda: [hooks_check(db, places.store)],
             "force hooks": lambda: force_hooks_check(db),
-            "recoveries": lambda: recovery_checks(
-                db, fleet_reader.read_sessions(db, now_ms), now_ms
-            ),
+            "recoveries": lambda: recovery_checks(db, sessions(), now_ms),
+            "auto-compact": lambda: [
+                compaction_check(config_queries.settings_files(db), sessions(), now_ms)
+            ],
             "deletions": lambda: [deletions_check(db, places, policy, now_ms)],
             "archive": lambda: [archive_check(places)],
             "saves": lambda: saves_checks(read_saves(db, (), now_ms, policies.policies)),

@@ -1,7 +1,7 @@
 """Checks of sessions: those that will be deleted, need recovery, or were changed."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ...collectors.claude_code.archive_job import SKIPPED_FIX, SessionArchiver
@@ -11,6 +11,7 @@ from ...core.archive.archive_mode import ArchiveMode
 from ...core.archive.archive_policy import read_archive_settings
 from ...core.compaction.recovery.limit_errors import parse_recoverable_error
 from ...core.compaction.recovery.recovery_run import LOCKED_STATES, release_dead_holder
+from ...core.measure.effective_config import find_compact_hooks
 from ...core.measure.retention import DAY_MS, SOON_DAYS, cleanup_days, deletion_time
 from ...core.model.session import Session
 from ...core.policy.policy import Policy
@@ -20,11 +21,12 @@ from ...core.store.automation_records import (
     read_automatic_runs,
     read_recoveries,
 )
+from ...core.store.config_records import SettingsFileRecord
 from ...core.store.queries import (
     archive_queries,
     config_queries,
 )
-from ..text.formats import iso_time, plural
+from ..text.formats import NOTHING, iso_time, plural
 from . import machine_checks
 from .doctor_check import DoctorCheck, and_more, failed, noted, passed
 
@@ -67,6 +69,32 @@ def archive_check(places: Places) -> DoctorCheck:
         return noted("archive", detail, SKIPPED_FIX)
     size = archive.total_bytes() / machine_checks.MEGABYTE
     return passed("archive", f"{plural(len(sessions), 'session')}, {size:,.1f} MB")
+
+
+def compaction_check(
+    files: Sequence[SettingsFileRecord], sessions: Iterable[Session], now_ms: int
+) -> DoctorCheck:
+    """Name the sessions that passed their trigger uncompacted, and the hooks that can do that."""
+    name = "auto-compact"
+    passed_by = [
+        each
+        for each in sessions
+        if each.context.trigger
+        and each.context.trigger.is_passed
+        and now_ms - (each.last_activity_at or 0) < RECENT_RUN_MS
+    ]
+    if passed_by:
+        first = passed_by[0]
+        trigger = first.context.trigger
+        detail = f"{first.session_id[:8]} ({first.title}): {trigger.why if trigger else NOTHING}"
+        cause = "let the hook end with 0" if trigger and trigger.detail else "see `claude doctor`"
+        fix = f"{cause}, or run /compact before a prompt is refused"
+        return noted(name, f"{detail}{and_more(len(passed_by) - 1)}", fix)
+    hooks = list(find_compact_hooks(files))
+    if not hooks:
+        return passed(name, "no hook can block it")
+    detail = f"{plural(len(hooks), 'PreCompact hook')} can block it: {hooks[0].command} in"
+    return passed(name, f"{detail} {hooks[0].path}; no session of this week shows that")
 
 
 RECENT_RUN_MS: Final = 7 * 24 * 3_600_000  # a session that ended earlier is hardly missed

@@ -145,10 +145,20 @@ def state_text(session: Session, cells: int, now_ms: int) -> str:
 def session_facts(session: Session, now_ms: int) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield what the line under the list says besides the title: texts, longest first; a style."""
     yield (waits_text(session),), "bold $waiting"
+    yield passed_trigger_texts(session), "$level-warning"
     yield cold_texts(session, now_ms), "$level-notice" if session.live else "$quiet"
     yield (session.project,), "$quiet"
     yield (session.git_branch or "",), "$quiet"
     yield (f"“{session.last_prompt}”" if session.last_prompt else "",), "$foreground"
+
+
+def passed_trigger_texts(session: Session) -> tuple[str, ...]:
+    """Write that an open session passed its trigger uncompacted, longest first; else empty."""
+    trigger = session.context.trigger
+    if not session.live or trigger is None or not trigger.is_passed:
+        return ()
+    short = "auto-compact did not run"
+    return (f"{short}: {one_line(trigger.detail)}", short) if trigger.detail else (short,)
 
 
 MIN_REQUEST_CELLS: Final = 10  # less of what the user is asked for says less than that they are

@@ -30,7 +30,7 @@ def mask_secrets(command: str) -> str:
 
 def read_hooks(settings: dict[str, Any]) -> tuple[HookHandler, ...]:
     return tuple(
-        _read_handler(event, handler)
+        _read_handler(event, handler, as_title(as_object(group).get("matcher")))
         for event, groups in list(as_object(settings.get("hooks")).items())[:MAX_JSON_ITEMS]
         for group in as_list(groups)
         for handler in as_list(as_object(group).get("hooks"))
@@ -38,7 +38,7 @@ def read_hooks(settings: dict[str, Any]) -> tuple[HookHandler, ...]:
     )
 
 
-def _read_handler(event: str, handler: dict[str, Any]) -> HookHandler:
+def _read_handler(event: str, handler: dict[str, Any], matcher: str | None) -> HookHandler:
     message = handler.get("statusMessage")
     return HookHandler(
         as_title(event) or "",
@@ -46,6 +46,7 @@ def _read_handler(event: str, handler: dict[str, Any]) -> HookHandler:
         handler_command(handler),
         _read_timeout(handler.get("timeout")),
         describe_command(message) if isinstance(message, str) and message else None,
+        matcher,
     )
 
 

@@ -148,6 +148,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     archived: str = ""  # how much the archive has of a file that is gone: all, summaries
     recovered_in: str | None = None  # the session that ctxtop forked after the refused answer
     problem: str | None = None  # why its file is not read, or not to its end
+    passed_tokens: int | None = None  # the smaller context of the last two answers of its model
 
 
 class AgentRow(msgspec.Struct, frozen=True):

@@ -219,6 +219,7 @@ _HAS_AGENTS: Final = """EXISTS (SELECT 1 FROM file o WHERE o.session_id = f.sess
 _HAS_SIDECHAINS: Final = "EXISTS (SELECT 1 FROM aside_line a WHERE a.file_id = f.file_id)"
 _HAS_COPIES: Final = "EXISTS (SELECT 1 FROM shared_response x WHERE x.file_id = f.file_id)"
 
+MIN_PASSED_TOKENS: Final = 20_000  # lower triggers are set only to try them
 WATCHED_ANSWERS: Final = 5  # after a compaction; later ones say nothing about it (R002-09)
 
 # An open client reports its context to its status line and its module. After /rewind that is an
@@ -320,7 +321,12 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
         WHERE c.session_id = f.session_id AND c.at >= COALESCE(e.at, 0)
             AND COALESCE((SELECT MIN(k.gone) FROM file k
                 WHERE k.session_id = c.fork_id AND k.kind = 'session'), 0) = 0)),
-    (SELECT what FROM trouble x WHERE x.place = f.path)
+    (SELECT what FROM trouble x WHERE x.place = f.path),
+    IIF(r.context_tokens > {MIN_PASSED_TOKENS} AND NOT r.lowered AND answered > COALESCE(cut, -1),
+        (SELECT MIN(x.context_tokens, r.context_tokens) FROM response x
+            WHERE x.file_id = f.file_id AND x.sidechain = 0 AND x.offset < r.offset
+            AND x.offset > COALESCE(cut, -1) AND x.model = r.model AND NOT x.lowered
+            ORDER BY x.offset DESC LIMIT 1), NULL)
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut

@@ -276,6 +276,8 @@ def _trigger(line: SessionLine) -> Cell:
     context = line.session.context
     if context.trigger is None or context.tokens is None:
         return Cell("")
+    if context.trigger.is_passed:
+        return Cell("did not run", "$level-warning")
     if not context.trigger.tokens:
         return Cell("not armed", "$quiet")
     return Cell(percent(context.trigger_ratio), line.style())

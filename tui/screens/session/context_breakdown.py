@@ -9,7 +9,7 @@ from textual.content import Content
 
 from ....core.measure.composition import CategoryShare, Composition, ContextCategory, ContextItem
 from ....core.measure.evidence import AssessedClaim, ClaimStatus, ClaimSubject
-from ....core.measure.window import Certainty, Trigger
+from ....core.measure.window import Certainty, claim_reason
 from ....core.model.context import Context, ContextState
 from ....core.transcript.sanitize import one_line
 from ...text import formats
@@ -280,7 +280,7 @@ def source_detail(number: NumberSource, reasons: Sequence[AssessedClaim]) -> Con
         ]
         if reason.status is ClaimStatus.BELIEVED and against:
             parts += [Content(""), heading("What contradicts it")]
-            texts = (f"✗ {_size(each)}: {each.claim.source.description}" for each in against)
+            texts = (f"✗ {_size(each)}: {claim_reason(each.claim)}" for each in against)
             parts += [Content.styled(text, "$level-warning") for text in texts]
     return join_lines(*parts)
 
@@ -389,8 +389,7 @@ def _number(
 def _claim_source(reason: AssessedClaim) -> NumberSource:
     name, meaning = _CLAIM_TEXTS[reason.subject]
     claim = reason.claim
-    never = claim.tokens is None
-    source = Trigger(None, claim.source).why if never else claim.source.description
+    source = claim_reason(claim)
     certainty = claim.source.certainty.value
     key, size = _claim_key(reason), _size(reason)
     return NumberSource(key, name, size, source, certainty, reason.status, meaning)

@@ -318,6 +318,8 @@ def _retention_facts(session: Session, now_ms: int) -> Iterator[tuple[str, str]]
 def _outlook_facts(session: Session) -> Iterator[tuple[str, str]]:
     end, threshold = session.outlook.end, session.outlook.next_threshold
     trigger = session.context.trigger
+    if trigger and trigger.is_passed:
+        yield "auto-compact", one_line(trigger.why)
     if end:
         where = "compaction" if trigger and trigger.tokens else "the window's end"
         yield "turns left", f"{_turns_left(end)} to {where}"

@@ -1,0 +1,164 @@
+"""Sessions that passed their trigger uncompacted, or were compacted far below the known one."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.collectors.places import Places
+from ctxtop.collectors.plugin.installed_commands import hook_command
+from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.readers.fleet_reader import read_assessed_claims, read_sessions
+from ctxtop.tui.doctor.all_checks import check_all
+from ctxtop.tui.screens.session.context_breakdown import number_sources
+from ctxtop.tui.text.session_text import passed_trigger_texts
+from msgspec.structs import replace
+
+from ..transcripts import PROJECT, SESSION, START_MS, assistant, boundary, summary, user, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.model.session import Session
+
+    from ..transcripts import JsonLine
+
+SMALL = "claude-sonnet-4-6"  # its trigger is at 167,000
+BLOCKING = "keep-notes --block"
+
+
+def answers(*contexts: int, model: str = SMALL) -> list[JsonLine]:
+    """A prompt and its answer for each size."""
+    return [
+        line
+        for number, context in enumerate(contexts)
+        for line in (
+            user("next", at=2 * number),
+            assistant(f"msg_{number}", context=context, at=2 * number + 1, model=model),
+        )
+    ]
+
+
+def install_hook(claude: ClaudeFolder, command: str, matcher: str | None = None) -> None:
+    group: dict[str, object] = {"hooks": [{"type": "command", "command": command}]}
+    if matcher is not None:
+        group["matcher"] = matcher
+    (claude.root / "settings.json").write_text(json.dumps({"hooks": {"PreCompact": [group]}}))
+
+
+def scanned(claude: ClaudeFolder, collector: Collector, store: Path, lines: object) -> Session:
+    write(claude.projects / PROJECT / f"{SESSION}.jsonl", lines)  # type: ignore[arg-type]
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        (session,) = read_sessions(db, START_MS)
+    return session
+
+
+def test_two_answers_above_the_trigger_contradict_it_and_the_hook_is_named(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    install_hook(claude, BLOCKING)
+    session = scanned(claude, collector, store, answers(90_000, 172_000, 176_000))
+    trigger = session.context.trigger
+    assert trigger is not None
+    assert (trigger.tokens, trigger.source) == (None, ClaimSource.SESSION_ANSWERS)
+    assert "not compacted" in trigger.why
+    assert f"settings.json can block it: {BLOCKING}" in trigger.why
+    with closing(open_reader(store)) as db:
+        claims = read_assessed_claims(db, SESSION)
+    sources = number_sources(session.context, claims)
+    shown = [(each.value, each.source) for each in sources if each.name == "compacts at"]
+    assert [value for value, _ in shown] == ["never", "167,000"]
+    assert BLOCKING in shown[0][1]
+    assert BLOCKING in passed_trigger_texts(replace(session, live=True))[0]
+
+
+def test_doctor_names_the_session_and_the_hook(
+    claude: ClaudeFolder, collector: Collector, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_hook(claude, BLOCKING)
+    scanned(claude, collector, store, answers(172_000, 176_000))
+    monkeypatch.setattr("time.time_ns", lambda: (START_MS + 60_000) * 1_000_000)
+    (check,) = (
+        each for each in check_all(Places(claude.root, store)) if each.name == "auto-compact"
+    )
+    assert (check.state, SESSION[:8] in check.detail) == ("note", True)
+    assert BLOCKING in check.detail
+    assert "/compact" in (check.fix or "")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # The next request would be compacted first.
+        answers(90_000, 176_000),
+        # The second request was sent after the context had become smaller.
+        answers(176_000, 90_000),
+        [*answers(172_000), boundary(at=9), summary(), assistant("new", 176_000, model=SMALL)],
+        # What another model was sent says nothing about this one's trigger.
+        [*answers(300_000, model="claude-opus-5-5"), assistant("m", context=176_000, model=SMALL)],
+    ],
+)
+def test_one_answer_above_it_contradicts_nothing(
+    claude: ClaudeFolder, collector: Collector, store: Path, lines: list[JsonLine]
+) -> None:
+    trigger = scanned(claude, collector, store, lines).context.trigger
+    assert trigger is not None
+    assert trigger.tokens == 167_000
+    assert not trigger.is_passed
+
+
+@pytest.mark.parametrize(
+    ("matcher", "named"), [(None, True), ("", True), ("auto", True), ("manual", False)]
+)
+def test_only_a_hook_of_automatic_compactions_is_named(
+    claude: ClaudeFolder, collector: Collector, store: Path, matcher: str | None, named: bool
+) -> None:
+    install_hook(claude, BLOCKING, matcher)
+    trigger = scanned(claude, collector, store, answers(172_000, 176_000)).context.trigger
+    assert trigger is not None
+    assert trigger.is_passed
+    assert (BLOCKING in trigger.why) is named
+
+
+def test_ctxtops_own_hook_is_not_blamed(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    install_hook(claude, hook_command(store, "PreCompact", ["steer"]))
+    trigger = scanned(claude, collector, store, answers(172_000, 176_000)).context.trigger
+    assert trigger is not None
+    assert (trigger.is_passed, trigger.detail) == (True, "")
+
+
+def test_a_session_that_was_compacted_far_below_its_window_shows_its_trigger(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    """The variable that sets it was in the environment of a client that has ended."""
+    large, old = "claude-opus-5", "2.1.231"
+    lines = [
+        *answers(60_000, 138_000, model=large),
+        boundary(at=9, preTokens=146_200),
+        summary(at=9),
+        *answers(50_000, 141_000, model=large),
+        boundary(at=19, preTokens=148_900),
+        summary(at=19),
+        *answers(55_000, model=large),
+    ]
+    session = scanned(claude, collector, store, [line | {"version": old} for line in lines])
+    trigger = session.context.trigger
+    assert trigger is not None
+    assert (trigger.tokens, trigger.source) == (146_200, ClaimSource.SESSION_COMPACTION)
+
+
+def test_a_compaction_that_a_refused_prompt_may_have_caused_shows_none(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    lines = [*answers(150_000, 199_000, model="claude-opus-5"), boundary(at=9, preTokens=201_000)]
+    session = scanned(claude, collector, store, [each | {"version": "2.1.231"} for each in lines])
+    assert session.context.trigger is not None
+    assert session.context.trigger.source is ClaimSource.TABLE
