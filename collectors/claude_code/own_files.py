@@ -21,6 +21,7 @@ from ...core.store.log_records import LogPart, LogRecords, LogWriter
 from ...core.store.queries.log_queries import shown_sessions
 from ...core.store.transcript_records import BadLine, LogKind, TailState
 from ...core.store.writer import StaleTailError, Writer
+from ...core.transcript.raw_lines import ms_to_timestamp
 from ..plugin.plugin_log import FOLDER_MODE, ROTATE_BYTES, log_folder
 from ..plugin.state_files import write_atomically
 from ..plugin.statusline import STATUS_FILE_VERSION, status_folder, status_path
@@ -296,7 +297,7 @@ def _remove_others(folder: Path, shown: set[str]) -> None:
 def status_line_record(session: Session) -> dict[str, object]:
     """Build the status line's record of a session; named as in `ctxtop sessions --json`."""
     context, forecast, cache = session.context, session.outlook.end, session.cache
-    cost = session.rewrite_cost
+    cost, compacted_at = session.rewrite_cost, session.last_compaction_at
     turns = forecast and {"p50": int(forecast.turns.p50), "p80": int(forecast.turns.p80)}
     return {
         "v": STATUS_FILE_VERSION,
@@ -304,6 +305,8 @@ def status_line_record(session: Session) -> dict[str, object]:
         "context_tokens": context.tokens,
         "context_state": context.state.value,
         "context_source": context.counting.source.value,
+        # As in the transcript: the status line compares the texts.
+        "compacted_at": compacted_at and ms_to_timestamp(compacted_at),
         "counter_tokens": context.token_counts.counter,
         "window_tokens": context.window.tokens,
         "window_source": context.window.source.value,

@@ -49,6 +49,10 @@ MIN_TIME_S: Final = 1_000_000_000  # of 2001: less is a duration
 MAX_TIME_S: Final = 4_102_444_800  # of 2100: more is in milliseconds
 
 
+def is_time_in_seconds(value: float) -> bool:
+    return MIN_TIME_S <= value <= MAX_TIME_S
+
+
 def plausible_window(size: int | None, used: int | None) -> int | None:
     """Return a window's size in tokens; None where that much cannot be in use of it."""
     return size if size and 100 * (used or 0) <= MAX_PERCENT * size else None

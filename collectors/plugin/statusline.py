@@ -13,7 +13,13 @@ import sys
 import time
 
 from . import plugin_log
-from .plugin_log import MAX_PERCENT, MAX_TIME_S, MAX_TOKENS, MIN_TIME_S, plausible_window
+from .fresh_compaction import INPUT_FIELDS, FreshCompaction, find_fresh_compaction
+from .plugin_log import (
+    MAX_PERCENT,
+    MAX_TOKENS,
+    is_time_in_seconds,
+    plausible_window,
+)
 
 TYPE_CHECKING = False
 
@@ -52,17 +58,20 @@ def read_status_file(store: str, session_id: str) -> dict[str, Any]:
     return saved if saved and saved.get("v") == STATUS_FILE_VERSION else {}
 
 
-_INPUT_FIELDS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _TEXT_SOURCES: Final = ("chars4", "tiktoken")  # of UsageSource, whose import would take too long
 _LARGE_WINDOW_SUFFIX: Final = "[1m]"
 
 
 def render_status_line(
-    snapshot: Mapping[str, Any], saved: Mapping[str, Any], now_s: float | None = None
+    snapshot: Mapping[str, Any],
+    saved: Mapping[str, Any],
+    now_s: float | None = None,
+    compacted: FreshCompaction | None = None,
 ) -> str:
     """Render the status line from the client's `snapshot` and what the reader `saved`.
 
-    The client's own numbers are the newest, so they win, unless the policy counts the text. The
+    The client's own numbers are the newest, so they win, unless the policy counts the text, or no
+    answer followed a compaction: until then the client reports none, or what was before it. The
     saved trigger and forecast apply only to the model and context window they were computed for,
     and the forecast is reduced by the tokens added since. `now_s` (since 1970) is for tests.
     """
@@ -72,11 +81,17 @@ def render_status_line(
     if saved.get("window_source") == "policy" or window is None:
         window = _tokens(saved.get("window_tokens")) or window
     usage = _fields(context, "current_usage")
-    counts = [usage.get(name) for name in _INPUT_FIELDS]
+    counts = [usage.get(name) for name in INPUT_FIELDS]
     used = sum(_tokens(count) or 0 for count in counts) or None
     sign = ""
     counts_text = saved.get("context_source") in _TEXT_SOURCES
-    if counts_text or (used is None and saved.get("context_state") == "estimated"):
+    is_estimated = saved.get("context_state") == "estimated"
+    if compacted is not None and used in {None, compacted.before_tokens}:
+        is_saved = is_estimated and saved.get("compacted_at") == compacted.timestamp
+        used, sign = compacted.tokens, "≈"
+        if is_saved or counts_text:
+            used = _tokens(saved.get("context_tokens")) or used
+    elif counts_text or (used is None and is_estimated):
         # After a compaction the client reports nothing until the next answer.
         used, sign = _tokens(saved.get("context_tokens")), "≈"
     if sign == "" and any(map(_is_too_large, counts)):
@@ -213,6 +228,9 @@ def _limits_text(snapshot: Mapping[str, Any], now_s: float) -> str:
         used, resets = limit.get("used_percentage"), limit.get("resets_at")
         if not isinstance(used, (int, float)) or isinstance(used, bool) or used < 0:
             continue
+        if is_time_in_seconds(used):
+            # Before the first answer some clients put the reset's time here: nothing is known.
+            continue
         if not used <= MAX_PERCENT:  # NaN, too
             texts.append(f"{label} unreadable")
             continue
@@ -244,7 +262,7 @@ def _tokens(value: object) -> int | None:
 
 def _time(value: object) -> int | None:
     """Return seconds since 1970; None for what is no such time."""
-    return value if type(value) is int and MIN_TIME_S <= value <= MAX_TIME_S else None
+    return value if type(value) is int and is_time_in_seconds(value) else None
 
 
 def _is_too_large(value: object) -> bool:
@@ -278,7 +296,7 @@ def main(words: Sequence[str]) -> None:
             from .wrapped_status_line import run_wrapped_command
 
             wrapped = run_wrapped_command(words[2], given)
-        parts = (wrapped.rstrip(b"\n"), _own_line(store, given))
+        parts = (wrapped.rstrip(b"\n"), own_line(store, given))
         plugin_log.write_stdout(b"\n".join(part for part in parts if part))
     except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
         plugin_log.note_fault(
@@ -287,13 +305,24 @@ def main(words: Sequence[str]) -> None:
         )
 
 
-def _own_line(store: str, given: bytes) -> bytes:
+def own_line(store: str, given: bytes) -> bytes:
     snapshot = plugin_log.decode_object(given.decode("utf-8", "replace").strip())
     if snapshot is None:
         return b""
     session_id = snapshot.get("session_id")
     saved = read_status_file(store, session_id) if isinstance(session_id, str) else {}
-    return render_status_line(snapshot, saved).encode("utf-8", "replace")
+    compacted = _find_compaction(snapshot.get("transcript_path"))
+    return render_status_line(snapshot, saved, None, compacted).encode("utf-8", "replace")
+
+
+def _find_compaction(transcript: object) -> FreshCompaction | None:
+    if not isinstance(transcript, str):
+        return None
+    try:
+        return find_fresh_compaction(transcript)
+    except (OSError, ValueError):
+        # Not written yet, or no path: the client's numbers are all that is known.
+        return None
 
 
 if __name__ == "__main__":

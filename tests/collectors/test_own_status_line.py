@@ -15,19 +15,33 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.plugin import plugin_log, statusline, wrapped_status_line
-from ctxtop.collectors.plugin.statusline import format_tokens, render_status_line
+from ctxtop.collectors.plugin.fresh_compaction import find_fresh_compaction
+from ctxtop.collectors.plugin.statusline import format_tokens, own_line, render_status_line
 from ctxtop.collectors.plugin.wrapped_status_line import run_wrapped_command
 from ctxtop.core.measure.cold_prompt import DEFAULT_MIN_TOKENS
 from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.tui.cli.commands import run as run_command
 
 from ..logs import log_file
-from ..transcripts import PROJECT, SESSION, assistant, user, write
+from ..transcripts import (
+    PROJECT,
+    SESSION,
+    assistant,
+    boundary,
+    refusal,
+    summary,
+    tool_result,
+    user,
+    write,
+)
+from ..transcripts import time as time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
+
+    from ..transcripts import JsonLine
 
 RUN = str(Path(plugin_log.__file__).with_name("run.py"))
 
@@ -91,6 +105,68 @@ def test_the_words(tokens: int | None, kept: dict[str, Any], said: str) -> None:
     assert render_status_line(status(tokens), kept) == said
 
 
+@pytest.mark.parametrize(
+    ("used", "lines", "kept", "said"),
+    [
+        # What 2.1.329 reports after a compaction, and what older clients do.
+        (None, [], {}, "context ≈8% ≈15k/200k"),
+        (144_000, [], {}, "context ≈8% ≈15k/200k"),
+        # What the reader estimated of the same compaction is nearer; of another it is not.
+        (None, [], {"compacted_at": time_of(5)}, "context ≈12% ≈24k/200k"),
+        (None, [], {"compacted_at": time_of(1)}, "context ≈8% ≈15k/200k"),
+        # An answer followed: the transcript may lack it yet.
+        (31_000, [], {}, "context 16% 31k/200k"),
+        (31_000, [assistant("msg_2", 31_000, at=9)], {}, "context 16% 31k/200k"),
+        # A side line or a refusal is no answer, and a tool may have printed a boundary.
+        (None, [assistant("aside", 9_000, at=9, isSidechain=True)], {}, "context ≈8% ≈15k/200k"),
+        (None, [refusal("API Error", at=9)], {}, "context ≈8% ≈15k/200k"),
+        (
+            31_000,
+            [
+                assistant("msg_2", 31_000, at=9),
+                tool_result("toolu_1", "x", boundary(at=9)),
+                user(json.dumps(boundary())),
+            ],
+            {},
+            "context 16% 31k/200k",
+        ),
+    ],
+)
+def test_after_a_compaction_the_transcript_knows_better_than_the_client(
+    tmp_path: Path, used: int | None, lines: list[JsonLine], kept: dict[str, Any], said: str
+) -> None:
+    path = write(
+        tmp_path / f"{SESSION}.jsonl",
+        [
+            user(),
+            assistant("msg_1", 144_000),
+            boundary(at=5, trigger="manual", preTokens=144_500, postTokens=15_000),
+            summary(at=6),
+            *lines,
+        ],
+    )
+    saved = {"v": 1, "context_state": "estimated", "context_tokens": 24_000} | kept
+    given = status(used, transcript_path=str(path))
+    compacted = find_fresh_compaction(str(path))
+    assert render_status_line(given, saved if kept else {}, None, compacted) == said
+
+
+def test_without_the_clients_estimate_nothing_old_is_shown(tmp_path: Path) -> None:
+    lines = [assistant("msg_1", 144_000), boundary(at=5), summary(at=6)]
+    compacted = find_fresh_compaction(str(write(tmp_path / "s.jsonl", lines)))
+    assert render_status_line(status(144_000), {}, None, compacted) == "context –/200k"
+
+
+def test_a_link_or_a_missing_transcript_leaves_the_clients_numbers(tmp_path: Path) -> None:
+    real = write(tmp_path / "s.jsonl", [boundary(at=5, postTokens=15_000)])
+    (tmp_path / "link.jsonl").symlink_to(real)
+    for name in ("link.jsonl", "none.jsonl", "x\0y"):
+        given = status(144_000, transcript_path=str(tmp_path / name))
+        assert own_line(str(tmp_path / "db"), json.dumps(given).encode()) == (
+            b"context 72% 144k/200k"
+        )
+
+
 HOUR_S = 3600
 
 
@@ -108,6 +184,8 @@ HOUR_S = 3600
         ({"five_hour": (62, None)}, "5h 62%"),
         ({"five_hour": ("62", HOUR_S)}, ""),
         ({"new_window": (62, HOUR_S)}, ""),
+        # Before the first answer some clients put the reset's time there.
+        ({"five_hour": (1_795_822_069, HOUR_S), "seven_day": (37, HOUR_S)}, "week 37%, resets {0}"),
     ],
 )
 def test_the_plans_limits(limits: dict[str, Any], said: str) -> None:
@@ -125,7 +203,7 @@ EPOCH = 1_795_822_069
 ODD_NUMBERS = (EPOCH, 1e308, float("inf"), float("nan"), 10**30, 10**400, 1_001)
 
 
-@pytest.mark.parametrize("used", ODD_NUMBERS)
+@pytest.mark.parametrize("used", [number for number in ODD_NUMBERS if number != EPOCH])
 def test_a_share_that_no_limit_can_have_is_not_shown_as_one(used: float) -> None:
     limits = {
         "five_hour": {"used_percentage": used, "resets_at": EPOCH},
