@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.claude_code.own_files import own_log_folder
+from ctxtop.collectors.plugin.fresh_compaction import find_fresh_compaction
+from ctxtop.collectors.plugin.statusline import render_status_line
 from ctxtop.core.measure.window import ClaimSource
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.model.session import ACTIVE_MS, SessionStatus
@@ -34,8 +36,11 @@ def test_the_status_line_says_the_same(lab: Lab, judge: Judge, model: str) -> No
         assert judge.status(status).context.tokens == usage
     # The second in one process has written earlier lines again in some versions.
     for usage in (17_000, 19_000):
-        session = judge.status(screen.compact())
+        reported = screen.compact()
+        session = judge.status(reported)
         assert session.context.state is ContextState.ESTIMATED
+        compacted = find_fresh_compaction(reported["transcript_path"])
+        assert render_status_line(reported, {}, None, compacted).startswith("context ≈")
         judge.status(screen.ask(f"Again. [[say:ok&&&usage:{usage}]]"))
     store = lab.root / "beside" / "ctxtop.db"
     own_log_folder(store).mkdir(parents=True)
