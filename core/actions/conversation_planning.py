@@ -30,6 +30,7 @@ from ..summaries.summary_building import (
 from ..summaries.summary_facts import find_template
 from ..summaries.tool_outcomes import OUTPUT_TOOLS, SHELL_TOOLS
 from ..summaries.turn_digest import QUESTION_TOOL
+from ..transcript.client_messages import is_given_task
 from ..transcript.conversation import MessagePart, PartKind
 from ..transcript.sanitize import one_line
 from .session_access import NotPlannedError, SessionAccess
@@ -151,6 +152,8 @@ def _is_tool_output(part: MessagePart) -> bool:
         # The end of a failed result matters, and what a running task reports of its state.
         return not part.failed and part.name not in {*OUTPUT_TOOLS, QUESTION_TOOL}
     # A rule may be anywhere in a memory file, or in what the person typed during a turn.
+    if is_given_task(part):
+        return False
     return part.kind in {PartKind.ATTACHMENT, PartKind.META} and part.name not in RULE_ATTACHMENTS
 
 

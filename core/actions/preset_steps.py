@@ -203,7 +203,10 @@ def _summary(policy: Policy) -> str:
     length = f"{_percent(SOURCE_SHARE)} of what it replaces, at most {MAX_SUMMARY_TOKENS:,}"
     if settings.budget is not None:
         length = f"at most {settings.budget.max_tokens:,}"
-    besides = f"your own messages, at most {MAX_PROMPT_TOKENS:,}, your rules and anchors"
+    besides = (
+        f"your own messages, at most {MAX_PROMPT_TOKENS:,}, your rules and anchors, and what"
+        " earlier compactions left"
+    )
     sections = policy.text("summary.template").replace("_", " ")
     return (
         f"by rules; if you name a provider, by {_summary_model(settings)};"

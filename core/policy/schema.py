@@ -393,7 +393,10 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "summary.max_tokens",
         integer(0, MAX_TOKENS, AUTO),
         AUTO,
-        "size besides messages, rules and anchors; auto: 8 % of what it replaces, at most 12,000",
+        (
+            "size besides messages, rules, anchors and earlier summaries;"
+            " auto: 8 % of what it replaces, at most 12,000"
+        ),
         "tokens",
     ),
     ("summary.max_words", integer(1, 1_000_000), 1000, "length to ask a model for", "words"),

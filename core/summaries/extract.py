@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from ..transcript.conversation import Entry, PartKind, group_messages
 from ..transcript.redaction import find_secrets
-from ..transcript.visible_messages import visible_entries
+from ..transcript.visible_messages import is_call, is_result, visible_entries
 from . import artifacts, key_messages, tool_outcomes
 from .artifacts import IN_PROGRESS, Artifacts, Todo, TodoList, part_text, prompt_excerpt
 from .decision_patterns import find_sentences, quote_line
+from .former_summaries import NEXT_TITLES, TASK_TITLES, find_stated
 from .key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
 from .mentions import contains_secret, find_declarations, find_names_and_facts, split_words
 from .session_rules import (
@@ -29,7 +30,6 @@ from .summary_facts import (
     MARKED_WEIGHT,
     FactKind,
     SummaryFact,
-    is_marked_anchor,
     make_fact,
     merge_facts,
     replace_angle_brackets,
@@ -63,32 +63,56 @@ _ANY_SENTENCE: Final = re.compile(r"\w[^.!?\n]{6,}")
 
 
 def find_next_step(
-    entries: Sequence[Entry], todos: Sequence[Todo], prompts: Sequence[SummaryFact]
+    entries: Sequence[Entry], todos: Sequence[Todo], requests: Sequence[SummaryFact]
 ) -> tuple[str, int] | None:
     """Name the next step and the line that says it; None if nobody asked for anything.
 
-    The todo in progress comes first, then what the model announced or asked last, then
-    the first open todo, then the person's last request.
+    The todo in progress comes first, then the turn that is open, then what the model announced or
+    asked last, then the first open todo, then the last request.
     """
     doing = next((todo for todo in todos if todo.status == IN_PROGRESS), None)
     if doing:
         return f'go on with "{quote_line(doing.text, STEP_CHARS)}"', doing.line
     answer = _last_answer(entries)
-    was_answered = answer is not None and (not prompts or answer[0].line > prompts[-1].line)
-    if answer and was_answered:
-        entry, text = answer
-        if announced := _last_sentence_matching(_ANNOUNCEMENT, text):
-            return f'the model announced "{quote_line(announced, STEP_CHARS)}"', entry.line
-        if asked := _last_sentence_matching(_QUESTION, text):
-            return f'the user\'s answer to "{quote_line(asked, STEP_CHARS)}"', entry.line
+    if answer and (not requests or answer[0].line > requests[-1].line):
+        return _step_after_answer(entries, *answer, todos, requests)
     if todos:
         return f'begin "{quote_line(todos[0].text, STEP_CHARS)}"', todos[0].line
-    if not prompts:
-        return None
     # The request itself is among the goals, or in what was kept as it is.
-    if was_answered:
-        return "the user's next request: the current one was answered", prompts[-1].line
-    return "answer the current request", prompts[-1].line
+    return ("answer the current request", requests[-1].line) if requests else None
+
+
+def _step_after_answer(
+    entries: Sequence[Entry],
+    answer: Entry,
+    text: str,
+    todos: Sequence[Todo],
+    requests: Sequence[SummaryFact],
+) -> tuple[str, int] | None:
+    announced = _last_sentence_matching(_ANNOUNCEMENT, text)
+    if _is_turn_open(entries):
+        words = f'; the model announced "{quote_line(announced, STEP_CHARS)}"' if announced else ""
+        return f"go on with the current request{words}", answer.line
+    if announced:
+        return f'the model announced "{quote_line(announced, STEP_CHARS)}"', answer.line
+    is_given = bool(requests) and key_messages.GIVEN_TASK.fullmatch(requests[-1].text) is not None
+    if asked := _last_sentence_matching(_QUESTION, text):
+        whose = "the" if is_given else "the user's"
+        return f'{whose} answer to "{quote_line(asked, STEP_CHARS)}"', answer.line
+    if todos:
+        return f'begin "{quote_line(todos[0].text, STEP_CHARS)}"', todos[0].line
+    if not requests:
+        return None
+    who = "the next message" if is_given else "the user's next request"
+    return f"{who}: the current one was answered", requests[-1].line
+
+
+def _is_turn_open(entries: Sequence[Entry]) -> bool:
+    """Whether the newest message is a call or its result: the model has not ended its turn."""
+    for entry in reversed(entries):
+        if entry.role and entry.parts and entry.type != "attachment":
+            return any(is_call(part) or is_result(part) for part in entry.parts)
+    return False
 
 
 def _last_answer(entries: Sequence[Entry]) -> tuple[Entry, str] | None:
@@ -104,6 +128,8 @@ def _last_sentence_matching(pattern: re.Pattern[str], text: str) -> str | None:
     return next((sentence for sentence in reversed(sentences) if pattern.search(sentence)), None)
 
 
+NO_REQUEST: Final = "the user's next request: none is recorded"
+GOAL_WEIGHT: Final = 0.99
 GOAL_CHARS: Final = 300  # of a request where it is named again: its text is among the messages
 ANCHOR_CHARS: Final = 1_500  # of an anchored message: the end of an answer says what it found
 
@@ -149,15 +175,16 @@ def extract_facts(
     """
     entries = source.entries
     removed = [entry for entry in entries if entry.offset not in source.kept_offsets]
-    prompts = key_messages.prompt_facts(entries)
+    requests = key_messages.request_facts(entries)
+    removed_lines = {entry.line for entry in removed}
     known = artifacts.collect_artifacts(entries)
     todos = TodoList()
     for entry in entries:
         for part in entry.parts:
             todos.add_part(part, entry.line)
     facts = [
-        *_goal_facts(prompts),
-        *key_messages.prompt_facts(removed),
+        *_goal_facts(requests, previous_facts),
+        *(request for request in requests if request.line in removed_lines),
         *_constraint_facts(source),
         *(
             make_fact(FactKind.DECISION, f'"{quote.text}"', quote.line, 0.8 - penalty)
@@ -175,7 +202,7 @@ def extract_facts(
         ),
         *_anchor_facts(removed, source.importance),
         *_name_facts(removed, known),
-        *_next_step_facts(entries, source.kept_offsets, todos.open, prompts),
+        *_next_step_facts(source, todos.open, requests, previous_facts),
         *_hint_facts(source, removed),
     ]
     dropped = dropped_rule_keys(entries, source.transcript_path, source.rule_choices)
@@ -191,14 +218,14 @@ def _drop_outdated(old: Sequence[SummaryFact], new: Sequence[SummaryFact]) -> li
     outdated = {FactKind.NEXT, FactKind.HINT, FactKind.GOAL}
     outdated |= {fact.kind for fact in new} & {FactKind.TODO, FactKind.RUNNING}
     done = {fact.key for fact in new if fact.kind is FactKind.DONE}
-    # What was marked is quoted again from the transcript.
-    marked = {(fact.kind, fact.text) for fact in new if is_marked_anchor(fact)}
+    # An anchor may be quoted again from the transcript.
+    anchors = {fact.text for fact in new if fact.kind is FactKind.ANCHOR}
     return [
         fact
         for fact in old
         if fact.kind not in outdated
         and fact.key not in done
-        and (fact.kind, fact.text) not in marked
+        and not (fact.kind is FactKind.ANCHOR and fact.text in anchors)
     ]
 
 
@@ -212,20 +239,33 @@ def _constraint_facts(source: ExtractionSource) -> list[SummaryFact]:
     return sorted(facts.values(), key=lambda fact: -fact.line)
 
 
-def _goal_facts(prompts: Sequence[SummaryFact]) -> list[SummaryFact]:
-    first_and_current = [*prompts[:1], *prompts[1:][-1:]]
-    return [
-        make_fact(
-            FactKind.GOAL,
-            f'{goal}: "{quote_line(prompt.text, GOAL_CHARS)}"',
-            prompt.line,
-            0.99,
-            goal,
-        )
-        for goal, prompt in zip(
-            ("First request", "Current request"), first_and_current, strict=False
-        )
-    ]
+FIRST_REQUEST: Final = "First request"
+CURRENT_REQUEST: Final = "Current request"
+
+
+def _goal_facts(
+    requests: Sequence[SummaryFact], previous: Sequence[SummaryFact]
+) -> list[SummaryFact]:
+    """State the task: the first and the current request, else what earlier summaries say of it."""
+    handed = {fact.key: fact for fact in previous if fact.kind is FactKind.GOAL}
+    asked = [*(fact for fact in previous if fact.kind is FactKind.PROMPT), *requests]
+    goals = [*zip((FIRST_REQUEST, CURRENT_REQUEST), [*asked[:1], *asked[1:][-1:]], strict=False)]
+    found = {name: _goal_fact(name, request) for name, request in goals}
+    if FIRST_REQUEST in handed:
+        if requests:
+            found[CURRENT_REQUEST] = _goal_fact(CURRENT_REQUEST, requests[-1])
+        found = handed | found | {FIRST_REQUEST: handed[FIRST_REQUEST]}
+    if not found and (stated := find_stated(previous, TASK_TITLES, GOAL_CHARS)):
+        text = f'{FIRST_REQUEST}, as an earlier summary states it: "{stated}"'
+        return [make_fact(FactKind.GOAL, text, 0, GOAL_WEIGHT, FIRST_REQUEST)]
+    return [replace(goal, weight=GOAL_WEIGHT) for goal in found.values()]
+
+
+def _goal_fact(name: str, request: SummaryFact) -> SummaryFact:
+    given = key_messages.GIVEN_TASK.fullmatch(request.text)
+    sender, words = (f", from {given[1]}", given[2]) if given else ("", request.text)
+    text = f'{name}{sender}: "{quote_line(words, GOAL_CHARS)}"'
+    return make_fact(FactKind.GOAL, text, request.line, GOAL_WEIGHT, name)
 
 
 def _with_age_penalties(newest_first: Sequence[ItemT]) -> list[tuple[ItemT, float]]:
@@ -376,21 +416,19 @@ def _names_in(text: str) -> set[str]:
 
 
 def _next_step_facts(
-    entries: Sequence[Entry],
-    kept: frozenset[int],
+    source: ExtractionSource,
     todos: Sequence[Todo],
-    prompts: Sequence[SummaryFact],
+    requests: Sequence[SummaryFact],
+    previous: Sequence[SummaryFact],
 ) -> list[SummaryFact]:
-    """Name the next step; quote the last words unless the kept tail holds them."""
-    last_words = _last_words(entries, kept)
-    has_spoken = any(part.kind is PartKind.TEXT for entry in entries for part in entry.parts)
-    if has_spoken and not last_words and not todos:
-        # The kept tail says it itself.
-        return []
-    step = find_next_step(entries, todos, prompts)
+    """Name the next step, always; quote the last words unless the kept tail holds them."""
+    step = find_next_step(source.entries, todos, requests)
     if step is None:
-        return last_words
+        stated = find_stated(previous, NEXT_TITLES, STEP_CHARS)
+        words = f'"{stated}", as an earlier summary states it' if stated else NO_REQUEST
+        step = words, 0
     text, line = step
+    last_words = _last_words(source.entries, source.kept_offsets)
     return [make_fact(FactKind.NEXT, f"Next step: {text}", line, 0.97, "next step"), *last_words]
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..transcript.authorship import NOT_TYPED_PREFIXES, iter_typed_words
-from ..transcript.client_messages import typed_text
+from ..transcript.client_messages import given_tasks, typed_text
 from ..transcript.conversation import (
     RESULT_KINDS,
     Author,
@@ -136,6 +136,26 @@ def prompt_facts(entries: Iterable[Entry]) -> list[SummaryFact]:
         if text and not text.startswith(NOT_TYPED_PREFIXES):
             facts.append(make_fact(FactKind.PROMPT, text, entry.line, 1.0, f"{entry.line}:{text}"))
     return facts
+
+
+GIVEN_TASK: Final = re.compile(r"From (.{1,220}), not from the user:\n(.*)", re.DOTALL)
+
+
+def request_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
+    """Return what the model was asked, oldest first: the prompts of a person or a caller.
+
+    If the conversation began with a message of someone else (a teammate gave the task, a
+    schedule or a channel started it), such messages are requests too, each with its sender.
+    """
+    prompts = prompt_facts(entries)
+    given: list[SummaryFact] = []
+    for entry in entries:
+        for sender, words in given_tasks(entry):
+            text = f"From {sender}, not from the user:\n{words}"
+            given.append(make_fact(FactKind.PROMPT, text, entry.line, 1.0, f"{entry.line}:{text}"))
+    if not given or (prompts and prompts[0].line < given[0].line):
+        return prompts
+    return sorted([*prompts, *given], key=lambda fact: fact.line)
 
 
 def prompt_words(entry: Entry) -> Iterator[str]:

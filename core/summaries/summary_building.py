@@ -13,6 +13,7 @@ from ..measure.tokens import count_text
 from ..policy.policy import PolicyOrigin
 from ..transcript.authorship import NOT_TYPED_PREFIXES, SUMMARY_MARKER
 from .artifacts import mentions_name, shared_basenames
+from .former_summaries import as_quoted, fit_earlier
 from .key_messages import (
     DEFAULT_IMPORTANCE,
     ImportanceSettings,
@@ -39,9 +40,11 @@ if TYPE_CHECKING:
 
 
 SOURCE_SHARE: Final = 0.08  # of what is summarised (compaction.md 7.5)
+MIN_SUMMARY_TOKENS: Final = 600  # the frame, the task, the next step, and where the rest is
 MAX_SUMMARY_TOKENS: Final = 12_000  # compaction.md 7.5; codex and Factory use as much
 MAX_PROMPT_TOKENS: Final = 20_000  # of a person's messages, besides (compaction.md 5.2 and 7.5)
 MAX_MARKED_TOKENS: Final = MAX_PROMPT_TOKENS  # of marked anchors, besides: as for prompts
+MAX_EARLIER_TOKENS: Final = MAX_SUMMARY_TOKENS  # of what earlier compactions left, besides
 PROMPT_EDGE_CHARS: Final = 400  # of a message that is shortened, at either end
 SECTION_TOKENS: Final = 12  # an upper bound for a section's heading and its empty line
 
@@ -49,9 +52,10 @@ SECTION_TOKENS: Final = 12  # an upper bound for a section's heading and its emp
 class SummaryBudget(msgspec.Struct, frozen=True):
     """How much room there is; all rules come on top, whatever their size."""
 
-    max_tokens: int  # of everything but the person's messages, rules and marked anchors
-    max_prompt_tokens: int = MAX_PROMPT_TOKENS  # of those messages, besides
-    max_marked_tokens: int = MAX_MARKED_TOKENS  # of those anchors, besides (2.2.2)
+    max_tokens: int  # of everything but what `is_beside_budget`
+    max_prompt_tokens: int = MAX_PROMPT_TOKENS  # of the prompts, besides
+    max_marked_tokens: int = MAX_MARKED_TOKENS  # of marked anchors, besides (2.2.2)
+    max_earlier_tokens: int = MAX_EARLIER_TOKENS  # of what earlier compactions left, besides
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -62,8 +66,11 @@ class Summary(msgspec.Struct, frozen=True):
     longer_texts: tuple[str, ...] = ()  # of the levels before it, the longest first (003-20)
 
 
-def default_budget(source_tokens: int) -> SummaryBudget:
-    return SummaryBudget(min(int(SOURCE_SHARE * source_tokens), MAX_SUMMARY_TOKENS))
+def default_budget(source_tokens: int, carried_tokens: int = 0) -> SummaryBudget:
+    """Return the budget for a source; facts that an earlier summary held come on top."""
+    share = int(SOURCE_SHARE * source_tokens)
+    own = max(MIN_SUMMARY_TOKENS, min(share, MAX_SUMMARY_TOKENS))
+    return SummaryBudget(own + min(carried_tokens, MAX_EARLIER_TOKENS))
 
 
 def estimate_tokens(text: str) -> int:
@@ -81,8 +88,8 @@ def build_summary(
     """Choose facts and write them: what weighs least goes first, no budget is exceeded.
 
     All rules stay, whatever the budget. Of a person's messages the first always stays, then the
-    newest, and of what was marked the newest; one that is too long keeps both ends. The same
-    facts give the same text.
+    newest, and of what was marked the newest; one that is too long keeps both ends. What earlier
+    compactions left stays whole, or by its own sections. The same facts give the same text.
     """
     rules = [fact for fact in facts if fact.kind is FactKind.CONSTRAINT]
     prompts = [fact for fact in facts if fact.kind is FactKind.PROMPT]
@@ -92,9 +99,11 @@ def build_summary(
     if estimate_tokens(render_summary(chosen, template, preface)) > budget.max_tokens:
         return Summary("", (), len(facts), 0)
     quotes = _choose_quotes(marked[::-1], budget.max_marked_tokens)
-    chosen += [*rules, *quotes]
+    earlier = _choose_earlier([fact for fact in facts if fact.kind is FactKind.EARLIER], budget)
+    chosen += [*rules, *quotes, *earlier]
     messages = _choose_quotes([*prompts[:1], *prompts[:0:-1]], budget.max_prompt_tokens)
-    limit = budget.max_tokens + budget.max_prompt_tokens + tokens_beside([*rules, *quotes])
+    limit = budget.max_tokens + budget.max_prompt_tokens
+    limit += tokens_beside([*rules, *quotes, *earlier])
     while (
         messages
         and estimate_tokens(render_summary([*chosen, *messages], template, preface)) > limit
@@ -107,8 +116,27 @@ def build_summary(
 
 
 def is_beside_budget(fact: SummaryFact) -> bool:
-    """Whether a fact comes on top of the budget: a person's words, a rule, or a marked anchor."""
-    return fact.kind in {FactKind.PROMPT, FactKind.CONSTRAINT} or is_marked_anchor(fact)
+    """Whether a fact comes on top of the budget: what was asked, a rule, what keeps its length."""
+    return fact.kind in {FactKind.PROMPT, FactKind.CONSTRAINT} or keeps_its_length(fact)
+
+
+def keeps_its_length(fact: SummaryFact) -> bool:
+    """Whether a fact is quoted as it is: a marked anchor, or what an earlier compaction left."""
+    return fact.kind is FactKind.EARLIER or is_marked_anchor(fact)
+
+
+def _choose_earlier(facts: Sequence[SummaryFact], budget: SummaryBudget) -> list[SummaryFact]:
+    """Choose what earlier compactions left, the newest first."""
+    if not facts:
+        return []
+    left = budget.max_earlier_tokens - estimate_tokens(f"\n{FACT_HEADINGS[FactKind.EARLIER]}")
+    chosen: list[SummaryFact] = []
+    for fact in reversed(facts):
+        fitting = fit_earlier(fact, left - SECTION_TOKENS, estimate_tokens)
+        if fitting:
+            left -= _fact_tokens(fitting)
+            chosen.append(fitting)
+    return chosen
 
 
 def _choose_facts(
@@ -209,6 +237,7 @@ class FactSelection(msgspec.Struct, frozen=True):
                 budget,
                 max_tokens=budget.max_tokens >> level,
                 max_prompt_tokens=budget.max_prompt_tokens >> level,
+                max_earlier_tokens=budget.max_earlier_tokens >> level,
             )
             made = build_summary(made.facts, template, halved, preface)
         omitted = len(facts) - len(made.facts)
@@ -304,6 +333,10 @@ def find_summary_flaws(
             flaws.append(SummaryFlaw(check, f"{sum(named)} of {len(named)} are named"))
     flaws += _stale_todos(text, known)
     own = text.removeprefix(SUMMARY_MARKER)
+    for fact in known:
+        if fact.kind is FactKind.EARLIER:
+            # It is quoted as what a compaction left, and may tell of the compaction.
+            own = own.replace(as_quoted(fact.text), "")
     prompt = next((prefix for prefix in NOT_TYPED_PREFIXES[:4] if prefix in own), None)
     if prompt:
         # A compaction's own prompt, quoted as something that was said (Q14).
@@ -354,9 +387,7 @@ def find_missing_facts(text: str, facts: Sequence[SummaryFact]) -> tuple[Summary
 _SENTENCE_FACTS: Final = frozenset(
     {FactKind.DECISION, FactKind.ERROR, FactKind.DONE, FactKind.ANCHOR}
 )
-_RESTATED_FACTS: Final = frozenset(
-    {FactKind.WRITTEN, FactKind.GOAL, FactKind.NEXT, FactKind.EARLIER}
-)
+_RESTATED_FACTS: Final = frozenset({FactKind.WRITTEN, FactKind.GOAL, FactKind.NEXT})
 """What a model's text replaces: it states them in its own words."""
 
 

@@ -11,17 +11,13 @@ from itertools import takewhile
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
-from ..transcript.authorship import (
-    DIGEST_MARKER,
-    HAND_OFF_MARKER,
-    OWN_MARKERS,
-    SUMMARY_MARKER,
-)
-from ..transcript.conversation import Author, Entry, PartKind
+from ..transcript.authorship import HAND_OFF_MARKER, OWN_MARKERS, SUMMARY_MARKER
 from .decision_patterns import quote_line
 
 MARKED_WEIGHT: Final = 1.0  # of an anchor that somebody marked: it is the last to go (2.2.2)
+CARRIED_WEIGHT: Final = 0.86  # and more: above what is extracted, below changed files and the state
 FACT_CHARS: Final = 600  # of a fact of one line: the longest sentence fits (MAX_SENTENCE_CHARS)
 
 
@@ -41,7 +37,7 @@ class FactKind(StrEnum):
     RUNNING = "running"
     ANCHOR = "anchor"  # a message that matters most, word for word
     NAME = "name"
-    EARLIER = "earlier"  # what a compaction of the client's own said
+    EARLIER = "earlier"  # what a compaction before this one left
     HINT = "hint"  # where what was removed can be found
 
 
@@ -58,6 +54,7 @@ class SummaryFact(msgspec.Struct, frozen=True):
     line: int = 0  # of the transcript, from 1; 0 if it has no single one
     weight: float = 0.0  # how much it matters, 0..1: what weighs least goes first
     score: float | None = None  # of an anchor, its importance (2.2.2); None once it was summarised
+    is_carried: bool = False  # an earlier summary of ours holds it
 
 
 def make_fact(
@@ -71,6 +68,15 @@ def make_fact(
 def replace_angle_brackets(text: str) -> str:
     """Replace angle brackets, which a model could read as tags of its own prompt."""
     return text.replace("<", "‹").replace(">", "›")
+
+
+def carry_fact(fact: SummaryFact) -> SummaryFact:
+    """Return a fact that an earlier summary held: it comes before the others of its kind.
+
+    The task, the state and what was changed since then still come first.
+    """
+    least = CARRIED_WEIGHT + (1 - CARRIED_WEIGHT) / 2 * fact.weight
+    return replace(fact, weight=max(fact.weight, least), is_carried=True)
 
 
 def merge_facts(old: Iterable[SummaryFact], new: Iterable[SummaryFact]) -> tuple[SummaryFact, ...]:
@@ -236,7 +242,7 @@ _HEADINGS_AND_WEIGHTS: Final = {
     FactKind.RUNNING: ("Still running:", 0.98),
     FactKind.ANCHOR: ("Important answers, word for word:", 0.4),
     FactKind.NAME: ("Names that were used:", 0.1),
-    FactKind.EARLIER: ("The client's last summary, quoted:", 0.3),
+    FactKind.EARLIER: ("What earlier compactions left, quoted:", 1.0),
     FactKind.HINT: ("How to get back what was removed:", 1.0),
 }
 """The heading of each kind, and the weight of a fact of an earlier summary: it is old."""
@@ -244,7 +250,9 @@ _HEADINGS_AND_WEIGHTS: Final = {
 FACT_HEADINGS: Final = {kind: heading for kind, (heading, _) in _HEADINGS_AND_WEIGHTS.items()}
 
 MODEL_SUMMARY_KEY: Final = "written"  # there is one: a newer summary replaces it
-_KIND_OF_HEADING: Final = {heading: kind for kind, heading in FACT_HEADINGS.items()}
+_KIND_OF_HEADING: Final = {heading: kind for kind, heading in FACT_HEADINGS.items()} | {
+    "The client's last summary, quoted:": FactKind.EARLIER  # in summaries that are already written
+}
 _ITEM: Final = re.compile(r"- (.*?)(?: \[L(\d+)\])?")
 QUOTE_MARK: Final = "  > "
 _STATUS_PREFIX: Final = re.compile(r"\[\w+\] (.*)")
@@ -360,48 +368,4 @@ def _fact_key(kind: FactKind, text: str, line: int) -> str | None:
         return text.partition(":")[0].rpartition(" ")[2]
     if kind is FactKind.ERROR:
         return text.rpartition(" → ")[0]
-    return text.partition(":")[0] if kind is FactKind.GOAL else None
-
-
-QUOTED_CHARS: Final = 6_000  # of a summary of the client's own: it begins with what was asked for
-_PREFACE: Final = re.compile(
-    r"This session is being continued from .*?^Summary:\s*", re.DOTALL | re.M
-)
-_EPILOGUE: Final = "If you need specific details from before compaction"
-"""What the client puts around its own summaries (2.1.170 to 2.1.329), and repeats each time."""
-
-
-def previous_summary_facts(history: Sequence[Entry]) -> tuple[SummaryFact, ...]:
-    """Return the facts that only the newest earlier summary still holds.
-
-    Facts of our own summary count only if the lines it was made of are gone; otherwise those
-    lines are read themselves. The client's summary is quoted, never summarised again, and weighs
-    more if it is all that is left. The hand-off that began the session is never read itself.
-    """
-    handed = tuple(
-        fact
-        for entry in history
-        if entry.author is Author.CTXTOP
-        for part in entry.parts
-        for fact in parse_summary(part.text)
-    )
-    return merge_facts(handed, _last_summary_facts(history))
-
-
-def _last_summary_facts(history: Sequence[Entry]) -> tuple[SummaryFact, ...]:
-    for place in range(len(history) - 1, -1, -1):
-        entry = history[place]
-        text = next((part.text for part in entry.parts if part.kind is PartKind.SUMMARY), None)
-        if text is None:
-            continue
-        is_all = not any(other.role for other in history[:place] if other.offset < entry.offset)
-        if text.startswith(DIGEST_MARKER) and not is_all:
-            # The turns that it condensed are still in the file, and are read themselves.
-            return ()
-        if text.startswith(SUMMARY_MARKER):
-            return parse_summary(text) if is_all else ()
-        text = _PREFACE.sub("", text, count=1).partition(_EPILOGUE)[0].strip()
-        clipped = text if len(text) <= QUOTED_CHARS else f"{text[:QUOTED_CHARS]}…"
-        weight = 0.92 if is_all else 0.3
-        return (make_fact(FactKind.EARLIER, clipped, entry.line, weight, "the client's summary"),)
-    return ()
+    return text.partition(":")[0].partition(",")[0] if kind is FactKind.GOAL else None

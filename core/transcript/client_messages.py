@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from .authorship import queued_author
-from .conversation import Author, MessagePart, PartKind, PromptSnapshot
+from .conversation import Author, Entry, MessagePart, PartKind, PromptSnapshot
 from .line_decoder import decode_list
 from .sanitize import sanitize_path, sanitize_title
 
@@ -92,6 +92,9 @@ class _TeammateFrame(msgspec.Struct, rename="camel"):
     completed_status: str | None = None
     failure_reason: str | None = None
     result: str | None = None
+    subject: str | None = None
+    description: str | None = None
+    assigned_by: str | None = None
 
 
 class _MailboxMessage(msgspec.Struct):
@@ -109,6 +112,19 @@ def parse_teammate_messages(text: str) -> Iterator[TeammateMessage]:
     if text.startswith((TEAMMATE_TAG, *PEER_MESSAGE_INTROS)):
         for name, body in _TEAMMATE_BLOCK.findall(text):
             yield from _to_teammate_messages(name, body.strip("\n"))
+
+
+def parse_teammate_tasks(text: str) -> Iterator[tuple[str, str]]:
+    """Yield what teammates ask for in a user's text: each one's name, and the words."""
+    if not text.startswith((TEAMMATE_TAG, *PEER_MESSAGE_INTROS)):
+        return
+    for name, body in _TEAMMATE_BLOCK.findall(text):
+        frame = _parse_frame(body)
+        if frame is None:
+            yield sanitize_title(name), body.strip()
+        elif frame.type == "task_assignment":
+            words = "\n".join(filter(None, (frame.subject, frame.description)))
+            yield sanitize_title(frame.assigned_by or name), words.strip()
 
 
 def parse_mailbox(messages: Raw | UnsetType) -> Iterator[TeammateMessage]:
@@ -222,6 +238,34 @@ def typed_text(part: MessagePart) -> str | None:
         return None
     queued = _QUEUED_PROMPT_TEXT.search(part.text)
     return queued[1] if queued else None
+
+
+_GIVEN_KINDS: Final = frozenset({PartKind.META, PartKind.AGENT_RETURN})
+_SENDERS: Final = {
+    "<channel": "a channel",
+    "<cross-session-message": "another session",
+    "<agent-message": "another agent",
+    "<coordinator-relay": "the coordinator",
+    "<slack-": "Slack",
+    **dict.fromkeys(PEER_MESSAGE_INTROS, "another session"),
+}
+"""Who sent a message that began a conversation, by its first characters (client 2.1.332)."""
+
+
+def given_tasks(entry: Entry) -> Iterator[tuple[str, str]]:
+    """Yield what someone other than the user asked for in a line: the sender and the words."""
+    for part in entry.parts:
+        if part.kind in _GIVEN_KINDS and part.tool_use_id is None:
+            tasks = [*parse_teammate_tasks(part.text)]
+            yield from ((f'the teammate "{name}"', words) for name, words in tasks if words)
+            if not tasks and TEAMMATE_TAG not in part.text:
+                senders = (who for start, who in _SENDERS.items() if part.text.startswith(start))
+                yield from ((who, part.text.strip()) for who in senders)
+
+
+def is_given_task(part: MessagePart) -> bool:
+    """Whether a part may hold the task of a session that no person began: it is read whole."""
+    return part.kind is PartKind.META and part.text.startswith((TEAMMATE_TAG, *_SENDERS))
 
 
 def _split_by_file(text: str, attachment: dict[str, Any]) -> Iterable[tuple[str | None, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.summaries.extract import ExtractionSource, extract_facts, list_all_entries
+from ctxtop.core.summaries.former_summaries import previous_summary_facts
 from ctxtop.core.summaries.summary_building import SummaryBudget, build_summary
 from ctxtop.core.summaries.summary_facts import (
     FOUR_SECTIONS,
@@ -11,7 +12,6 @@ from ctxtop.core.summaries.summary_facts import (
     SummaryFact,
     merge_facts,
     parse_summary,
-    previous_summary_facts,
     render_summary,
 )
 from ctxtop.core.transcript.authorship import SUMMARY_MARKER
@@ -113,7 +113,9 @@ def test_nothing_is_open_that_the_kept_tail_finishes() -> None:
     found = facts(*run, kept=9)
     assert texts(found, FactKind.TODO) == []
     assert texts(found, FactKind.RUNNING) == []
-    assert texts(found, FactKind.NEXT) == [], "the tail says it itself"
+    assert texts(found, FactKind.NEXT) == [
+        "Next step: the user's next request: the current one was answered"
+    ], "its words are not quoted: the tail holds them"
     assert "still open" not in texts(found, FactKind.ERROR)[0]
     assert texts(found, FactKind.DONE)[-1] == "`make test` went well"
     assert texts(found, FactKind.FILE) == ["/p/late.py (edited 1×)"]
@@ -173,8 +175,7 @@ def test_the_clients_own_summary_is_quoted() -> None:
     run = chained([asked("Hi."), compacted(), summed_up("1. Primary Request: work"), asked("Go.")])
     (quoted,) = previous_summary_facts(list_all_entries(run))
     assert (quoted.kind, quoted.text) == (FactKind.EARLIER, "1. Primary Request: work")
-    (alone,) = previous_summary_facts(list_all_entries(run[1:]))
-    assert alone.weight > quoted.weight
+    assert previous_summary_facts(list_all_entries(run[1:]))[0].text == quoted.text
 
 
 def test_merging_twice_changes_nothing() -> None:

@@ -420,10 +420,10 @@ def test_what_a_model_names_is_not_added_again(server: Server) -> None:
 
 
 def test_a_model_that_leaves_no_room_for_what_it_drops_is_refused(server: Server) -> None:
-    server.answers = [(200, says("The work goes on. " * 55))]
+    server.answers = [(200, says("The work goes on. " * 65))]
     found = summarise_with_model(
         whole(chain(*session(3), *DECIDED, *session())),
-        SummarySettings(FOUR_SECTIONS, SummaryBudget(450), 3, max_words=20),
+        SummarySettings(FOUR_SECTIONS, SummaryBudget(500), 3, max_words=20),
         commission(server),
     )
     assert isinstance(found, Refusal)

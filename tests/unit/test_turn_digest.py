@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.summaries.summary_facts import previous_summary_facts
+from ctxtop.core.summaries.former_summaries import previous_summary_facts
 from ctxtop.core.summaries.tool_outcomes import list_failed_calls
 from ctxtop.core.summaries.turn_digest import (
     DigestSection,
@@ -144,12 +144,11 @@ def test_no_text_of_a_transcript_passes_for_a_section(words: str) -> None:
     assert parse_digest(text)[1].body == section().body
 
 
-def test_a_later_summary_does_not_quote_a_digest_whose_turns_are_there() -> None:
-    text = render_digest([section()], "s")
+def test_a_later_summary_quotes_a_digest_by_its_turns() -> None:
+    text = render_digest([section()], "s", ["Open todos:", "- [pending] old"])
     turns = [asked("One."), answered("Yes."), compacted(), summed_up(text)]
-    assert previous_summary_facts(turns) == ()
-    (quoted,) = previous_summary_facts(turns[2:])
-    assert "Hello." in quoted.text
+    (quoted,) = previous_summary_facts(turns)
+    assert quoted.text == section().text.strip()
 
 
 @pytest.mark.parametrize(

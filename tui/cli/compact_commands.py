@@ -167,7 +167,7 @@ _REFUSAL_CODES: Final = {
     "--budget",
     type=click.IntRange(1),
     metavar="TOKENS",
-    help="Size of the summary; your messages, rules and anchors come on top."
+    help="Size of the summary; your messages, rules, anchors and earlier summaries come on top."
     "  [default: summary.max_tokens]",
 )
 @click.option(

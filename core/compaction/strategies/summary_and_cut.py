@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ...summaries import summary_building
 from ...summaries.artifacts import collect_artifacts, count_artifacts, split_retained_and_lost
 from ...summaries.extract import ExtractionSource, extract_facts, list_all_entries
+from ...summaries.former_summaries import facts_kept_before, previous_summary_facts
 from ...summaries.key_messages import DEFAULT_IMPORTANCE, MAX_ANCHORS, ImportanceSettings
 from ...summaries.model_summary import ModelSummaryOptions, ProviderError, write_model_summary
 from ...summaries.session_rules import (
@@ -27,15 +28,15 @@ from ...summaries.summary_building import (
     SummaryBudget,
     SummarySettings,
     is_beside_budget,
+    keeps_its_length,
     tokens_beside,
 )
 from ...summaries.summary_facts import (
     FACT_HEADINGS,
     FactKind,
     SummaryFact,
-    is_marked_anchor,
+    carry_fact,
     list_quoted_anchors,
-    previous_summary_facts,
     render_facts,
 )
 from ...transcript.authorship import CUT_MARKER, HAND_OFF_MARKER
@@ -241,7 +242,11 @@ def facts_before_tail(
         importance,
         conversation.rule_choices,
     )
-    return extract_facts(source, previous_summary_facts(entries))
+    facts = extract_facts(source, previous_summary_facts(entries))
+    kept_before = facts_kept_before(entries)
+    return tuple(
+        carry_fact(fact) if (fact.kind, fact.key) in kept_before else fact for fact in facts
+    )
 
 
 def _select_facts(
@@ -249,11 +254,14 @@ def _select_facts(
 ) -> tuple[tuple[SummaryFact, ...], SummaryBudget]:
     """Return the facts that the settings want, and the budget.
 
-    Without one it is min(8 % of what leaves, 12k tokens).
+    Without one it is min(8 % of what leaves, 12k tokens), and room for what was carried over.
     """
     facts = settings.selection.select(facts_before_tail(conversation, tail, settings.importance))
     source = conversation.tokens(tail.removed)
-    return facts, settings.budget or summary_building.default_budget(source)
+    carried = tokens_beside(
+        fact for fact in facts if fact.is_carried and not is_beside_budget(fact)
+    )
+    return facts, settings.budget or summary_building.default_budget(source, carried)
 
 
 def summarise_by_rules(
@@ -295,11 +303,11 @@ def place_summary(
             f"Not enough messages to compact. Need at least {least} messages.",
             "keep fewer messages, or wait until the session has grown",
         )
-    held = [fact for fact in facts if fact in summary.facts]
-    # Marked messages keep their length: only the rest has to be shorter.
-    marked = tokens_beside(filter(is_marked_anchor, summary.facts))
-    source = max(0, conversation.tokens(tail.removed) - marked)
-    size = max(0, summary.tokens - marked)
+    held = [fact for fact in summary.facts if fact in facts or keeps_its_length(fact)]
+    # What is quoted as it is keeps its length: only the rest has to be shorter.
+    quoted = tokens_beside(filter(keeps_its_length, summary.facts))
+    source = max(0, conversation.tokens(tail.removed) - quoted)
+    size = max(0, summary.tokens - quoted)
     flaws = summary_building.find_summary_flaws(summary.text, size, source, held)
     if flaws:
         return Refusal(
@@ -335,7 +343,8 @@ def _summary_outcome(summary: Summary, tail: RetainedTail) -> SummaryOutcome:
 def _list_quotes(summary: Summary) -> Iterator[str]:
     """Note how much of a summary comes on top of its budget, if anything does."""
     if quoted := tokens_beside(filter(is_beside_budget, summary.facts)):
-        yield f"≈ {quoted:,} of the tokens are your messages, rules and anchors"
+        of = "your messages, rules and anchors, and earlier summaries"
+        yield f"≈ {quoted:,} of the tokens are {of}"
 
 
 def _list_anchors(summary: Summary) -> Iterator[str]:
