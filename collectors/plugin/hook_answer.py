@@ -89,6 +89,9 @@ def _first_folder(transcript: Path) -> str | None:
 ANSWER_TIMEOUT_S: Final = 8.0  # for all answers: the client waits 30 s for a prompt's hooks
 MAX_REPLY_CHARS: Final = 10_000  # the client shows the model only a preview of a longer text
 PLAIN_TEXT_EVENTS: Final = frozenset({"PreCompact"})  # whose plain stdout is all that is read
+OWN_SESSION_EVENTS: Final = frozenset({"PreCompact", "PostToolUse", "UserPromptSubmit"})
+"""Events whose answers go back to the session that the texts are of."""
+
 BLOCKING_EVENTS: Final = frozenset({"SubagentStop"})  # nothing else is ever blocked by ctxtop
 _CUT_MARK: Final = "\n[cut]"
 _SEPARATOR: Final = "\n\n"  # between the answers of two features
@@ -145,13 +148,14 @@ def render_replies(call: HookCall, replies: Iterable[HookReply]) -> str:
     hook's whole command in front of the reason. Seen in 2.1.329.
     """
     replies = list(replies)
-    if block := _join_texts(reply.block_reason for reply in replies):
+    if block := _join_texts((reply.block_reason for reply in replies), call.event):
         if call.event not in BLOCKING_EVENTS:
             raise ValueError(f"{call.event} cannot be blocked")
         return plugin_log.encode_json({"decision": "block", "reason": block})
-    context = _join_texts(reply.context for reply in replies)
+    context = _join_texts((reply.context for reply in replies), call.event)
     if call.event not in PLAIN_TEXT_EVENTS:
-        return _render_json(call.event, context, _join_texts(reply.message for reply in replies))
+        message = _join_texts((reply.message for reply in replies), call.event)
+        return _render_json(call.event, context, message)
     # What begins with a brace is taken for JSON.
     return f"- {context}" if context.startswith("{") else context
 
@@ -164,16 +168,24 @@ def _render_json(event: str, context: str, message: str) -> str:
     return plugin_log.encode_json(fields) if fields else ""
 
 
-def _join_texts(texts: Iterable[str]) -> str:
-    """Join what is handed to a model, without invisible characters and secrets."""
+def _join_texts(texts: Iterable[str], event: str) -> str:
+    """Join what is handed to a model, without invisible characters.
+
+    What goes to another model or into another file has no secrets either. At OWN_SESSION_EVENTS
+    a session is given its own words, which must stay as they were written.
+    """
     stripped = [text.strip() for text in texts if text.strip()]
     if not stripped:
         # Most events have no answer: nothing is imported for them.
         return ""
-    from ...core.transcript.redaction import redact
     from ...core.transcript.sanitize import sanitize_text
 
-    return _SEPARATOR.join(_fit_texts([redact(sanitize_text(text)) for text in stripped]))
+    clean = [sanitize_text(text) for text in stripped]
+    if event not in OWN_SESSION_EVENTS:
+        from ...core.transcript.redaction import redact
+
+        clean = [redact(text) for text in clean]
+    return _SEPARATOR.join(_fit_texts(clean))
 
 
 def _fit_texts(texts: list[str]) -> list[str]:

@@ -2,7 +2,8 @@
 
 Each section is written once and carried over word for word by every later digest. Whatever was
 said or printed is quoted behind a mark or made one line behind a dash, so no text of a
-transcript can pass for a heading of ours.
+transcript can pass for a heading of ours. Nothing is redacted: a digest goes back to the same model
+in the same file, which holds every word of it anyway.
 """
 
 import re
@@ -15,12 +16,10 @@ from msgspec.structs import replace
 from ..transcript.authorship import DIGEST_MARKER
 from ..transcript.client_messages import typed_text
 from ..transcript.conversation import Author, Entry, MessagePart, PartKind
-from ..transcript.redaction import redact
 from . import tool_outcomes
 from .artifacts import TodoList, parse_tool_input, tool_results
 from .decision_patterns import find_decisions, quote_line
 from .key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
-from .mentions import contains_secret
 from .summary_facts import QUOTE_MARK, replace_angle_brackets
 from .tool_outcomes import FailedCall
 
@@ -193,7 +192,7 @@ def describe_state(entries: Iterable[Entry]) -> list[str]:
 
 
 def _quoted(text: str) -> list[str]:
-    return [QUOTE_MARK + line for line in redact(text).strip("\n").split("\n")]
+    return [QUOTE_MARK + line for line in text.strip("\n").split("\n")]
 
 
 def _list_lines(title: str, items: Iterable[str]) -> list[str]:
@@ -202,7 +201,7 @@ def _list_lines(title: str, items: Iterable[str]) -> list[str]:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(redact(replace_angle_brackets(text)).split())
+    return " ".join(replace_angle_brackets(text).split())
 
 
 def _spoken_lines(entries: Sequence[Entry], importance: ImportanceSettings) -> Iterator[str]:
@@ -252,9 +251,7 @@ def _decisions(entries: Iterable[Entry]) -> Iterator[str]:
     for entry in entries:
         for part in entry.parts:
             if part.kind is PartKind.TEXT:
-                for sentence in find_decisions(part.text):
-                    if not contains_secret(sentence):
-                        yield f'"{sentence}"'
+                yield from (f'"{sentence}"' for sentence in find_decisions(part.text))
 
 
 def _files(entries: Iterable[Entry]) -> Iterator[str]:

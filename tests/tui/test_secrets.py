@@ -6,7 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.plugin.hook_answer import answer_event
+from ctxtop.collectors.plugin.hook_answer import (
+    HookCall,
+    HookReply,
+    answer_event,
+    render_replies,
+)
 
 from ..agents_at_work import write_agent
 from ..made_up_secrets import ALL_OF_THEM, KINDS, SOME_OF_THEM, told_in
@@ -94,6 +99,15 @@ def test_a_hooks_words_to_a_model_have_no_secret(
 
     assert "Next: the tests." in given
     assert told_in(given) == set()
+
+
+@pytest.mark.parametrize("event", ["UserPromptSubmit", "PreCompact"])
+def test_a_session_is_given_its_own_words_as_they_were_written(event: str, tmp_path: Path) -> None:
+    """Code beside the word `password` is no secret, and goes back to the file that holds it."""
+    rule = "Always write pwd = defaultpwd1 first."
+    replies = [HookReply(rule)]
+    assert rule in render_replies(HookCall(event, {}, tmp_path, 0), replies)
+    assert rule not in render_replies(HookCall("SubagentStart", {}, tmp_path, 0), replies)
 
 
 def test_a_summary_in_a_file_of_markdown_has_no_secret(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from ctxtop.core.compaction.plan import AppendLine, Operation, Refusal
@@ -124,6 +125,33 @@ def test_a_cut_holds_the_rules_that_leave() -> None:
     assert text.startswith(CUT_MARKER)
     # The first prompt and the last two turns stay as they are.
     assert carried(text) == ALL - {RULES[0], RULES[-1], NEWEST}
+
+
+CODE_RULE = "Always call it as pwd = defaultpwd1 in the tests."
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        lambda whole: plan_cut(whole, 1),
+        lambda whole: summarise_by_rules(
+            whole, SummarySettings(budget=SummaryBudget(2_000), keep_messages=2)
+        ),
+    ],
+    ids=["cut", "summary"],
+)
+def test_code_in_the_persons_words_is_not_redacted_in_the_same_file(
+    plan: Callable[[Conversation], Operation | Refusal],
+) -> None:
+    middle = SESSION[9]
+    assert middle.parts[0].kind is PartKind.PROMPT
+    changed = tuple(
+        replace(each, parts=(MessagePart(PartKind.PROMPT, CODE_RULE),)) if each is middle else each
+        for each in SESSION
+    )
+    text = appended(plan(replace(conversation(), entries=changed)))
+    assert f'- "{CODE_RULE}"' in text
+    assert "[redacted" not in text
 
 
 def test_a_cut_without_rules_says_nothing_of_them() -> None:

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.plan import CompactionPlan, CompactionRefusedError, Severity
+from ctxtop.core.compaction.plan import (
+    AppendLine,
+    CompactionPlan,
+    CompactionRefusedError,
+    Severity,
+    edits_of,
+)
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.strategies.summary_and_cut import plan_rollover
 from ctxtop.core.compaction.transcript_reading import PlanSource
@@ -54,6 +60,16 @@ def test_the_new_session_begins_with_the_hand_off(tmp_path: Path) -> None:
     assert last["sessionId"] == fork.stem
     assert last["forkedFrom"]["sessionId"] == SESSION
     assert last["parentUuid"] is None
+
+
+def test_a_new_sessions_file_has_no_secret(tmp_path: Path) -> None:
+    """It has none of the old session's lines: what was a secret there stays there."""
+    lines = turns(6, result_chars=4_000)
+    lines[1]["message"]["content"] = "Use password: hunter2x for the upload."
+    plan = plan_of(at_rest(tmp_path, encoded(lines)).transcript, SummaryBudget(2_000))
+    (added,) = (each for each in edits_of(plan.operations) if isinstance(each, AppendLine))
+    assert "Use password: [redacted: password] for the upload." in added.text
+    assert "hunter2x" not in added.text
 
 
 def test_it_is_taken_back(tmp_path: Path) -> None:

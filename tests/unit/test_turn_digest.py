@@ -109,9 +109,16 @@ def test_the_last_sentences_of_the_answer_stay() -> None:
     assert body.endswith("Ended with:\n  > First.\n  > It works now.\n  > Shall I push?\n")
 
 
-def test_keys_are_redacted() -> None:
+def test_nothing_is_redacted_in_what_stays_in_the_file() -> None:
+    """The file holds it anyway, and the model that wrote or read it gets it back."""
+    code = "pwd = defaultpwd1"
     key = "ghp_" + "a1B2" * 9
-    assert key not in digest(asked(f"Use {key} for the upload."))
+    body = digest(
+        asked(f"Call it as {code} with {key}."),
+        answered(f"We decided to use {code} in all tests."),
+    )
+    assert f"  > Call it as {code} with {key}." in body
+    assert f'- "We decided to use {code} in all tests."' in body
 
 
 def test_sections_are_read_back_word_for_word() -> None:

@@ -35,7 +35,6 @@ from ...summaries.turn_digest import (
     short_id,
 )
 from ...transcript.conversation import Entry, MessagePart, PartKind, Role, has_prompt, has_summary
-from ...transcript.redaction import redact
 from ...transcript.visible_messages import is_call, is_result
 from ..protection import without_bound_thinking
 from ..transcript_view import TranscriptView
@@ -198,7 +197,7 @@ class DigestState(msgspec.Struct, frozen=True):
             rule for rule in self.rules if rule.key not in stated and rule.key not in quoted
         )
         rules = [FACT_HEADINGS[FactKind.CONSTRAINT], *render_facts(facts)] if facts else []
-        return [*self.todos_and_jobs, *map(redact, rules)]
+        return [*self.todos_and_jobs, *rules]
 
 
 def read_digest_state(conversation: Conversation) -> DigestState:

@@ -325,7 +325,7 @@ def place_summary(
     why = "; ".join([why, *_list_quotes(summary), *_list_anchors(summary)])
     operation = make_boundary_operation(
         conversation,
-        redact(summary.text),
+        summary.text,
         tail.retained,
         Severity.SUMMARY,
         (SUMMARISE, what, why),
@@ -385,7 +385,7 @@ def plan_cut(conversation: Conversation, turns: int) -> Operation | Refusal:
     )
     if rules:
         heading = FACT_HEADINGS[FactKind.CONSTRAINT]
-        summary = redact("\n".join([summary, "", heading, *render_facts(rules)]))
+        summary = "\n".join([summary, "", heading, *render_facts(rules)])
     what = (
         f"{tail.removed_messages} messages are removed; the first "
         f"prompt and the last {last} are kept"
@@ -488,19 +488,21 @@ def plan_rollover(
         return Refusal(
             "summary_empty", "the hand-off does not fit in the budget", "use a larger --budget"
         )
-    uuid = conversation.derive_line_id(ROLLOVER, summary.text)
+    # The new session's file has none of the old one's lines: secrets stay where they were.
+    text = redact(summary.text)
+    uuid = conversation.derive_line_id(ROLLOVER, text)
     prompt = _to_append(
         _new_line(last, uuid, {"parentUuid": None})
         | {
             "type": "user",
-            "message": {"role": "user", "content": summary.text},
+            "message": {"role": "user", "content": text},
             "forkedFrom": {"sessionId": session_id, "messageUuid": _text(last, "uuid")},
         }
     )
     lines = [each.number for each in view.lines if each.type not in CARRIED_TYPES]
     lines += [view.torn_line.number] if view.torn_line else []
     removed = tuple(remove_line(view, number) for number in lines)
-    hand_off_tokens = conversation.count_tokens(MessagePart(PartKind.PROMPT, summary.text))
+    hand_off_tokens = conversation.count_tokens(MessagePart(PartKind.PROMPT, text))
     return Operation(
         strategy=ROLLOVER,
         level=Severity.CUT,
