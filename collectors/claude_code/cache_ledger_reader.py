@@ -9,17 +9,15 @@ from pathlib import Path
 from typing import Final
 
 from ...core.compaction.receipts import ReceiptStore
-from ...core.measure.cache_ledger import (
+from ...core.measure.prompt_cache.cache_ledger import (
     CacheLedger,
     CacheMiss,
     Change,
     ChangeKind,
-    Rewrite,
-    chains,
-    find_rewrites,
     judge_miss,
     to_request,
 )
+from ...core.measure.prompt_cache.rewrites import Rewrite, SharedStarts, chains, find_rewrites
 from ...core.store.bulkhead import NOT_READ, bulkhead
 from ...core.store.database import state_folder
 from ...core.store.queries import cache_queries
@@ -53,10 +51,13 @@ def read_cache_ledger(
     def is_within(at: int | None) -> bool:
         return since_ms is None or (at or 0) >= since_ms
 
+    starts = SharedStarts(cache_queries.first_reads(db))
     rewrites: list[Rewrite] = []
     for chain in chains(rows):
         with bulkhead(_name_of(chain[0].session_id), NOT_READ, store):
-            rewrites += [each for each in find_rewrites(chain) if is_within(each.current.at)]
+            rewrites += [
+                each for each in find_rewrites(chain, starts) if is_within(each.current.at)
+            ]
     judged = {_place_of(miss.rewrite): miss for miss in known}
     new = [each for each in rewrites if not _is_judged(each, judged)]
     events = _read_events(db, store, {each.current.session_id for each in new}) if new else {}

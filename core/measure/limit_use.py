@@ -15,8 +15,8 @@ from .models import MILLION, TokenPrice, find_price, is_same_model
 
 if TYPE_CHECKING:
     from ..store.queries.limit_queries import AnswerRow
-    from .cache_ledger import CacheMiss
     from .plan_limits import WindowUse
+    from .prompt_cache.cache_ledger import CacheMiss
 
 
 class UseKind(StrEnum):
@@ -65,13 +65,19 @@ class UseShare(msgspec.Struct, frozen=True):
     dollars: float
 
 
+class CauseShare(UseShare, frozen=True, kw_only=True):
+    """`name` is a cause of cache misses."""
+
+    source: str  # who named it, a `CauseSource`
+
+
 class WindowShares(msgspec.Struct, frozen=True):
     """Who used a window, the most first, by the prices of what was sent and answered."""
 
     sessions: tuple[UseShare, ...] = ()
     agents: tuple[UseShare, ...] = ()  # the rest is the sessions' own
     kinds: tuple[UseShare, ...] = ()
-    causes: tuple[UseShare, ...] = ()  # of what was written to the cache again
+    causes: tuple[CauseShare, ...] = ()  # of what was written to the cache again
 
 
 def share_use(spent: Sequence[Spent]) -> WindowShares:
@@ -87,17 +93,24 @@ def share_use(spent: Sequence[Spent]) -> WindowShares:
     total = sum(sessions.values())
     if not total:
         return WindowShares()
-    return WindowShares(*(_shares(each, total) for each in (sessions, agents, kinds)))
+    return WindowShares(_shares(sessions, total), _shares(agents, total), _shares(kinds, total))
 
 
 def add_causes(shares: WindowShares, misses: Iterable[CacheMiss], since_ms: int) -> WindowShares:
     """Add what part of a window was spent on cache misses, by their causes."""
-    dollars: defaultdict[str, float] = defaultdict(float)
+    by_source: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
     for miss in misses:
         if (miss.request.at or 0) >= since_ms:
-            dollars[miss.cause.value] += miss.cost_usd or 0.0
+            by_source[miss.source.value][miss.cause.value] += miss.cost_usd or 0.0
     total = sum(each.dollars for each in shares.sessions)
-    return replace(shares, causes=_shares(dollars, total)) if total else shares
+    if not total:
+        return shares
+    causes = [
+        CauseShare(each.name, each.share, each.dollars, source=source)
+        for source, dollars in by_source.items()
+        for each in _shares(dollars, total)
+    ]
+    return replace(shares, causes=tuple(sorted(causes, key=lambda each: -each.dollars)))
 
 
 def _shares(dollars: Mapping[str, float], total: float) -> tuple[UseShare, ...]:

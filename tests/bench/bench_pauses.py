@@ -228,7 +228,7 @@ def read_sessions(config: Path, scratch: Path) -> tuple[list[Session], list[int]
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
     from ctxtop.collectors.store_update import ScanOutcome
-    from ctxtop.core.measure.cache_ledger import cached_tokens, chains
+    from ctxtop.core.measure.prompt_cache.rewrites import cached_tokens, chains
     from ctxtop.core.store.database import open_reader
     from ctxtop.core.store.queries import cache_queries
     from ctxtop.core.store.writer import Writer

@@ -66,18 +66,29 @@ class CachedLab(Lab):
 
     def ledger_without_words(self, session_id: str) -> Json:
         """Return the same for an API that never says why the cache missed."""
+        return self._ledger_of(session_id, _without_words(self.transcript(session_id)))
+
+    def ledger_without_records(self, session_id: str) -> Json:
+        """Return the same for a client that does not write its requests down either."""
+        lines = _without_words(self.transcript(session_id))
+        kept = [line for line in lines if not line["type"].startswith("api-request")]
+        return self._ledger_of(session_id, kept)
+
+    def _ledger_of(self, session_id: str, lines: list[Json]) -> Json:
         path = path_of(self, session_id)
         before = path.read_bytes()
-        lines = self.transcript(session_id)
-        for line in lines:
-            if "diagnostics" in line.get("message", {}):
-                line["message"]["diagnostics"] = None
         try:
             self.write(session_id, lines)
-            found = self.ledger(session_id)
+            return self.ledger(session_id)
         finally:
             path.write_bytes(before)
-        return found
+
+
+def _without_words(lines: list[Json]) -> list[Json]:
+    for line in lines:
+        if "diagnostics" in line.get("message", {}):
+            line["message"]["diagnostics"] = None
+    return lines
 
 
 COMMAND_S: Final = 120.0

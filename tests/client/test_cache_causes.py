@@ -100,6 +100,9 @@ def newest_miss(lab: CachedLab, session_id: str, asked: Json, cause: str) -> Jso
     assert unsaid["client_reason"] is None
     assert unsaid["rewritten_tokens"] == miss["rewritten_tokens"]
     assert unsaid["changed"] == miss["changed"]
+    # By where reading ended and by the transcript alone, it is named rightly or not at all.
+    unrecorded = lab.ledger_without_records(session_id)["misses"][0]
+    assert unrecorded["cause"] in {cause, "unknown"}
     return miss
 
 
@@ -478,3 +481,18 @@ def test_a_summary_of_what_was_taken_back_loses_nothing(lab: CachedLab) -> None:
     assert any(line.get("subtype") == "compact_boundary" for line in lines)
     assert asked["written_again"] < LEAST_LOST
     assert misses(lab, screen.session_id) == []
+
+
+def test_where_reading_ended_tells_that_the_system_prompt_changed(lab: CachedLab) -> None:
+    """Without the API's word and without records, by the numbers of a real client's requests."""
+    sailor, soldier, pirate = (
+        (*LIVE_PROMPT, "--append-system-prompt", f"Speak like a {who}.")
+        for who in ("sailor", "soldier", "pirate")
+    )
+    begin(lab, *sailor)
+    session = begin(lab, *soldier)
+    asked = go_on(lab, session, *pirate)
+    assert word_of(asked) == "system_changed"
+    miss = lab.ledger_without_records(session)["misses"][0]
+    assert (miss["cause"], miss["cause_source"]) == ("system_changed", "inferred")
+    assert miss["read_end"] == "shared_start"

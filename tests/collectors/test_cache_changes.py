@@ -18,7 +18,7 @@ from ctxtop.core.compaction.receipts import (
     ReceiptStore,
     WrittenVersion,
 )
-from ctxtop.core.measure.cache_ledger import (
+from ctxtop.core.measure.prompt_cache.cache_ledger import (
     CacheCause,
     CacheLedger,
     CacheMiss,
@@ -158,7 +158,8 @@ def test_a_microcompaction_between_is_named(miss_after: Any) -> None:
 
 
 def test_a_prompt_that_continues_an_earlier_line_is_a_rewind(miss_after: Any) -> None:
-    assert miss_after([user(at=9, parentUuid="u1")]).cause is CacheCause.REWIND
+    miss = miss_after([user(at=9, parentUuid="u1")], answer("m3", 30_000, 75_000, at=10))
+    assert miss.cause is CacheCause.REWIND
 
 
 def test_a_prompt_that_continues_the_last_answer_is_none(miss_after: Any) -> None:
@@ -182,6 +183,23 @@ def test_a_tool_server_s_tools_are_named(miss_after: Any) -> None:
     )
 
 
+def test_tools_that_a_search_loaded_are_named(miss_after: Any) -> None:
+    found = [{"type": "tool_reference", "tool_name": name} for name in ("WebFetch", "WebSearch")]
+    search = tool_result("t", "", {"matches": []})
+    search["message"]["content"][0]["content"] = found
+    miss = miss_after([search], answer("m3", 20_093, 85_000, at=10))
+    assert miss.cause is CacheCause.TOOLS
+    assert miss.changes == (Change(ChangeKind.TOOLS_LOADED, "WebFetch, WebSearch"),)
+
+
+@pytest.mark.parametrize(
+    "between", [[], [tool_result("t", "done", "done")], [user("note", at=9, isMeta=True)]]
+)
+def test_within_a_turn_no_system_prompt_is_blamed(miss_after: Any, between: list[JsonLine]) -> None:
+    assert miss_after(between).cause is CacheCause.UNKNOWN
+    assert miss_after([*between, user(at=9)]).cause is CacheCause.SYSTEM
+
+
 @pytest.mark.parametrize(
     "noted",
     [
@@ -203,7 +221,8 @@ def test_another_edited_file_is_no_change(miss_after: Any) -> None:
 
 def test_a_resume_is_known_by_its_hook(miss_after: Any) -> None:
     hook = attachment("hook_success", hookName="SessionStart:resume", hookEvent="SessionStart")
-    assert miss_after([hook]).cause is CacheCause.RESUME
+    miss = miss_after([hook, user(at=9)])
+    assert (miss.cause, miss.changes) == (CacheCause.SYSTEM, (Change(ChangeKind.RESUMED),))
 
 
 def test_a_resume_is_known_from_ctxtop_s_own_hook_log(
@@ -214,7 +233,7 @@ def test_a_resume_is_known_from_ctxtop_s_own_hook_log(
     told = {"v": 1, "at": START_MS + 5_000, "pid": 7, "event": "SessionStart", "given": given}
     log_file(store, LogKind.HOOKS).write_bytes(json.dumps(told).encode() + b"\n")
     collector.scan()
-    assert only_miss(claude, store).cause is CacheCause.RESUME
+    assert only_miss(claude, store).changes == (Change(ChangeKind.RESUMED),)
 
 
 def test_ctxtop_s_own_edit_is_known_by_its_receipt(
@@ -399,7 +418,7 @@ def test_a_fork_repeats_its_parent_s_history_and_counts_its_own_requests(
     assert (everything.requests, everything.misses) == (4, 2)
     assert everything.written_tokens == 10_000 + 70_000 + 85_000 + 85_000
     fork = read(claude, store, OTHER)
-    assert [miss.cause for miss in fork.misses] == [CacheCause.FORK]
+    assert [miss.cause for miss in fork.misses] == [CacheCause.SYSTEM]
     assert len(fork.requests) == 1
 
 

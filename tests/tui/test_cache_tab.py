@@ -82,7 +82,16 @@ async def test_the_detail_says_what_was_paid_and_how_long_the_pause_was(left_alo
         assert "pause 37 min" in words
         assert "cached for 5 min" in words
         assert "rewritten 80,000 of 85,000 written" in words
+        assert "read 20,000 tokens that is tools and common prompt" in words
         assert "cost ≈ $0.50 to read it ≈ $0.46 less" in words
+
+
+async def test_the_sums_say_how_often_the_largest_context_was_written(left_alone: Stage) -> None:
+    async with opened(left_alone) as it:
+        await open_tab(it)
+        await it.press("home")
+        words = " ".join(" ".join(it.part(SessionTab.CACHE)).split())
+        assert "1.6 times the largest context written" in words
 
 
 async def test_a_miss_is_marked_on_the_timeline_and_opens_its_turn(left_alone: Stage) -> None:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 MISS_KEYS: Final = (
     "at session_id agent_id model client_version cause cause_source client_reason"
-    " client_missed_tokens inferred_cause changed rewritten_tokens read_tokens written_tokens"
+    " client_missed_tokens inferred_cause cause_text read_end read_end_request changed"
+    " rewritten_tokens read_tokens written_tokens"
     " cost_usd extra_usd idle_ms lifetime_ms"
 )
 
@@ -68,6 +69,8 @@ def test_each_miss_of_a_session_has_the_keys_of_the_contract(run: Callable[..., 
     assert [newest[key] for key in told] == ["tools_changed", "client", "tools_changed", "unknown"]
     assert [older[key] for key in told] == ["lifetime_passed", "inferred", None, "lifetime_passed"]
     assert [each["rewritten_tokens"] for each in found["misses"]] == [100_000, 80_000]
+    assert [each["cause_text"] for each in found["misses"]] == ["tools changed", "≈ cache expired"]
+    assert [each["read_end"] for each in found["misses"]] == ["nothing", "shared_start"]
     assert older["idle_ms"] == 1_798_000
     assert older["cost_usd"] == pytest.approx(0.08 * 6.25)
     assert older["extra_usd"] == pytest.approx(0.08 * 5.75)
@@ -82,11 +85,13 @@ def test_a_session_s_record_has_its_sums_and_every_request(run: Callable[..., En
     )
     assert found["totals"]["written_tokens"] == 260_000
     assert found["totals"]["rewritten_tokens"] == 180_000
+    assert found["rewrite_factor"] == pytest.approx(260_000 / 100_002)
     assert [each["read_tokens"] for each in found["requests"]] == [20_000, 30_000, 20_000, 0]
     assert {each["cause"]: each["rewritten_tokens"] for each in found["causes"]} == {
         "tools_changed": 100_000,
         "lifetime_passed": 80_000,
     }
+    assert [each["cause_text"] for each in found["causes"]] == ["tools changed", "≈ cache expired"]
 
 
 def test_without_a_session_all_are_added_up_by_project_model_and_version(
@@ -114,6 +119,7 @@ def test_a_since_that_is_no_time_says_what_to_use(run: Callable[..., Ended]) -> 
 def test_a_person_sees_inferred_causes_marked(run: Callable[..., Ended]) -> None:
     out = run("cache", SESSION[:8]).out
     assert "cold since" in out
+    assert "2.6 times the largest context written" in out
     (miss,) = (each for each in out.splitlines() if "80 k" in each and "≈ $0.50" in each)
     assert "≈ cache expired" in miss
     assert "29 min" in miss
@@ -127,6 +133,8 @@ def test_a_person_sees_the_sums_and_the_dearest_misses(run: Callable[..., Ended]
     assert "180 k written again in 2 misses, 69 % of all cache writes: ≈ $1.12" in out
     heads = [line.split()[0] for line in out.splitlines() if line[:1].isupper()]
     assert heads[:4] == ["CAUSE", "PROJECT", "MODEL", "CLIENT"]
+    causes = out[out.index("CAUSE") : out.index("PROJECT")].splitlines()[1:]
+    assert [each.split("  ")[0] for each in causes if each] == ["tools changed", "≈ cache expired"]
     assert "dearest misses" in out
 
 
@@ -149,7 +157,7 @@ def test_exports_have_the_ledger(run: Callable[..., Ended]) -> None:
     assert list(rows[0]) == MISS_KEYS.split()
     report = run("export", "--format", "markdown").out
     assert "180,000 tokens written again in 2 misses" in report
-    assert "| cache expired | 80,000 | 31 % | ≈ \\$0.50 | 1 |" in report
+    assert "| ≈ cache expired | 80,000 | 31 % | ≈ \\$0.50 | 1 |" in report
     assert "| tools\\_changed | 100,000 |" in report
 
 

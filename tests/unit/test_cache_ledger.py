@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-from ctxtop.core.measure.cache_ledger import (
+from ctxtop.core.measure.models import FIVE_MINUTES_MS, HOUR_MS
+from ctxtop.core.measure.prompt_cache.cache_ledger import (
     AGREEING_CAUSES,
     CacheCause,
     CacheLedger,
@@ -15,18 +16,23 @@ from ctxtop.core.measure.cache_ledger import (
     CauseSource,
     Change,
     ChangeKind,
-    Rewrite,
     add_up,
-    chains,
     choose_cause,
-    find_rewrites,
     judge_miss,
+    rewrite_factor,
     to_request,
     totals_by,
     totals_by_cause,
 )
-from ctxtop.core.measure.models import FIVE_MINUTES_MS, HOUR_MS
-from ctxtop.core.store.queries.cache_queries import CacheAnswerRow
+from ctxtop.core.measure.prompt_cache.rewrites import (
+    ReadEnd,
+    ReadPart,
+    Rewrite,
+    SharedStarts,
+    chains,
+    find_rewrites,
+)
+from ctxtop.core.store.queries.cache_queries import CacheAnswerRow, FirstReadRow
 
 MODEL: Final = "claude-opus-5"  # 5 dollars a million; 6.25 and 10 to write, 0.5 to read
 SECOND_MS: Final = 1_000
@@ -145,26 +151,117 @@ def test_the_lifetime_is_that_of_what_was_last_written() -> None:
     assert miss.cause is not CacheCause.LIFETIME
 
 
+AT_START: Final = lost()
+AT_SYSTEM: Final = row(2, 24_000, 81_000, at=20)
+AT_MESSAGES: Final = row(2, 30_000, 75_000, at=20)
+AT_OTHER_START: Final = row(2, 20_093, 85_000, at=20)
+AT_NOTHING: Final = row(2, 0, 105_000, at=20)
+
 CAUSES: Final = [
-    (ChangeKind.EDITED, CacheCause.OWN_EDIT),
-    (ChangeKind.COMPACTED, CacheCause.COMPACTION),
-    (ChangeKind.TOOLS_ADDED, CacheCause.TOOLS),
-    (ChangeKind.TOOLS_REMOVED, CacheCause.TOOLS),
-    (ChangeKind.TOOLS_CHANGED, CacheCause.TOOLS),
-    (ChangeKind.SYSTEM, CacheCause.SYSTEM),
-    (ChangeKind.SETTINGS, CacheCause.SETTINGS),
-    (ChangeKind.CLEARED, CacheCause.CLEARING),
-    (ChangeKind.REWOUND, CacheCause.REWIND),
-    (ChangeKind.INSTRUCTIONS, CacheCause.MESSAGES),
-    (ChangeKind.MESSAGES, CacheCause.MESSAGES),
-    (ChangeKind.RESUMED, CacheCause.RESUME),
-    (ChangeKind.PROMPT_KEPT, CacheCause.UNCHANGED),
+    (ChangeKind.EDITED, AT_START, CacheCause.OWN_EDIT),
+    (ChangeKind.COMPACTED, AT_START, CacheCause.COMPACTION),
+    (ChangeKind.TOOLS_ADDED, AT_NOTHING, CacheCause.TOOLS),
+    (ChangeKind.TOOLS_REMOVED, AT_START, CacheCause.TOOLS),
+    (ChangeKind.TOOLS_CHANGED, AT_NOTHING, CacheCause.TOOLS),
+    (ChangeKind.TOOLS_LOADED, AT_OTHER_START, CacheCause.TOOLS),
+    (ChangeKind.TOOLS_LOADED, AT_NOTHING, CacheCause.TOOLS),
+    (ChangeKind.SYSTEM, AT_START, CacheCause.SYSTEM),
+    (ChangeKind.PROMPTED, AT_START, CacheCause.SYSTEM),
+    (ChangeKind.SETTINGS, AT_SYSTEM, CacheCause.SETTINGS),
+    (ChangeKind.CLEARED, AT_SYSTEM, CacheCause.CLEARING),
+    (ChangeKind.REWOUND, AT_MESSAGES, CacheCause.REWIND),
+    (ChangeKind.INSTRUCTIONS, AT_SYSTEM, CacheCause.MESSAGES),
+    (ChangeKind.MESSAGES, AT_MESSAGES, CacheCause.MESSAGES),
+    (ChangeKind.PROMPTED, AT_SYSTEM, CacheCause.MESSAGES),
+    (ChangeKind.PROMPTED, AT_MESSAGES, CacheCause.MESSAGES),
+    (ChangeKind.PROMPT_KEPT, AT_START, CacheCause.UNCHANGED),
+    # What does not explain where reading ended is no evidence.
+    (ChangeKind.TOOLS_LOADED, AT_START, CacheCause.UNKNOWN),
+    (ChangeKind.TOOLS_LOADED, AT_MESSAGES, CacheCause.UNKNOWN),
+    (ChangeKind.CLEARED, AT_START, CacheCause.UNKNOWN),
+    (ChangeKind.REWOUND, AT_START, CacheCause.UNKNOWN),
+    (ChangeKind.RESUMED, AT_NOTHING, CacheCause.UNKNOWN),
+    (ChangeKind.FORKED, AT_NOTHING, CacheCause.UNKNOWN),
+    (ChangeKind.LIFETIME, AT_START, CacheCause.UNKNOWN),
+    (ChangeKind.PROMPTED, AT_NOTHING, CacheCause.UNKNOWN),
+    (ChangeKind.PROMPTED, AT_OTHER_START, CacheCause.UNKNOWN),
 ]
 
 
-@pytest.mark.parametrize(("kind", "cause"), CAUSES)
-def test_what_changed_names_the_cause(kind: ChangeKind, cause: CacheCause) -> None:
-    assert judged(FIRST, WARM, lost(), found=(Change(kind),)).cause is cause
+@pytest.mark.parametrize(("kind", "last", "cause"), CAUSES)
+def test_what_changed_names_the_cause_if_it_explains_where_reading_ended(
+    kind: ChangeKind, last: CacheAnswerRow, cause: CacheCause
+) -> None:
+    miss = judged(FIRST, WARM, last, found=(Change(kind),))
+    assert (miss.cause, miss.source) == (cause, CauseSource.INFERRED)
+
+
+@pytest.mark.parametrize("last", [AT_START, AT_SYSTEM, AT_MESSAGES, AT_OTHER_START, AT_NOTHING])
+def test_within_a_turn_where_reading_ended_is_no_evidence_alone(last: CacheAnswerRow) -> None:
+    """The service may have lost it as well."""
+    assert judged(FIRST, WARM, last).cause is CacheCause.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("last", "end"),
+    [
+        (AT_NOTHING, ReadEnd(ReadPart.NOTHING)),
+        (AT_OTHER_START, ReadEnd(ReadPart.OTHER_START)),
+        (row(2, 19_000, 85_000), ReadEnd(ReadPart.OTHER_START)),
+        (AT_START, ReadEnd(ReadPart.SHARED_START)),
+        (AT_SYSTEM, ReadEnd(ReadPart.SYSTEM)),
+        (AT_MESSAGES, ReadEnd(ReadPart.MESSAGES, 1)),
+        (row(2, 60_000, 45_000), ReadEnd(ReadPart.MESSAGES)),
+    ],
+)
+def test_the_tokens_that_were_read_tell_where_reading_ended(
+    last: CacheAnswerRow, end: ReadEnd
+) -> None:
+    rewrite = only_rewrite(FIRST, WARM, last)
+    assert (rewrite.read_end, rewrite.number) == (end, 3)
+
+
+def test_another_start_is_the_start_from_then_on() -> None:
+    again = row(3, 20_093, 90_000, at=30)
+    rewrites = [*find_rewrites([FIRST, WARM, AT_OTHER_START, again])]
+    assert rewrites[-1].read_end.part is ReadPart.SHARED_START
+
+
+def test_another_model_has_a_start_of_its_own() -> None:
+    switched, again = (
+        row(number, 22_000, 80_000 + number, model="claude-opus-5-5") for number in (2, 3)
+    )
+    ends = [each.read_end.part for each in find_rewrites([FIRST, WARM, switched, again])]
+    assert ends == [ReadPart.UNKNOWN, ReadPart.SHARED_START]
+
+
+def test_a_first_request_that_read_nothing_tells_no_start() -> None:
+    rewrite = only_rewrite(row(0, 0, 30_000), WARM, lost())
+    assert rewrite.read_end.part is ReadPart.UNKNOWN
+
+
+def first_read(read: int, project: str) -> FirstReadRow:
+    return FirstReadRow(f"{project}/s.jsonl", MODEL, "2.1.329", 0, read)
+
+
+@pytest.mark.parametrize(
+    ("others", "part"),
+    [
+        ([], ReadPart.SHARED_START),
+        # Another session began 4,000 tokens earlier: this one may have read its system prompt, too.
+        ([first_read(16_000, "q")], ReadPart.UNKNOWN),
+        ([first_read(19_500, "q")], ReadPart.SHARED_START),
+        # What two projects read is in none of their own system prompts.
+        ([first_read(16_000, "q"), first_read(20_000, "q")], ReadPart.SHARED_START),
+        ([first_read(16_000, "p"), first_read(20_000, "p")], ReadPart.UNKNOWN),
+    ],
+)
+def test_a_start_that_may_be_a_whole_system_prompt_is_not_trusted(
+    others: list[FirstReadRow], part: ReadPart
+) -> None:
+    starts = SharedStarts([first_read(20_000, "p"), *others])
+    (rewrite,) = find_rewrites([FIRST, WARM, AT_START], starts)
+    assert rewrite.read_end.part is part
 
 
 @pytest.mark.parametrize(
@@ -189,39 +286,39 @@ def test_another_version_of_the_client_is_the_cause() -> None:
     assert miss.changes == (Change(ChangeKind.VERSION, "2.1.329 → 2.1.330"),)
 
 
-def test_a_cache_that_is_asked_for_another_lifetime_is_written_again() -> None:
+def test_another_lifetime_of_the_cache_is_named_but_no_cause() -> None:
     miss = judged(FIRST, WARM, lost(hour=True, cache_1h_tokens=85_000))
-    assert miss.cause is CacheCause.SETTINGS
+    assert miss.cause is CacheCause.UNKNOWN
     assert miss.changes == (Change(ChangeKind.LIFETIME, "5 min → 1 h"),)
 
 
 def test_a_fork_s_first_request_is_compared_with_the_history_that_it_copied() -> None:
     copied = row(1, 30_000, 70_000, at=10, is_counted=0, is_shared=1)
-    assert judged(FIRST, copied, lost()).cause is CacheCause.FORK
+    miss = judged(FIRST, copied, lost(), found=(Change(ChangeKind.PROMPTED),))
+    assert miss.cause is CacheCause.SYSTEM
+    assert miss.changes == (Change(ChangeKind.FORKED),)
 
 
 def test_a_pause_explains_nothing_while_the_conversation_is_still_read() -> None:
     """Reading ended among the messages: the cache was there."""
     partial = row(2, 60_000, 45_000, at=400)
-    assert judged(FIRST, WARM, partial).cause is CacheCause.MESSAGES
+    asked = judged(FIRST, WARM, partial, found=(Change(ChangeKind.PROMPTED),))
+    assert asked.cause is CacheCause.MESSAGES
     cleared = judged(FIRST, WARM, partial, found=(Change(ChangeKind.CLEARED),))
     assert cleared.cause is CacheCause.CLEARING
 
 
 def test_reading_to_the_end_of_an_earlier_request_keeps_its_conversation() -> None:
     """The API reads whole requests: another end near the start is a longer system prompt's."""
-    assert judged(FIRST, WARM, row(2, 30_000, 75_000, at=400)).cause is CacheCause.MESSAGES
-    assert judged(FIRST, WARM, row(2, 31_000, 74_000, at=400)).cause is CacheCause.LIFETIME
+    asked = (Change(ChangeKind.PROMPTED),)
+    kept, longer = row(2, 30_000, 75_000, at=400), row(2, 31_000, 74_000, at=400)
+    assert judged(FIRST, WARM, kept, found=asked).cause is CacheCause.MESSAGES
+    assert judged(FIRST, WARM, longer, found=asked).cause is CacheCause.LIFETIME
 
 
 def test_a_compaction_is_the_cause_after_any_pause() -> None:
     miss = judged(FIRST, WARM, lost(at=4_000), found=(Change(ChangeKind.COMPACTED, "auto"),))
     assert miss.cause is CacheCause.COMPACTION
-
-
-def test_without_any_trace_the_end_of_reading_tells_the_system_prompt() -> None:
-    assert judged(FIRST, WARM, lost()).cause is CacheCause.SYSTEM
-    assert judged(FIRST, WARM, row(2, 0, 105_000, at=20)).cause is CacheCause.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -248,8 +345,8 @@ def test_without_any_trace_the_end_of_reading_tells_the_system_prompt() -> None:
             CauseSource.CLIENT,
         ),
         ("unavailable", CacheCause.LIFETIME, CacheCause.LIFETIME, CauseSource.INFERRED),
-        ("a word of tomorrow", CacheCause.FORK, CacheCause.FORK, CauseSource.INFERRED),
-        (None, CacheCause.FORK, CacheCause.FORK, CauseSource.INFERRED),
+        ("a word of tomorrow", CacheCause.TOOLS, CacheCause.TOOLS, CauseSource.INFERRED),
+        (None, CacheCause.REWIND, CacheCause.REWIND, CauseSource.INFERRED),
     ],
 )
 def test_the_api_s_word_comes_first_and_what_agrees_and_says_more_beside_it(
@@ -296,10 +393,27 @@ def test_the_sums_by_group_add_up_to_all() -> None:
     by_model = totals_by(ledger, lambda each: each.model)
     assert list(by_model) == ["claude-opus-5", "claude-opus-5-5"]
     assert [each.rewritten_tokens for each in by_model.values()] == [80_000, 0]
-    assert [*totals_by_cause(ledger)] == [CacheCause.LIFETIME]
+    assert [*totals_by_cause(ledger)] == [(CacheCause.LIFETIME, CauseSource.INFERRED)]
     assert sum(each.written_tokens for each in by_model.values()) == add_up(ledger).written_tokens
 
 
 def test_an_empty_ledger_has_no_ratios() -> None:
     totals = add_up(CacheLedger())
     assert (totals.read_ratio, totals.rewritten_ratio) == (None, None)
+
+
+def test_a_cause_that_the_api_named_is_added_up_apart_from_the_same_one_inferred() -> None:
+    named = judged(FIRST, WARM, lost(reason="system_changed"))
+    inferred = judged(FIRST, WARM, lost(), found=(Change(ChangeKind.SYSTEM),))
+    assert {*totals_by_cause(CacheLedger((), (named, inferred)))} == {
+        (CacheCause.SYSTEM, CauseSource.CLIENT),
+        (CacheCause.SYSTEM, CauseSource.INFERRED),
+    }
+
+
+def test_the_rewrite_factor_is_of_the_session_s_own_conversation() -> None:
+    """It wrote 166,000 tokens, and its largest context had 106,000; an agent has its own."""
+    agent = to_request(row(9, 0, 500_000, agent_id="a"))
+    own = made_ledger().requests
+    assert rewrite_factor(CacheLedger((*own, agent))) == pytest.approx(166 / 106)
+    assert rewrite_factor(CacheLedger()) is None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from ctxtop.core.measure.cache_ledger import CacheCause, CacheMiss, CauseSource, Rewrite
 from ctxtop.core.measure.limit_use import (
     MIN_STEPS,
     PercentSize,
@@ -33,6 +32,8 @@ from ctxtop.core.measure.plan_limits import (
     is_near_limit,
     measure_limits,
 )
+from ctxtop.core.measure.prompt_cache.cache_ledger import CacheCause, CacheMiss, CauseSource
+from ctxtop.core.measure.prompt_cache.rewrites import ReadEnd, ReadPart, Rewrite
 from ctxtop.core.store.queries.limit_queries import AnswerRow
 from msgspec.structs import replace
 
@@ -221,7 +222,7 @@ def test_shares_are_of_all_that_was_spent() -> None:
 
 def miss(minutes_ago: float, cause: CacheCause, dollars: float | None) -> CacheMiss:
     request = replace(WARM, at=NOW - round(minutes_ago * MINUTE_MS))
-    rewrite = Rewrite(FIRST, request, 1000, 300_000, keeps_conversation=True)
+    rewrite = Rewrite(FIRST, request, 1000, 300_000, ReadEnd(ReadPart.MESSAGES), 2)
     return CacheMiss(rewrite, cause, CauseSource.INFERRED, cause, (), dollars, None)
 
 
@@ -232,7 +233,9 @@ def test_cache_misses_are_shares_of_the_window_by_cause() -> None:
     misses = [miss(2, CacheCause.LIFETIME, half), miss(1, CacheCause.TOOLS, None)]
     before = miss(90, CacheCause.MODEL, half)
     found = add_causes(shares, [*misses, before], NOW - HOUR_MS).causes
-    assert [(each.name, each.share) for each in found] == [("lifetime_passed", 0.5)]
+    assert [(each.name, each.source, each.share) for each in found] == [
+        ("lifetime_passed", "inferred", 0.5)
+    ]
     assert add_causes(WindowShares(), misses, 0) == WindowShares()
 
 

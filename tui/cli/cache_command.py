@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ...core.measure.cache_ledger import (
+from ...core.measure.prompt_cache.cache_ledger import (
     CacheLedger,
     CacheMiss,
     CacheTotals,
     add_up,
     ratio,
+    rewrite_factor,
     totals_by,
     totals_by_cause,
 )
@@ -85,6 +86,7 @@ def _show_session(
         "since": iso_time(since_ms),
         **_warm_fields(session, snapshot.now_ms),
         "totals": totals_record(add_up(ledger)),
+        "rewrite_factor": rewrite_factor(ledger),
         "causes": _cause_records(ledger),
         "misses": miss_records(ledger),
         "requests": records_of(
@@ -96,8 +98,9 @@ def _show_session(
 
     def lines() -> list[str]:
         head = cache_text.warm_texts(session, snapshot.now_ms)[0]
-        drawn = [head, *cache_text.totals_lines(add_up(ledger)), ""]
-        return [*drawn, *_miss_table(ledger.misses)]
+        factor = cache_text.rewrite_factor_text(rewrite_factor(ledger))
+        drawn = [head, *cache_text.totals_lines(add_up(ledger)), *([factor] if factor else [])]
+        return [*drawn, "", *_miss_table(ledger.misses)]
 
     return print_result(context, record, lines)
 
@@ -145,7 +148,7 @@ def _all_lines(ledger: CacheLedger, groups: Mapping[str, Mapping[str, CacheTotal
         return []
     total = add_up(ledger)
     causes = {
-        cache_text.CAUSE_NAMES[cause]: totals for cause, totals in totals_by_cause(ledger).items()
+        cache_text.cause_name(*key): totals for key, totals in totals_by_cause(ledger).items()
     }
     lines = [*cache_text.totals_lines(total)]
     lines += _totals_table("cause", causes, total, with_ratio=False)
@@ -191,10 +194,12 @@ def _cause_records(ledger: CacheLedger) -> list[Record]:
     return [
         {
             "cause": cause.value,
+            "cause_source": source.value,
+            "cause_text": cache_text.cause_name(cause, source),
             **record_of(totals, "misses rewritten_tokens cost_usd extra_usd unpriced"),
             "share_of_writes": ratio(totals.rewritten_tokens, written),
         }
-        for cause, totals in totals_by_cause(ledger).items()
+        for (cause, source), totals in totals_by_cause(ledger).items()
     ]
 
 
@@ -207,6 +212,10 @@ def miss_records(ledger: CacheLedger) -> list[Record]:
                 " model=request.model client_version=request.client_version cause"
                 " cause_source=source client_reason=request.reason"
                 " client_missed_tokens=request.missed_tokens inferred_cause=inferred",
+            ),
+            "cause_text": cache_text.cause_text(miss),
+            **record_of(
+                miss, "read_end=rewrite.read_end.part read_end_request=rewrite.read_end.request"
             ),
             "changed": records_of(miss.changes, "kind what"),
             **record_of(

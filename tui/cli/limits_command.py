@@ -80,7 +80,9 @@ def _limit_record(report: LimitsReport, limit: PlanLimit, now_ms: int) -> Record
                 for each in shares.agents
             ],
             "tokens": records_of(shares.kinds, "kind=name share dollars"),
-            "cache_misses": records_of(shares.causes, "cause=name share dollars"),
+            "cache_misses": records_of(
+                shares.causes, "cause=name cause_source=source share dollars"
+            ),
         },
     }
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 import msgspec
 
 from ...core.files.file_operations import remove_if_present, write_temporary
-from ...core.measure.cache_ledger import CacheCause, CauseSource, Change
+from ...core.measure.prompt_cache.cache_ledger import CacheCause, CauseSource, Change
 from ...core.transcript.redaction import redact
 from ...core.transcript.sanitize import map_texts
 from ..tables import Column, escape_markdown, markdown_table
 from ..text.amounts import list_price
-from ..text.cache_text import CAUSE_NAMES, change_text
+from ..text.cache_text import cause_name, change_text
 from ..text.formats import NOTHING, percent
 
 
@@ -223,8 +223,7 @@ def _list_price(record: Record) -> str:
 
 
 def _cause(record: Record) -> str:
-    name = CAUSE_NAMES[CacheCause(record["cause"])]
-    return f"≈ {name}" if record.get("cause_source") == CauseSource.INFERRED else name
+    return cause_name(CacheCause(record["cause"]), CauseSource(record["cause_source"]))
 
 
 def _changed(record: Record) -> str:

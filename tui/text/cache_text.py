@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from ...core.measure.cache_ledger import (
+from ...core.measure.models import HOUR_MS
+from ...core.measure.prompt_cache.cache_ledger import (
     CacheCause,
     CacheLedger,
     CacheMiss,
@@ -17,7 +18,7 @@ from ...core.measure.cache_ledger import (
     ChangeKind,
     ratio,
 )
-from ...core.measure.models import HOUR_MS
+from ...core.measure.prompt_cache.rewrites import ReadPart
 from ...core.measure.timeline import Timeline, TimelineEvent, TimelineEventKind
 from ...core.model.session import Session
 from ..tables import Column, TextColumn
@@ -45,8 +46,6 @@ CAUSE_NAMES: Final = {
     CacheCause.SETTINGS: "settings changed",
     CacheCause.CLEARING: "microcompaction",
     CacheCause.REWIND: "rewind",
-    CacheCause.FORK: "fork",
-    CacheCause.RESUME: "resume",
     CacheCause.MESSAGES: "messages changed",
     CacheCause.NOT_FOUND: "previous message unknown",
     CacheCause.UNCHANGED: "lost by the service",
@@ -66,6 +65,7 @@ _CHANGE_NAMES: Final = {
     ChangeKind.TOOLS_ADDED: "tools added",
     ChangeKind.TOOLS_REMOVED: "tools removed",
     ChangeKind.TOOLS_CHANGED: "tools changed",
+    ChangeKind.TOOLS_LOADED: "tools loaded",
     ChangeKind.SETTINGS: "setting",
     ChangeKind.LIFETIME: "cache lifetime",
     ChangeKind.MESSAGES: "messages changed",
@@ -79,10 +79,32 @@ _CHANGE_NAMES: Final = {
 }
 
 
+def cause_name(cause: CacheCause, source: CauseSource) -> str:
+    """Name a cause, with ≈ before one that is inferred; that none is known is no guess."""
+    is_known = source is CauseSource.CLIENT or cause is CacheCause.UNKNOWN
+    return CAUSE_NAMES[cause] if is_known else f"≈ {CAUSE_NAMES[cause]}"
+
+
 def cause_text(miss: CacheMiss) -> str:
-    """Name a cause, with ≈ before one that is inferred."""
-    sign = "" if miss.source is CauseSource.CLIENT else "≈ "
-    return f"{sign}{CAUSE_NAMES[miss.cause]}"
+    return cause_name(miss.cause, miss.source)
+
+
+_READ_ENDS: Final = {
+    ReadPart.NOTHING: "nothing",
+    ReadPart.OTHER_START: "other tools than before",
+    ReadPart.SHARED_START: "tools and common prompt",
+    ReadPart.SYSTEM: "the system prompt",
+    ReadPart.MESSAGES: "some messages",
+    ReadPart.UNKNOWN: "part of its start",
+}
+
+
+def read_end_text(miss: CacheMiss) -> str:
+    """Say what a request still read from the cache: what differs, or was lost, follows it."""
+    end = miss.rewrite.read_end
+    if end.request is not None:
+        return f"all of request {end.request:,} of {miss.rewrite.number - 1:,}"
+    return _READ_ENDS[end.part]
 
 
 def client_word(miss: CacheMiss) -> str:
@@ -97,8 +119,6 @@ def change_text(change: Change) -> str:
 
 
 _SAID_BY_CAUSE: Final = {
-    ChangeKind.FORKED: CacheCause.FORK,
-    ChangeKind.RESUMED: CacheCause.RESUME,
     ChangeKind.REWOUND: CacheCause.REWIND,
     ChangeKind.CLEARED: CacheCause.CLEARING,
 }
@@ -106,12 +126,17 @@ _SAID_BY_CAUSE: Final = {
 
 
 def changes_text(miss: CacheMiss) -> str:
-    """List what changed before a miss; beside the API's own word also what is inferred."""
+    """List what changed before a miss; beside the API's own word also what is inferred.
+
+    Where no cause is known, where reading ended is all that there is to say first.
+    """
     parts = [
         change_text(each) for each in miss.changes if _SAID_BY_CAUSE.get(each.kind) != miss.inferred
     ]
     if miss.source is CauseSource.CLIENT and miss.inferred not in {miss.cause, CacheCause.UNKNOWN}:
         parts.insert(0, f"≈ {CAUSE_NAMES[miss.inferred]}")
+    if miss.cause is CacheCause.UNKNOWN:
+        parts.insert(0, f"read {read_end_text(miss)}")
     return "; ".join(parts)
 
 
@@ -191,6 +216,11 @@ def totals_lines(totals: CacheTotals) -> list[str]:
         f" {list_price(totals.extra_usd)} more than reading{unpriced}"
     )
     return [read, rewritten]
+
+
+def rewrite_factor_text(factor: float | None) -> str:
+    """Say how often a session wrote its largest context; empty before its first request."""
+    return "" if factor is None else f"{factor:.1f} times the largest context written"
 
 
 def warm_texts(session: Session, now_ms: int) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from ...core.measure.plan_limits import BindingLimit, PlanLimit, find_binding
 from ...core.transcript.sanitize import one_line
@@ -19,10 +19,11 @@ from .limits_text import (
 )
 
 if TYPE_CHECKING:
-    from ...core.measure.limit_use import PercentSize, UseShare
+    from ...core.measure.limit_use import CauseShare, PercentSize, UseShare
     from ...core.model.session import Session
     from ...core.store.readers.limits_reader import LimitsReport
 
+ShareT = TypeVar("ShareT", bound="UseShare")
 
 NO_LIMITS: Final = (
     "No client has reported the limits of a plan. Claude Code gives them to its status line where"
@@ -56,24 +57,24 @@ def limit_facts(
     if shares is None:
         return
 
-    def title(session_id: str) -> str:
-        return shorten(one_line(titles.get(session_id, session_id[:8])), TITLE_CELLS)
+    def title(of: UseShare) -> str:
+        return shorten(one_line(titles.get(of.name, of.name[:8])), TITLE_CELLS)
 
-    def agent(agent_id: str) -> str:
-        return f"{one_line(report.agent_types.get(agent_id, 'agent'))} {agent_id[:8]}"
+    def agent(of: UseShare) -> str:
+        return f"{one_line(report.agent_types.get(of.name, 'agent'))} {of.name[:8]}"
 
     yield from _plain("used by", _shares_text(shares.sessions, title))
     yield from _plain("agents", _shares_text(shares.agents, agent))
-    yield from _plain("tokens", _shares_text(shares.kinds, lambda kind: _KIND_NAMES[kind]))
+    yield from _plain("tokens", _shares_text(shares.kinds, lambda each: _KIND_NAMES[each.name]))
     yield from _plain("cache misses", _shares_text(shares.causes, _cause_name))
 
 
-def _cause_name(cause: str) -> str:
+def _cause_name(share: CauseShare) -> str:
     # They import much that the session's page, which imports this module, needs only later.
-    from ...core.measure.cache_ledger import CacheCause
-    from .cache_text import CAUSE_NAMES
+    from ...core.measure.prompt_cache.cache_ledger import CacheCause, CauseSource
+    from .cache_text import cause_name
 
-    return CAUSE_NAMES[CacheCause(cause)]
+    return cause_name(CacheCause(share.name), CauseSource(share.source))
 
 
 def _plain(label: str, text: str) -> Iterator[tuple[str, str, str]]:
@@ -81,9 +82,9 @@ def _plain(label: str, text: str) -> Iterator[tuple[str, str, str]]:
         yield label, text, "$foreground"
 
 
-def _shares_text(shares: Sequence[UseShare], name: Callable[[str], str]) -> str:
+def _shares_text(shares: Sequence[ShareT], name: Callable[[ShareT], str]) -> str:
     """Write the largest shares: estimated, as the plan's own weights are not known."""
-    shown = [f"{name(each.name)} {_share_percent(each.share)}" for each in shares[:MAX_SHARES]]
+    shown = [f"{name(each)} {_share_percent(each.share)}" for each in shares[:MAX_SHARES]]
     more = len(shares) - MAX_SHARES
     return "≈ " + " · ".join([*shown, *([f"{more} more"] if more > 0 else [])]) if shown else ""
 

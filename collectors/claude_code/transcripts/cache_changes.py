@@ -10,7 +10,8 @@ from itertools import takewhile
 from pathlib import Path, PureWindowsPath
 from typing import Any, Final
 
-from ....core.measure.cache_ledger import Change, ChangeKind, Rewrite
+from ....core.measure.prompt_cache.cache_ledger import Change, ChangeKind
+from ....core.measure.prompt_cache.rewrites import Rewrite
 from ....core.transcript.entry_decoder import iter_lines
 from ....core.transcript.line_decoder import COMPACT_BOUNDARY
 from ....core.transcript.sanitize import sanitize_path, sanitize_title
@@ -95,6 +96,14 @@ class _LinesBetween:
             is_written = "structuredPatch" in result or result.get("type") in {"create", "update"}
             if is_written and is_instructions_file(path):
                 self._found.append(Change(ChangeKind.INSTRUCTIONS_EDITED, sanitize_path(path)))
+        message = line.get("message")
+        content = message.get("content") if isinstance(message, dict) else None
+        blocks = _blocks(content)
+        if names := [*_loaded_tools(blocks)]:
+            self._found.append(Change(ChangeKind.TOOLS_LOADED, join_names(names)))
+        is_result = any(each.get("type") == "tool_result" for each in blocks)
+        if not is_result and line.get("isMeta") is not True:
+            self._found.append(Change(ChangeKind.PROMPTED))
         parent = line.get("parentUuid")
         if self._is_prompt_seen or not isinstance(parent, str) or not self._uuids:
             return
@@ -113,6 +122,18 @@ class _LinesBetween:
             self._found.extend(_changed_settings(self._settings, settings))
         elif offset == self._rewrite.previous.offset:
             self._settings = settings
+
+
+def _blocks(content: Any) -> list[JsonObject]:  # noqa: ANN401 -- any JSON
+    return [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
+
+
+def _loaded_tools(blocks: Sequence[JsonObject]) -> Iterator[str]:
+    """Name the tools that a search found; clients send them from the next request on."""
+    for result in blocks:
+        for part in _blocks(result.get("content")):
+            if part.get("type") == "tool_reference" and isinstance(part.get("tool_name"), str):
+                yield part["tool_name"]
 
 
 _INSTRUCTION_FILES: Final = re.compile(r"(?:CLAUDE(?:\.local)?|AGENTS)\.md$")

@@ -9,7 +9,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
-from ....core.measure.cache_ledger import Change, ChangeKind, Rewrite
+from ....core.measure.prompt_cache.cache_ledger import Change, ChangeKind
+from ....core.measure.prompt_cache.rewrites import Rewrite
 from ....core.store.queries import cache_queries, context_queries
 from ....core.store.queries.cache_queries import SentRequestRow
 from ....core.transcript.client_messages import MEMORY_FILE_HEADING, iter_json_strings

@@ -56,6 +56,16 @@ class SentRequestRow(msgspec.Struct, frozen=True):
         return self.keep + len(unpack_keys(self.tail))
 
 
+class FirstReadRow(msgspec.Struct, frozen=True, gc=False):
+    """What the first request of a transcript read from the cache."""
+
+    path: str  # below projects/
+    model: str
+    client_version: str | None
+    is_agent: int
+    cache_read_tokens: int
+
+
 class SessionStart(msgspec.Struct, frozen=True):
     """What a hook was told when a client opened a session."""
 
@@ -70,6 +80,14 @@ def cache_answers(db: Connection, session_ids: SessionIds = None) -> list[CacheA
         return fetch_records(CacheAnswerRow, db, _ANSWERS.format(wanted="SELECT file_id FROM file"))
     sql = _ANSWERS.format(wanted=_FILES_OF_SESSIONS)
     return fetch_records(CacheAnswerRow, db, sql, {"only": json.dumps(list(session_ids))})
+
+
+def first_reads(db: Connection) -> list[FirstReadRow]:
+    sql = """SELECT f.path, r.model, r.client_version, f.agent_id IS NOT NULL, r.cache_read_tokens
+        FROM file f JOIN response r USING (file_id)
+        WHERE r.offset = (SELECT MIN(x.offset) FROM response x WHERE x.file_id = f.file_id)
+            AND r.cache_read_tokens > 0"""
+    return fetch_records(FirstReadRow, db, sql)
 
 
 def sent_request(db: Connection, file_id: int, request: int) -> SentRequestRow | None:

@@ -7,10 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from rich.cells import cell_len
 from textual.content import Content
 
-from ....core.measure.cache_ledger import CacheLedger, CacheMiss, CacheTotals, add_up
+from ....core.measure.prompt_cache.cache_ledger import (
+    CacheLedger,
+    CacheMiss,
+    CacheTotals,
+    add_up,
+    rewrite_factor,
+)
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...text import cache_text, formats
@@ -29,6 +36,11 @@ DETAIL_LABEL_CELLS: Final = 12
 
 NO_MISSES: Final = "no request yet: the cache's ledger begins with the first one"
 READING_LEDGER: Final = "reading the cache ledger …"
+
+
+class LedgerSums(msgspec.Struct, frozen=True):
+    totals: CacheTotals
+    rewrite_factor: float | None
 
 
 def read_session_ledger(
@@ -62,7 +74,8 @@ def ledger_listing(
     if not ledger.requests:
         return Listing((), head, NO_MISSES)
     totals = add_up(ledger)
-    rows = [Row("totals", _totals_row(totals, width), totals)]
+    sums = LedgerSums(totals, rewrite_factor(ledger))
+    rows = [Row("totals", _totals_row(totals, width), sums)]
     causes = max((cell_len(cache_text.cause_text(miss)) for miss in ledger.misses), default=0)
     rows += [
         Row(_key_of(miss), _miss_row(miss, causes + CAUSE_GAP, width, now_ms), miss)
@@ -99,8 +112,8 @@ def _miss_row(miss: CacheMiss, cause_cells: int, width: int, now_ms: int) -> Con
     )
 
 
-def ledger_detail(item: CacheMiss | CacheTotals, width: int, now_ms: int) -> Content:
-    if isinstance(item, CacheTotals):
+def ledger_detail(item: CacheMiss | LedgerSums, width: int, now_ms: int) -> Content:
+    if isinstance(item, LedgerSums):
         return join_lines(heading("Since the session began"), *map(Content, _totals_facts(item)))
     request, rewrite = item.request, item.rewrite
     facts = {
@@ -112,6 +125,7 @@ def ledger_detail(item: CacheMiss | CacheTotals, width: int, now_ms: int) -> Con
         "cached for": formats.duration(rewrite.lifetime_ms),
         "rewritten": f"{item.tokens:,} of {request.cache_creation_tokens:,} written",
         "read": f"{request.cache_read_tokens:,} tokens",
+        "that is": cache_text.read_end_text(item),
         "cost": list_price(item.cost_usd),
         "to read it": f"{list_price(item.extra_usd)} less",
     }
@@ -131,7 +145,8 @@ def ledger_detail(item: CacheMiss | CacheTotals, width: int, now_ms: int) -> Con
     )
 
 
-def _totals_facts(totals: CacheTotals) -> list[str]:
+def _totals_facts(sums: LedgerSums) -> list[str]:
+    totals, factor = sums.totals, cache_text.rewrite_factor_text(sums.rewrite_factor)
     return [
         f"{totals.requests:,} requests",
         f"{percent(totals.read_ratio)} of their input was read from the cache",
@@ -142,4 +157,5 @@ def _totals_facts(totals: CacheTotals) -> list[str]:
         f"{totals.rewritten_tokens:,} tokens written again, {percent(totals.rewritten_ratio)}",
         f"{list_price(totals.cost_usd)} for writing those",
         f"{list_price(totals.extra_usd)} more than reading them",
+        *([factor] if factor else []),
     ]

@@ -14,8 +14,8 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ....core.measure.cache_ledger import CacheLedger, CacheMiss
 from ....core.measure.composition import CategoryShare, ContextItem
+from ....core.measure.prompt_cache.cache_ledger import CacheLedger, CacheMiss
 from ....core.measure.timeline import Timeline, TimelineTurn
 from ....core.model.session import Session
 from ....core.store.warning_log import ContextWarning

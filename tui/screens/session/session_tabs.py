@@ -15,10 +15,10 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from ....core.archive.archive_mode import ArchiveMode
-from ....core.measure.cache_ledger import CacheLedger, CacheMiss, CacheTotals
 from ....core.measure.composition import CategoryShare, Composition, ContextItem
 from ....core.measure.forecast import Forecast
 from ....core.measure.plan_limits import PlanLimit
+from ....core.measure.prompt_cache.cache_ledger import CacheLedger, CacheMiss
 from ....core.measure.retention import days_left
 from ....core.model.context import ContextState
 from ....core.model.session import Session
@@ -419,7 +419,7 @@ def row_detail(data: SessionTabData, item: object, width: int) -> Content:
         return _warning_detail(item, data.now_ms)
     if isinstance(item, NumberSource):
         return context_breakdown.source_detail(item, data.details.reasons)
-    if isinstance(item, (CacheMiss, CacheTotals)):
+    if isinstance(item, (CacheMiss, cache_pane.LedgerSums)):
         return cache_pane.ledger_detail(item, width, data.now_ms)
     if isinstance(item, tuple):
         label, value = item

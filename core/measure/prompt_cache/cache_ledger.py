@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from .models import FIVE_MINUTES_MS, HOUR_MS, MILLION, find_price, prompt_band
+from ..models import HOUR_MS, MILLION, find_price, prompt_band
+from .rewrites import ReadPart, Rewrite, lifetime_ms, sent_tokens
 
 if TYPE_CHECKING:
-    from ..store.queries.cache_queries import CacheAnswerRow
+    from ...store.queries.cache_queries import CacheAnswerRow
 
 KeyT = TypeVar("KeyT", bound=Hashable)
-
-MIN_MISSED_TOKENS: Final = 2_000
-MIN_MISSED_SHARE: Final = 0.05
-"""Of what two requests have in common. If less is missed, it is no miss: by the same rule client
-2.1.329 counts the misses that it tells its status line."""
 
 
 class CacheCause(StrEnum):
@@ -36,8 +32,6 @@ class CacheCause(StrEnum):
     SETTINGS = "settings_changed"  # of the request: effort, thinking, betas
     CLEARING = "microcompaction"
     REWIND = "rewind"
-    FORK = "fork"
-    RESUME = "resume"  # another process sent the same conversation
     MESSAGES = "messages_changed"
     NOT_FOUND = "previous_message_not_found"
     UNCHANGED = "nothing_changed"  # the same was sent again: the service lost it
@@ -64,28 +58,25 @@ _GENERAL_CAUSES: Final = {
 }
 """Words of the API that several causes lead to."""
 
-_NEW_PROCESS: Final = {CacheCause.VERSION, CacheCause.RESUME, CacheCause.FORK}
 _RECORDED_CAUSES: Final = {CacheCause.COMPACTION, CacheCause.OWN_EDIT}
 """What lines or receipts record, and what replaces the conversation that the API compares."""
 
 AGREEING_CAUSES: Final[Mapping[str, frozenset[CacheCause]]] = {
     "model_changed": frozenset({CacheCause.MODEL}),
-    # A new process builds both anew, and so does another version; a compaction the system prompt.
+    # Another version has other tools and another system prompt; a compaction renews the prompt.
     "system_changed": frozenset(
-        {CacheCause.SYSTEM, CacheCause.COMPACTION, CacheCause.OWN_EDIT, *_NEW_PROCESS}
+        {CacheCause.SYSTEM, CacheCause.VERSION, CacheCause.COMPACTION, CacheCause.OWN_EDIT}
     ),
-    "tools_changed": frozenset({CacheCause.TOOLS, *_NEW_PROCESS}),
-    # All of these replace earlier messages; a new process sends the first one anew.
+    "tools_changed": frozenset({CacheCause.TOOLS, CacheCause.VERSION}),
+    # All of these replace earlier messages; another version sends the first one anew.
     "messages_changed": frozenset(
         {
             *(CacheCause.MESSAGES, CacheCause.COMPACTION, CacheCause.CLEARING, CacheCause.REWIND),
-            *(CacheCause.OWN_EDIT, *_NEW_PROCESS),
+            *(CacheCause.OWN_EDIT, CacheCause.VERSION),
         }
     ),
-    # The API forgot the answer that the client compares with, or never gave it to this process.
-    "previous_message_not_found": frozenset(
-        {CacheCause.LIFETIME, CacheCause.FORK, CacheCause.RESUME, CacheCause.NOT_FOUND}
-    ),
+    # The API forgot the answer that the client compares with: it knew it for over an hour.
+    "previous_message_not_found": frozenset({CacheCause.LIFETIME, CacheCause.NOT_FOUND}),
     UNAVAILABLE: frozenset(CacheCause),
 }
 """By the API's word: what ctxtop calls the same."""
@@ -106,6 +97,7 @@ class ChangeKind(StrEnum):
     TOOLS_ADDED = "tools_added"
     TOOLS_REMOVED = "tools_removed"
     TOOLS_CHANGED = "tools_changed"
+    TOOLS_LOADED = "tools_loaded"  # that a tool search found: sent as tools from then on
     SETTINGS = "settings"
     LIFETIME = "lifetime"  # that the cache was asked for
     MESSAGES = "messages"
@@ -118,6 +110,11 @@ class ChangeKind(StrEnum):
     AGENTS_LISTED = "agents_listed"
     SKILLS_LISTED = "skills_listed"
     PROMPT_KEPT = "prompt_kept"  # system prompt, tools, settings and messages are known to be equal
+    PROMPTED = "prompted"  # by a person, a task, a command: the request is put together anew
+
+
+_EVIDENCE_ONLY: Final = {ChangeKind.PROMPT_KEPT, ChangeKind.PROMPTED}
+"""What is no change by itself."""
 
 
 class Change(msgspec.Struct, frozen=True):
@@ -135,26 +132,11 @@ class CacheRequest(msgspec.Struct, frozen=True, gc=False):
     read_tokens: int
     written_5m_tokens: int
     written_1h_tokens: int
+    sent_tokens: int  # its context, without the answer
 
     @property
     def written_tokens(self) -> int:
         return self.written_5m_tokens + self.written_1h_tokens
-
-
-class Rewrite(msgspec.Struct, frozen=True):
-    """A request that wrote what an earlier one had left in the cache, and that one."""
-
-    previous: CacheAnswerRow
-    current: CacheAnswerRow
-    tokens: int
-    lifetime_ms: int  # of what was last written before
-    keeps_conversation: bool
-    """Some of the conversation itself was read, and not only what all sessions share."""
-
-    @property
-    def idle_ms(self) -> int | None:
-        before, now = self.previous.at, self.current.at
-        return None if before is None or now is None else max(0, now - before)
 
 
 class CacheMiss(msgspec.Struct, frozen=True):
@@ -211,14 +193,6 @@ class CacheLedger(msgspec.Struct, frozen=True):
     misses: tuple[CacheMiss, ...] = ()  # newest first
 
 
-def chains(rows: Iterable[CacheAnswerRow]) -> list[list[CacheAnswerRow]]:
-    """Divide answers by conversation: a session's own, and each of its agents'."""
-    found: dict[tuple[int, str | None], list[CacheAnswerRow]] = {}
-    for row in rows:
-        found.setdefault((row.file_id, row.agent_id), []).append(row)
-    return [*found.values()]
-
-
 def to_request(row: CacheAnswerRow) -> CacheRequest:
     return CacheRequest(
         at=row.at,
@@ -230,82 +204,8 @@ def to_request(row: CacheAnswerRow) -> CacheRequest:
         read_tokens=row.cache_read_tokens,
         written_5m_tokens=row.cache_creation_tokens - row.cache_1h_tokens,
         written_1h_tokens=row.cache_1h_tokens,
+        sent_tokens=sent_tokens(row),
     )
-
-
-def find_rewrites(chain: Sequence[CacheAnswerRow]) -> Iterator[Rewrite]:
-    """Find the requests of one conversation that wrote again what the one before had cached.
-
-    The first request is none. A fork's first one is compared with the history that it copied.
-    """
-    lifetime = FIVE_MINUTES_MS
-    earlier: list[int] = []  # tokens that each request left in the cache
-    previous: CacheAnswerRow | None = None
-    for row in chain:
-        if not row.cache_creation_tokens + row.cache_read_tokens:
-            # Sent without a cache, or of a client that did not say.
-            continue
-        if previous is not None and row.is_counted and _is_miss(previous, row):
-            yield Rewrite(
-                previous,
-                row,
-                _rewritten_tokens(previous, row),
-                lifetime,
-                _keeps_conversation(row, earlier),
-            )
-        if row.cache_creation_tokens:
-            lifetime = _lifetime_ms(row)
-        earlier.append(cached_tokens(row))
-        previous = row
-
-
-MAX_SYSTEM_GROWTH: Final = 1.25
-"""By which the start of a prompt, that all sessions share, may grow while a session lasts: a later
-version of the client or another set of tools has a longer one."""
-
-
-def _keeps_conversation(row: CacheAnswerRow, earlier: Sequence[int]) -> bool:
-    """Return whether reading ended after the first messages.
-
-    The API reads to the end of a request that it has cached. What only starts alike ends at the
-    system prompt, which is shorter than the first request with its messages.
-    """
-    read = row.cache_read_tokens
-    return read in earlier or read > min(earlier) * MAX_SYSTEM_GROWTH
-
-
-def _lifetime_ms(row: CacheAnswerRow) -> int:
-    return HOUR_MS if row.cache_1h_tokens else FIVE_MINUTES_MS
-
-
-def cached_tokens(row: CacheAnswerRow) -> int:
-    """Return how many tokens a request left in the cache.
-
-    An answer of several steps reads the same again in each: its last step's context is the most.
-    """
-    sums = row.cache_read_tokens + row.cache_creation_tokens
-    return sums if row.is_lowered else min(sums, row.context_tokens)
-
-
-def _readable_tokens(previous: CacheAnswerRow, row: CacheAnswerRow) -> int:
-    # After a rewind or a compaction, no more can be read than is sent.
-    return min(cached_tokens(previous), cached_tokens(row))
-
-
-def _rewritten_tokens(previous: CacheAnswerRow, row: CacheAnswerRow) -> int:
-    missed = _readable_tokens(previous, row) - row.cache_read_tokens
-    return max(0, min(missed, row.cache_creation_tokens))
-
-
-def _is_miss(previous: CacheAnswerRow, row: CacheAnswerRow) -> bool:
-    repeated = min(_sent_tokens(previous), _sent_tokens(row))
-    missed = repeated - row.cache_read_tokens
-    is_miss = missed >= max(MIN_MISSED_TOKENS, repeated * MIN_MISSED_SHARE)
-    return is_miss and _rewritten_tokens(previous, row) > 0
-
-
-def _sent_tokens(row: CacheAnswerRow) -> int:
-    return cached_tokens(row) + row.input_tokens
 
 
 def judge_miss(
@@ -316,9 +216,7 @@ def judge_miss(
     inferred = infer_cause(rewrite, changes)
     cause, source = choose_cause(rewrite.current.reason, inferred)
     cost, extra = _price_rewrite(rewrite, custom_prices)
-    shown = tuple(
-        dict.fromkeys(each for each in changes if each.kind is not ChangeKind.PROMPT_KEPT)
-    )
+    shown = tuple(dict.fromkeys(each for each in changes if each.kind not in _EVIDENCE_ONLY))
     return CacheMiss(rewrite, cause, source, inferred, shown, cost, extra)
 
 
@@ -342,7 +240,7 @@ def _stated_changes(rewrite: Rewrite) -> Iterator[Change]:
         yield Change(ChangeKind.MODEL, f"{before.model} → {now.model}")
     if before.client_version and now.client_version and before.client_version != now.client_version:
         yield Change(ChangeKind.VERSION, f"{before.client_version} → {now.client_version}")
-    lifetime = _lifetime_ms(now) if now.cache_creation_tokens else rewrite.lifetime_ms
+    lifetime = lifetime_ms(now) if now.cache_creation_tokens else rewrite.lifetime_ms
     if lifetime != rewrite.lifetime_ms:
         yield Change(ChangeKind.LIFETIME, "5 min → 1 h" if lifetime == HOUR_MS else "1 h → 5 min")
     if before.is_shared and not now.is_shared:
@@ -356,48 +254,64 @@ _BEFORE_ALL: Final = (
 )
 """What replaces the conversation, or its cache, whatever else happened; the first that did."""
 
-_FROM_THE_START: Final = (
+_BEFORE_MESSAGES: Final = (
     (ChangeKind.VERSION, CacheCause.VERSION),
     (ChangeKind.TOOLS_ADDED, CacheCause.TOOLS),
     (ChangeKind.TOOLS_REMOVED, CacheCause.TOOLS),
     (ChangeKind.TOOLS_CHANGED, CacheCause.TOOLS),
     (ChangeKind.SYSTEM, CacheCause.SYSTEM),
     (ChangeKind.SETTINGS, CacheCause.SETTINGS),
-    (ChangeKind.LIFETIME, CacheCause.SETTINGS),
 )
-"""What changes a request before its first message. Tools stand before the system prompt."""
+"""What changes a request before its first message. Tools stand before the system prompt. That
+another lifetime is asked for is none of it: a recorded session went from an hour to five minutes
+and read all."""
 
-_AMONG_MESSAGES: Final = (
-    (ChangeKind.CLEARED, CacheCause.CLEARING),
-    (ChangeKind.REWOUND, CacheCause.REWIND),
+_RECORDED_AMONG_MESSAGES: Final = (
     (ChangeKind.INSTRUCTIONS, CacheCause.MESSAGES),
     (ChangeKind.MESSAGES, CacheCause.MESSAGES),
     (ChangeKind.PROMPT_KEPT, CacheCause.UNCHANGED),
 )
+"""By a comparison of both requests."""
 
-_OTHER_PROCESS: Final = (  # which loses no cache by itself, but may build the prompt anew
-    (ChangeKind.FORKED, CacheCause.FORK),
-    (ChangeKind.RESUMED, CacheCause.RESUME),
+_AMONG_MESSAGES: Final = (
+    (ChangeKind.CLEARED, CacheCause.CLEARING),
+    (ChangeKind.REWOUND, CacheCause.REWIND),
+    *_RECORDED_AMONG_MESSAGES,
 )
+
+_PROMPTED_CAUSES: Final = {
+    ReadPart.SHARED_START: CacheCause.SYSTEM,
+    ReadPart.SYSTEM: CacheCause.MESSAGES,
+    ReadPart.MESSAGES: CacheCause.MESSAGES,
+}
+"""What differs after the part at whose end reading ended. Only with a new prompt does a client
+put together anew what stands before it: within a turn it adds to the request, and what is read
+less then may as well have been lost by the service."""
 
 
 def infer_cause(rewrite: Rewrite, changes: Sequence[Change]) -> CacheCause:
     """Infer a cause from what changed, from the pause, and from where reading ended.
 
-    Tools, system prompt and messages are sent in this order, and what is read ends where the
-    first of them differs.
+    Each needs evidence of its own: a change that explains why reading ended there. Without one
+    the cause is unknown.
     """
     kinds = {each.kind for each in changes}
+    part = rewrite.read_end.part
     if cause := _first_cause(kinds, _BEFORE_ALL):
         return cause
-    if rewrite.keeps_conversation:
-        return _first_cause(kinds, _AMONG_MESSAGES) or CacheCause.MESSAGES
-    if (rewrite.idle_ms or 0) > rewrite.lifetime_ms:
-        return CacheCause.LIFETIME
-    if known := _first_cause(kinds, (*_FROM_THE_START, *_AMONG_MESSAGES, *_OTHER_PROCESS)):
-        return known
-    # Only what all sessions share was read: what follows it is the system prompt's own part.
-    return CacheCause.SYSTEM if rewrite.current.cache_read_tokens else CacheCause.UNKNOWN
+    if part is not ReadPart.MESSAGES:
+        if (rewrite.idle_ms or 0) > rewrite.lifetime_ms:
+            return CacheCause.LIFETIME
+        if cause := _first_cause(kinds, _BEFORE_MESSAGES):
+            return cause
+        if ChangeKind.TOOLS_LOADED in kinds and part is not ReadPart.SHARED_START:
+            return CacheCause.TOOLS
+    reaches_messages = part in {ReadPart.SYSTEM, ReadPart.MESSAGES}
+    among = _AMONG_MESSAGES if reaches_messages else _RECORDED_AMONG_MESSAGES
+    if cause := _first_cause(kinds, among):
+        return cause
+    prompted = ChangeKind.PROMPTED in kinds
+    return _PROMPTED_CAUSES.get(part, CacheCause.UNKNOWN) if prompted else CacheCause.UNKNOWN
 
 
 def _first_cause(
@@ -439,12 +353,28 @@ def _totals(requests: Sequence[CacheRequest], misses: Sequence[CacheMiss]) -> Ca
     )
 
 
-def totals_by_cause(ledger: CacheLedger) -> dict[CacheCause, CacheTotals]:
-    """Add up the misses of each cause, the largest first; all requests' tokens are of none."""
-    by_cause: dict[CacheCause, list[CacheMiss]] = {}
+CauseKey = tuple[CacheCause, CauseSource]
+
+
+def totals_by_cause(ledger: CacheLedger) -> dict[CauseKey, CacheTotals]:
+    """Add up the misses of each cause, the largest first; all requests' tokens are of none.
+
+    A cause that the API named and the same one inferred are two.
+    """
+    by_cause: dict[CauseKey, list[CacheMiss]] = {}
     for miss in ledger.misses:
-        by_cause.setdefault(miss.cause, []).append(miss)
+        by_cause.setdefault((miss.cause, miss.source), []).append(miss)
     return _largest_first({cause: _totals((), of) for cause, of in by_cause.items()})
+
+
+def rewrite_factor(ledger: CacheLedger) -> float | None:
+    """Divide what one session's own conversation wrote to the cache by its largest context.
+
+    It is at most 1 if each token was written once; each compaction and each loss adds to it.
+    """
+    own = [each for each in ledger.requests if each.agent_id is None]
+    largest = max((each.sent_tokens for each in own), default=0)
+    return sum(each.written_tokens for each in own) / largest if largest else None
 
 
 def totals_by(

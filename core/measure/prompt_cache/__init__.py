@@ -1,0 +1,1 @@
+"""What requests read from the prompt cache and wrote to it, and why it was missed."""
