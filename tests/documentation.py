@@ -16,7 +16,7 @@ import click
 from ctxtop.core.actions.preset_steps import preset_steps
 from ctxtop.core.policy.schema import DEFAULT_PRESET, KEYS, PRESETS, PolicyKey
 from ctxtop.core.policy.value_types import InvalidValueError, PolicyValue, format_value
-from ctxtop.tui.cli.commands import ctxtop
+from ctxtop.tui.cli.commands import CommandGroup, ctxtop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -88,7 +88,10 @@ def option_table(options: dict[str, tuple[str, str]]) -> str:
 
 def commands(command: click.Command, words: str) -> Iterator[tuple[str, click.Command]]:
     """Walk through a group's commands, each with the words that call it."""
-    subcommands = command.commands if isinstance(command, click.Group) else {}
+    if isinstance(command, CommandGroup):
+        subcommands = command.load_all()
+    else:
+        subcommands = command.commands if isinstance(command, click.Group) else {}
     for name in sorted(subcommands):
         if not subcommands[name].hidden:
             yield f"{words} {name}", subcommands[name]

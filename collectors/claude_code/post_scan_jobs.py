@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import msgspec
 
-from ...core.actions.automation import ActionRunners, Automation, default_runners
 from ...core.model.problem import Problem, ProblemReporter
 from ...core.model.session import Session
 from ...core.policy.policy import Policy
@@ -28,6 +28,7 @@ from .context_text_job import TEXT_BUDGET_S, ContextTextJob
 from .own_files import StatusLineFiles
 
 if TYPE_CHECKING:
+    from ...core.actions.automation import ActionRunners, Automation
     from ...core.actions.session_access import SessionAccess
     from ...core.archive.archive_index import TranscriptArchive
     from ...core.measure.compaction_report import CompactionReport
@@ -331,6 +332,8 @@ def make_automation(
 
         return open_session(folder, writer.path, session, policy, reason)
 
+    from ...core.actions.automation import Automation  # only the dashboard acts
+
     return Automation(writer, lambda: files.policies.acting, open_idle_session, runners, now)
 
 
@@ -367,15 +370,19 @@ class PostScanJobs:
         self._status_lines: Final = StatusLineFiles(writer, files, problems)
         self.pending_evaluation: set[str] = set()  # sessions with newly read lines
         self._save_noise: Final = SaveNoiseJob(folder, writer, problems, self._count_part)
-        self.automation: Final = make_automation(
-            folder, writer, files, default_runners(problems.notify)
-        )
         self._resting: Final[dict[str, float]] = {}
         """Jobs that failed, and until when they are left out."""
         self._token_calibration: TokenCalibrationJob | None = None
         self._forecast_calibration: ForecastCalibrationJob | None = None
         self._search_index: SearchIndexJob | None = None
         self._estimator: Estimator | None = None
+
+    @cached_property
+    def automation(self) -> Automation:
+        from ...core.actions.automation import default_runners  # only the dashboard acts
+
+        runners = default_runners(self._problems.notify)
+        return make_automation(self._folder, self._writer, self._policy_files, runners)
 
     def _run_job(self, job: str, work: Callable[[], Answer], nothing: Answer) -> Answer:
         """Run a job; one that fails costs no other, gives `nothing`, and rests."""

@@ -6,7 +6,6 @@ the conversation's text instead (not-agent, hybrid-buffer).
 """
 
 import math
-import re
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
@@ -15,6 +14,7 @@ import msgspec
 
 from ..transcript.conversation import TokenUsage
 from ..transcript.conversation import context_tokens as spent_context
+from ..transcript.lazy_pattern import lazy_pattern
 
 
 class UsageSource(StrEnum):
@@ -39,7 +39,7 @@ class TextEstimator(StrEnum):
 
 CHARS_PER_TOKEN: Final = 4  # requirements 001-04, 002-19; rounded up (003-11)
 HANGUL_PER_TOKEN: Final = 1.5  # characters of Korean script (R003-10)
-_HANGUL: Final = re.compile("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
+_HANGUL: Final = lazy_pattern("[\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3]")
 
 
 def estimate_by_characters(text: str, estimator: TextEstimator) -> int:

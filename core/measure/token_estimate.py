@@ -1,7 +1,6 @@
 """Token estimates for each model, calibrated with what the API reported on this machine."""
 
 import math
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -178,6 +177,8 @@ def fit_factors(samples: Sequence[CalibrationSample]) -> TokenFactors:
         max(sample.growth, sum(sample.by_kind) + sample.fixed, MIN_GROWTH_SCALE)
         for sample in samples
     ]
+    import statistics  # only here; hooks and commands estimate without a calibration
+
     pairs = list(zip(samples, scales, strict=True))
     rows = [[tokens / scale for tokens in sample.by_kind] for sample, scale in pairs]
     targets = [(sample.growth - sample.fixed) / scale for sample, scale in pairs]

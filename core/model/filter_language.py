@@ -8,7 +8,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import Final
 
 import msgspec
@@ -67,6 +66,8 @@ def unknown_filter_error(word: FilterWord, keys: Sequence[str]) -> str:
     if key in keys or not _FILTER_KEY.fullmatch(key):
         return ""
     if not word.value:
+        from difflib import get_close_matches  # only for a word with a colon
+
         is_filter = bool(get_close_matches(key, keys, 1, MIN_LIKENESS))
     else:
         is_filter = word.is_quoted or not _ADDRESS_OR_NUMBER.match(word.value)

@@ -1,7 +1,6 @@
 """What to do about a setting that does not exist: a removed one, another system's, or a typo."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Final
 
 from .schema import KEYS
@@ -48,5 +47,7 @@ def unknown_key_fix(name: str) -> str:
     ours = OTHER_NAMES.get(name) or OTHER_NAMES.get(name.partition(".")[0])
     if ours is not None:
         return f"here it is called {ours}"
+    from difflib import get_close_matches  # only where a key is unknown
+
     near = get_close_matches(name, KEYS, 1)
     return f"did you mean {near[0]}?" if near else "`ctxtop settings` lists the keys"

@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-DECISION_PATTERN: Final = re.compile(
+from ..transcript.lazy_pattern import lazy_pattern
+
+DECISION_PATTERN: Final = lazy_pattern(
     r"\b(?:decided|decision|(?:we|I|you) chose|chosen|opted (?:for|to)|settled on|agreed (?:on|to)"
     r"|instead of|rather than|going with|(?:let's|we'll|I'll|we will|I will) (?:use|go with|keep)"
     r"|switched (?:to|from))\b"
@@ -18,10 +20,10 @@ DECISION_PATTERN: Final = re.compile(
 )
 """A decision (compaction.md 4.3: decided, chose, instead of), in English and Korean."""
 
-REASON_PATTERN: Final = re.compile(r"\b(?:because|the reason)\b|때문에|이므로", re.IGNORECASE)
+REASON_PATTERN: Final = lazy_pattern(r"\b(?:because|the reason)\b|때문에|이므로", re.IGNORECASE)
 """A reason: it belongs to a decision if the sentence names something (compaction.md 4.3)."""
 
-RULE_PATTERN: Final = re.compile(
+RULE_PATTERN: Final = lazy_pattern(
     r"\b(?:must(?:n't)?|never|always|only|do not|don[’']t|no longer|required to|forbidden"
     r"|make sure|prefer|from now on|going forward|stop \w+ing|avoid|use \S[^.?!\n]{0,60} instead of"
     r"|that[’']s (?:wrong|not)|I (?:already |just )?(?:said|told you|asked you))\b"
@@ -35,9 +37,9 @@ RULE_PATTERN: Final = re.compile(
 MIN_SENTENCE_CHARS: Final = 8  # a shorter one ("Don't!") names nothing that a summary could hold
 MAX_SENTENCE_CHARS: Final = 500  # a longer run without an end is a table, a log or code
 QUOTE_CHARS: Final = 180  # of a sentence that is shown: two lines of a terminal
-_FENCED: Final = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
-_SENTENCE_END: Final = re.compile(r"[.!?…](?=\s|$)|[。！？]|\n")
-_LIST_MARKS: Final = re.compile(r"^(?:[-*+>#|]+|\d+[.)])\s+|^[\s*_>#|]+|[\s*_|]+$")
+_FENCED: Final = lazy_pattern(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+_SENTENCE_END: Final = lazy_pattern(r"[.!?…](?=\s|$)|[。！？]|\n")
+_LIST_MARKS: Final = lazy_pattern(r"^(?:[-*+>#|]+|\d+[.)])\s+|^[\s*_>#|]+|[\s*_|]+$")
 
 
 def find_sentences(pattern: re.Pattern[str], text: str) -> Iterator[str]:
@@ -107,7 +109,7 @@ _CORRECTION: Final = (
 )
 """What was not as the person wants it, with what is wanted."""
 
-_RULE: Final = re.compile(
+_RULE: Final = lazy_pattern(
     rf"{_CLAUSE_START}(?:never|always|do not|don[’']t|prefer|make sure|(?:ensure|be sure)\b)"
     rf"(?!\s+{_NOT_COMMANDED})(?=\s+\w)"
     rf"|{_CLAUSE_START}only\s+(?!because|if\b|then|one\b|two\b|a\b|an\b)"
@@ -129,18 +131,18 @@ _RULE: Final = re.compile(
 )
 """A command, an obligation, a restriction or a correction, in the person's own words."""
 
-_MEMORY_RULE: Final = re.compile(
+_MEMORY_RULE: Final = lazy_pattern(
     rf"^{_COMMAND_VERBS}\b|[:;—–]\s+{_COMMAND_VERBS}\b|{_RULE.pattern}", re.IGNORECASE
 )
 
-_NOT_A_RULE: Final = re.compile(
+_NOT_A_RULE: Final = lazy_pattern(
     r"\?\s*$|\bcan always\b|\bwould be to\b|\bcould\b(?!.*\bmust\b)|\bbug\b|\broot cause\b"
     r"|\b(?:don[’']t|do not) (?:know|think|see|mind|care)\b",
     re.IGNORECASE,
 )
 """A question, a possibility, the description of a fault, and what somebody does not know."""
 
-_DECISION: Final = re.compile(
+_DECISION: Final = lazy_pattern(
     r"\b(?:I|we|you)(?:\s+(?:have|had|then|also|finally)|[’']ve)?\s+"
     r"(?:decided\b(?! whether)|chose\b|opted\b|settled\b|agreed\b|picked\b|made the call\b"
     r"|went with\b)"
@@ -159,7 +161,7 @@ _DECISION: Final = re.compile(
 )
 """A choice that was made, or is made by saying so."""
 
-_NOT_A_DECISION: Final = re.compile(
+_NOT_A_DECISION: Final = lazy_pattern(
     r"\?\s*$|\b(?:needs? (?:to be )?a decision|to decide|undecided|should (?:we|I)|tell me if)\b",
     re.IGNORECASE,
 )
@@ -173,7 +175,7 @@ def find_rules(text: str) -> Iterator[str]:
             yield sentence
 
 
-_MEMORY_CUE: Final = re.compile(
+_MEMORY_CUE: Final = lazy_pattern(
     rf"(?:^[ \t>*+-]*(?:\d+[.)][ \t]*)?|[.!:;][ \t*]+){_COMMAND_VERBS}\b|{RULE_PATTERN.pattern}",
     re.IGNORECASE | re.MULTILINE,
 )

@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from ..transcript.authorship import PASTE_TAG, remove_pastes
+from ..transcript.lazy_pattern import lazy_pattern
 
 MIN_NAME_CHARS: Final = 8  # compaction.md 4.6; shorter ones occur in any text by chance
 MIN_SHAPED_CHARS: Final = 4  # of `tool_0` or `runAll`: no word of prose looks like that
@@ -91,9 +92,9 @@ _NOT_A_PATH: Final = re.compile(r"\w@|\\\W|\.\.\.")  # an address, a search patt
 _TWO_WORDS: Final = re.compile(r"[A-Za-z]+/[A-Za-z]+")
 _NAME_SEPARATOR: Final = re.compile(r"[./\\-]+")
 _TWO_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
-_NUMBER_OR_HASH: Final = re.compile(r"[0-9a-fA-F]{7,}|[\d_.:TZ+-]+|v?\d[\w.-]*")
+_NUMBER_OR_HASH: Final = lazy_pattern(r"[0-9a-fA-F]{7,}|[\d_.:TZ+-]+|v?\d[\w.-]*")
 _HASH: Final = re.compile(r"(?=.*\d)[0-9a-fA-F]+")
-_SECRET: Final = re.compile(
+_SECRET: Final = lazy_pattern(
     r"(?:sk|pk|rk)[-_](?:live|test|ant|proj|[A-Za-z0-9]{16})|gh[pousr]_|github_pat_|glpat-|xox[a-z]-"
     r"|AKIA|ASIA|eyJ[\w-]{8}|(?:toolu|msg|req|call|srvtoolu|resp|chatcmpl)_"
 )
@@ -102,8 +103,8 @@ _SECRET: Final = re.compile(
 _MIXED_CHARS: Final = 24  # mixed-case letters and digits of this length are a key or a hash
 
 
-_CJK: Final = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7a3]")
-_JOINED_WORD: Final = re.compile(rf"(?<=[A-Za-z0-9]){_CJK.pattern}+\Z")
+_CJK: Final = lazy_pattern("[\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u3400-\u9fff\uac00-\ud7a3]")
+_JOINED_WORD: Final = lazy_pattern(rf"(?<=[A-Za-z0-9]){_CJK.pattern}+\Z")
 """A Korean particle and the like: `parse_block_3을`, `src/app.py에서`."""
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import UNSET, Raw
 
 from .conversation import Author
+from .lazy_pattern import lazy_pattern
 from .line_decoder import TranscriptLine
 
 PROMPT_AUTHORS: Final = frozenset({Author.PERSON, Author.CALLER, Author.CTXTOP})
@@ -97,7 +98,7 @@ def queued_author(attachment: Mapping[str, Any]) -> Author:
     return Author.PERSON if is_persons else Author.OTHER
 
 
-CLIENT_TEXT: Final = re.compile(
+CLIENT_TEXT: Final = lazy_pattern(
     r"\s*(?:<(?:command-|local-command-|bash-|task-notification|teammate-message|agent-message"
     r"|cross-session-message|channel[ >]|slack-|coordinator-relay|fetched-web-content"
     r"|untrusted-widget-state|voice-call|mcp-|artifact-|system[-_]reminder|user-memory-input"
@@ -128,7 +129,7 @@ both tags have the session's id for them, so that no pasted text can close its o
 _PASTE_START: Final = re.compile(rf"<{PASTE_TAG}\b([^<>]{{0,200}})>")
 LONG_PROMPT_CHARS: Final = 20_000  # a longer prompt is a pasted file or log (compaction.md 3)
 
-_CLIENT_BLOCK: Final = re.compile(
+_CLIENT_BLOCK: Final = lazy_pattern(
     r"<(?:system[-_]reminder|channel|cross-session-message|teammate-message|agent-message"
     r"|task-notification|user-prompt-submit-hook|function_results|fetched-web-content"
     r"|persisted-output|local-command-stdout|bash-stdout|mcp-resource)\b[^<>]*>.*",
@@ -136,14 +137,14 @@ _CLIENT_BLOCK: Final = re.compile(
 )
 """A block of the client's, with all that follows it: its content may hold its end tag."""
 
-_FENCE: Final = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
+_FENCE: Final = lazy_pattern(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
 _QUOTED_LINE: Final = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
-_QUOTATION: Final = re.compile(
+_QUOTATION: Final = lazy_pattern(
     r"(\bI(?: \w+)? (?:said|meant|asked|told you)[,:]? )?[\"“]([^\"“”\n]*)[\"”]"
 )
 MAX_QUOTED_NAME_WORDS: Final = 4  # a longer quotation is someone else's words
 
-_DOCUMENT: Final = re.compile(
+_DOCUMENT: Final = lazy_pattern(
     r"^(?:#{1,6} +\S|(?:---|\+\+\+|===)\s*$|<!|<\?xml|<[a-zA-Z][\w-]*(?: [^<>\n]*)?>\s*$|#!/"
     r"|diff --git |@@ -\d|==> |\s*\d+(?:→|\t)|\|.*\|\s*$|(?:From|Subject): \S"
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|Traceback \(most recent|\$ \S)"

@@ -24,6 +24,7 @@ from ..model.filter_language import (
     values_beginning_with,
 )
 from .conversation import Entry, PartKind, Role
+from .lazy_pattern import lazy_pattern
 from .redaction import redact
 from .sanitize import sanitize_text
 
@@ -49,7 +50,7 @@ _IDEOGRAPH: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Scripts without spaces between words: each character is a word of the index."""
 
 _LETTER: Final = rf"[^\W_{_IDEOGRAPH}]"
-_TERM: Final = re.compile(f"[{_IDEOGRAPH}]|{_LETTER}+")
+_TERM: Final = lazy_pattern(f"[{_IDEOGRAPH}]|{_LETTER}+")
 
 _ESCAPE: Final = re.compile(rb"\\(.)", re.DOTALL)  # in JSON
 _FOLDED_LETTERS: Final = bytes([*range(0xC3, 0xCE), 0xE1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.tui import launch
 from ctxtop.tui.cli import main
+from ctxtop.tui.cli.command_options import registry
+from ctxtop.tui.cli.commands import ALIASES, COMMAND_MODULES, load_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -214,3 +217,79 @@ def test_a_command_that_prints_text_does_without_textual(home: Path) -> None:
     )
     said = [line for line in done.stderr.splitlines() if line.split()[0] in PLAIN]
     assert said == [f"{command} False" for command in PLAIN]
+
+
+RUN_ONE = """
+import sys
+from contextlib import suppress
+from ctxtop.tui.cli import main
+sys.argv = ["ctxtop", *sys.argv[1:]]
+with suppress(SystemExit):
+    main()
+print(*sys.modules, file=sys.stderr)
+"""
+
+SHARED_BY_COMMANDS = {
+    *("command_errors", "command_options", "command_store", "commands"),
+    *("json_records", "printing", "result_tables"),
+}
+
+
+def loaded_by(*words: str) -> set[str]:
+    """Return what a command imports, with its folder's own modules by their last name."""
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_ONE, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def commands_among(modules: set[str]) -> set[str]:
+    prefix = "ctxtop.tui.cli."
+    return {name.removeprefix(prefix) for name in modules if name.startswith(prefix)}
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_what_needs_no_store_imports_nothing_of_it(home: Path, option: str) -> None:
+    loaded = loaded_by(option)
+    assert commands_among(loaded) == {"command_errors", "command_options", "commands"}
+    assert not loaded & {"msgspec", "sqlite3", "rich", "asyncio", "json"}
+    assert not {name for name in loaded if name.startswith(("ctxtop.core", "ctxtop.collectors"))}
+
+
+@pytest.mark.parametrize(
+    ("command", "own"),
+    [
+        ("totals", {"store_commands"}),
+        ("sessions", {"store_commands"}),
+        ("search", {"search_command"}),
+    ],
+)
+def test_a_command_imports_no_other_commands_modules(
+    home: Path, command: str, own: set[str]
+) -> None:
+    (home / ".claude" / "projects").mkdir(parents=True)
+    words = [command, *(["word"] if command == "search" else [])]
+    loaded_by(*words)  # makes the store, with what that needs
+    loaded = loaded_by(*words)
+    assert commands_among(loaded) <= SHARED_BY_COMMANDS | own
+    acting = ("ctxtop.core.compaction.", "ctxtop.core.actions.", "ctxtop.core.injection.")
+    assert not {name for name in loaded if name.startswith(acting)}
+    slow = {"sqlite_utils", "tiktoken", "watchfiles", "difflib", "asyncio", "http.client"}
+    assert not loaded & slow
+
+
+def test_the_list_of_commands_says_what_each_says_of_itself() -> None:
+    for module, helps in COMMAND_MODULES.items():
+        for name, text in helps.items():
+            command = load_command(name)
+            assert command.callback is not None
+            assert inspect.unwrap(command.callback).__module__.endswith(f".{module}")
+            assert (command.help or "").replace("\n", " ").startswith(text), name
+    listed = {name for helps in COMMAND_MODULES.values() for name in helps}
+    assert set(registry.commands) == listed | set(ALIASES)
+    assert {name for name, each in registry.commands.items() if each.hidden} == set(ALIASES)

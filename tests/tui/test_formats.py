@@ -19,6 +19,7 @@ from ctxtop.tui.text.formats import (
     shorten_end,
     shorten_middle,
     shorten_path,
+    text_cells,
     toast_text,
     tokens,
 )
@@ -281,3 +282,9 @@ def test_a_toast_names_a_long_path_once_and_by_its_end() -> None:
         "20 k/40 k and/or https://example.org/a/b"
     )
     assert cell_len(toast_text("word " * 1_000)) <= MAX_TOAST_CELLS
+
+
+@given(st.text(alphabet=st.one_of(st.characters(), st.sampled_from("…≈·×–—‘’“”→░█▉▏ aé汉"))))
+@settings(max_examples=300)
+def test_the_short_way_to_a_texts_cells_gives_the_same(text: str) -> None:
+    assert text_cells(text) == cell_len(text)

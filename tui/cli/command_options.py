@@ -1,16 +1,18 @@
 """The commands' registry, and their shared options, accepted before and after a command's name."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 from copy import copy
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-import msgspec
 
-from ...collectors.places import Places, PolicySources, find_places
-from ..ui_state import asks_for_ascii
+if TYPE_CHECKING:
+    from ...collectors.places import Places
 
 CommandFunction = Callable[..., Any]
 Command = TypeVar("Command", bound=CommandFunction)
@@ -21,7 +23,8 @@ registry: Final = click.Group()  # each command adds itself; `ctxtop` has all of
 ASCII_KEY: Final = "ui.ascii"  # that --ascii sets
 
 
-class CommandOptions(msgspec.Struct):
+@dataclass(slots=True)
+class CommandOptions:
     """The shared options of one run; click hands one object down from the group."""
 
     config_dir: Path | None = None
@@ -29,10 +32,12 @@ class CommandOptions(msgspec.Struct):
     as_json: bool = False
     no_scan: bool = False
     no_mouse: bool = False
-    policy: list[tuple[str, str]] = []  # keys and values of the policy
+    policy: list[tuple[str, str]] = field(default_factory=list)  # keys and values of the policy
 
     @property
     def places(self) -> Places:
+        from ...collectors.places import find_places  # not needed for --version and --help
+
         return find_places(self.config_dir, self.db, self.policy)
 
     @property
@@ -43,6 +48,9 @@ class CommandOptions(msgspec.Struct):
     @property
     def ascii_only(self) -> bool:
         """Whether output for people should use ASCII characters only."""
+        from ...collectors.places import PolicySources
+        from ..ui_state import asks_for_ascii
+
         return asks_for_ascii(PolicySources(tuple(self.policy), os.environ))
 
 

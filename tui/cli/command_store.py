@@ -102,6 +102,13 @@ class StoreSnapshot(msgspec.Struct, frozen=True, dict=True):
             self.db, self.now_ms, None, self.policies, self.percent_sizes
         )
 
+    def listed_sessions(self) -> list[Session]:
+        """Read all sessions for a list, which shows the forecasts of open ones alone."""
+        parts = fleet_reader.stream_sessions(
+            self.db, self.now_ms, None, self.policies, self.percent_sizes, forecasts=0
+        )
+        return [session for part in parts for session in part]
+
     @cached_property
     def percent_sizes(self) -> tuple[PercentSize, ...]:
         if limits_fingerprint(self.db) is None:

@@ -13,13 +13,11 @@ from msgspec.structs import asdict
 
 from ...collectors.claude_code.own_files import own_log_folder
 from ...core.compliance.findings import Judgement, finding_labels
-from ...core.measure import compaction_report
 from ...core.measure.activity import SessionCost, estimate_cost
 from ...core.measure.compaction_quality import flag_reduction
 from ...core.measure.limit_use import limit_ratios
 from ...core.measure.retention import days_left
 from ...core.measure.tokens import tokens_or_estimate
-from ...core.model.rule import ListedRule
 from ...core.model.session import unread_session
 from ...core.policy.value_types import to_json_value
 from ...core.store.bulkhead import NOT_READ, NOT_SHOWN, place_of, work_apart
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
         ComplianceDay,
         ComplianceSummary,
     )
+    from ...core.measure.compaction_report import CompactionReport
     from ...core.measure.composition import Composition
     from ...core.measure.counting_rule import CountingRule
     from ...core.measure.forecast import Forecast, Outlook
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from ...core.model.agent import Agent
     from ...core.model.context import Context
     from ...core.model.problem import Problem
+    from ...core.model.rule import ListedRule
     from ...core.model.session import Session
     from ...core.policy.policy import Policy, PolicyNotice
     from ...core.store.queries.activity_queries import ModelUsageRow
@@ -354,9 +354,11 @@ def compaction_records(
     snapshot: StoreSnapshot, rows: Sequence[CompactionRow], session_id: str | None
 ) -> list[Record]:
     """Return the objects of `ctxtop compactions`; the rows are sorted, newest first."""
+    from ...core.measure.compaction_report import steering_outcomes  # only this command's
+
     reports = decode_reports(rows)
     asked = agent_queries.answer_items(snapshot.db, "steer", session_id)
-    outcomes = compaction_report.steering_outcomes(list(zip(rows, reports, strict=True)), asked)
+    outcomes = steering_outcomes(list(zip(rows, reports, strict=True)), asked)
     return [
         {
             **record_of(
@@ -375,11 +377,13 @@ def compaction_records(
 
 def decode_reports(
     rows: Sequence[CompactionRow],
-) -> list[compaction_report.CompactionReport | None]:
+) -> list[CompactionReport | None]:
     """Decode the reports of compactions; None for one that is missing or cannot be decoded."""
+    from ...core.measure.compaction_report import decode_report
+
     return work_apart(
         rows,
-        lambda some: [compaction_report.decode_report(row.report) for row in some],
+        lambda some: [decode_report(row.report) for row in some],
         lambda row: f"compaction {row.uuid} of {session_place(row.session_id)}",
         NOT_READ,
         None,
@@ -389,7 +393,7 @@ def decode_reports(
 
 def compaction_quality_fields(
     row: CompactionRow,
-    report: compaction_report.CompactionReport | None,
+    report: CompactionReport | None,
     target: tuple[float, float],
 ) -> Record:
     """Return the freed share, where it is seen from the target, and the shares that were kept."""
@@ -402,7 +406,7 @@ def compaction_quality_fields(
     }
 
 
-def _report_fields(report: compaction_report.CompactionReport | None) -> Record:
+def _report_fields(report: CompactionReport | None) -> Record:
     thrash = report.thrash if report else None
     lost = report.forgotten if report and report.is_known else None
     return {

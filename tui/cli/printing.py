@@ -11,13 +11,12 @@ from typing import Final
 
 import click
 from click.core import ParameterSource
-from rich.cells import cell_len
 
 from ...core.store.bulkhead import NOT_SHOWN, place_of, work_apart
 from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, Item, TextColumn, fitting_columns, total_cells
 from ..text.ascii_signs import to_ascii
-from ..text.formats import fit_left, fit_right, shorten_middle
+from ..text.formats import fit_left, fit_right, shorten_middle, text_cells
 from .command_errors import DONE, print_error
 from .command_options import options_of
 from .json_records import Record, dump_json
@@ -107,7 +106,7 @@ def _measured_column(column: TextColumn[Item], items: Sequence[Item]) -> Column[
         right=column.right,
         flexible=column.flexible,
         priority=column.priority,
-        cells=max(cell_len(cell.text) for cell in cells),
+        cells=max(text_cells(cell.text) for cell in cells),
     )
 
 

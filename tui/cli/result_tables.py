@@ -7,18 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...core.measure.compaction_quality import ReductionFlag, flag_reduction
-from ...core.measure.compaction_report import CompactionReport
-from ...core.measure.composition import CategoryShare, Composition, ContextItem
 from ...core.measure.levels import Level
 from ...core.measure.tokens import tokens_or_estimate
-from ...core.model.rule import ListedRule
 from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin, ResolvedValue
 from ...core.policy.value_types import format_value
 from ...core.store.bulkhead import NOT_SHOWN, place_of, work_apart
 from ...core.store.queries.query_rows import CompactionRow, SummaryRow
 from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, TextColumn
-from ..text import compaction_text, compliance_text, formats, session_text
+from ..text import compliance_text, formats, session_text
 from ..text.formats import NOTHING, age, date_time, percent, plural, tokens
 from ..text.settings_text import ignored_table
 from .command_store import shorten_ids
@@ -27,8 +24,11 @@ from .printing import draw_table, paint, session_id_cell, terminal_width
 
 if TYPE_CHECKING:
     from ...core.compliance.run_verdict import RunVerdict
+    from ...core.measure.compaction_report import CompactionReport
+    from ...core.measure.composition import CategoryShare, Composition, ContextItem
     from ...core.measure.levels import LevelWarning
     from ...core.model.agent import Agent
+    from ...core.model.rule import ListedRule
     from ...core.model.session import Session
     from ...core.store.warning_log import ContextWarning
     from ..doctor.doctor_check import DoctorCheck
@@ -129,7 +129,7 @@ def _verdict_cell(run: RunVerdict | None) -> Cell:
     return Cell(text, "bad" if run.failed else "")
 
 
-ReportedCompaction = tuple[CompactionRow, CompactionReport | None]
+ReportedCompaction = tuple[CompactionRow, "CompactionReport | None"]
 MAX_SUMMARY_CHARS: Final = 300  # of a summary in a row; no terminal has more room
 
 
@@ -187,7 +187,9 @@ def _lost_cell(report: CompactionReport | None) -> Cell | str:
         return NOTHING
     if not report.is_known:
         return Cell("unknown", "quiet")
-    counts = compaction_text.lost_counts(report.forgotten)
+    from ..text.compaction_text import lost_counts  # with all that reports are made of
+
+    counts = lost_counts(report.forgotten)
     kinds = ("file", "name", "decision", "todo", "rule")
     lost = ", ".join(plural(counts[kind], kind) for kind in kinds if counts[kind])
     return lost or Cell("nothing", "quiet")
@@ -205,12 +207,14 @@ _LABEL_CELLS: Final = 13
 def _report_lines(report: CompactionReport | None) -> list[str]:
     if report is None:
         return [paint(f"{_INDENT}no details yet: its file was not read", "quiet")]
+    from ..text.compaction_text import CONTENT_UNKNOWN, compaction_report_lines
+
     if not report.is_known:
-        return [paint(f"{_INDENT}{compaction_text.CONTENT_UNKNOWN}", "quiet")]
+        return [paint(f"{_INDENT}{CONTENT_UNKNOWN}", "quiet")]
     room = max(1, terminal_width() - len(_INDENT) - _LABEL_CELLS)
     return [
         paint(_INDENT + f"{label:<{_LABEL_CELLS}}", "quiet") + formats.shorten(one_line(text), room)
-        for label, text in compaction_text.compaction_report_lines(report, room)
+        for label, text in compaction_report_lines(report, room)
     ]
 
 
@@ -342,7 +346,7 @@ def _first_lines(text_lines: Sequence[str]) -> tuple[list[str], int]:
     return rows, len(text_lines)
 
 
-NamedShare = tuple[CategoryShare, Cell]  # a category of a composition, or one of its parts
+NamedShare = tuple["CategoryShare", Cell]  # a category of a composition, or one of its parts
 _SHARE_COLUMNS: Final[Sequence[TextColumn[NamedShare]]] = (
     Column("breakdown", lambda each: each[1], flexible=True),
     Column("tokens", lambda each: session_text.share_tokens_text(each[0]), right=True),

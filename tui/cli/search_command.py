@@ -86,7 +86,7 @@ class _ProgressLine:
 def _project_names(snapshot: StoreSnapshot, query: TurnQuery) -> dict[str, str]:
     if not query.chooses_sessions:
         return {}
-    return {each.session_id: each.project for each in snapshot.sessions()}
+    return {each.session_id: each.project for each in snapshot.listed_sessions()}
 
 
 def _report_incomplete(found: SearchResults, limit: int) -> None:
@@ -140,7 +140,7 @@ def _hit_lines(snapshot: StoreSnapshot, hits: Sequence[SearchHit]) -> list[str]:
 
 
 def _session_titles(snapshot: StoreSnapshot, hits: Sequence[SearchHit]) -> dict[str, str]:
-    sessions: list[Session] = fleet_reader.read_sessions(
+    sessions: list[Session] = fleet_reader.read_sessions_without_forecast(
         snapshot.db, snapshot.now_ms, {hit.session_id for hit in hits}, snapshot.policies
     )
     return {each.session_id: one_line(each.title) for each in sessions}

@@ -358,16 +358,24 @@ _MAX_CHARS_PER_CELL: Final = 8
 """A sign with its marks and joiners has no more characters, and a text can have 4,000."""
 
 
+_ONE_CELL_SIGNS: Final = re.compile("[ -~…≈·×–—‘’“”→░█-▏]*")
+
+
+def text_cells(text: str) -> int:
+    """Return the cells that a text takes; what most tables hold is not looked up sign by sign."""
+    return len(text) if _ONE_CELL_SIGNS.fullmatch(text) else cell_len(text)
+
+
 def fit_left(text: str, cells: int) -> str:
     """Cut or fill a text to exactly `cells` cells, at its left edge."""
     cut = shorten(text, cells)
-    return cut + " " * (cells - cell_len(cut))
+    return cut + " " * (cells - text_cells(cut))
 
 
 def fit_right(text: str, cells: int) -> str:
     """Cut or fill a text to exactly `cells` cells, at its right edge."""
     cut = shorten(text, cells)
-    return " " * (cells - cell_len(cut)) + cut
+    return " " * (cells - text_cells(cut)) + cut
 
 
 def shorten(text: str, cells: int) -> str:
@@ -439,7 +447,7 @@ def _drawable(text: str) -> str:
 def _fits(text: str, cells: int) -> bool:
     if text.isascii():
         return len(text) <= cells
-    return len(text) <= _MAX_CHARS_PER_CELL * max(1, cells) and cell_len(text) <= cells
+    return len(text) <= _MAX_CHARS_PER_CELL * max(1, cells) and text_cells(text) <= cells
 
 
 def _first_cells(text: str, cells: int) -> str:

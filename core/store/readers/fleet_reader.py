@@ -87,14 +87,20 @@ def stream_sessions(
     only: SessionIds = None,
     policies: Policies = DEFAULT_POLICIES,
     percent_sizes: Sequence[PercentSize] = (),
+    forecasts: int | None = None,
 ) -> Iterator[list[Session]]:
-    """Read sessions in batches, newest activity first, or in the order of `only`."""
+    """Read sessions in batches, newest activity first, or in the order of `only`.
+
+    Those that `only` names have a forecast, else the newest `forecasts`, MAX_FORECAST_SESSIONS by
+    default; with 0 the open ones alone.
+    """
     evidence = read_evidence(db, policies)
     reader = SessionReader(db, evidence, policies, percent_sizes)
+    most = MAX_FORECAST_SESSIONS if forecasts is None else forecasts
     ids = session_queries.newest_sessions(db) if only is None else list(dict.fromkeys(only))
     for start in range(0, len(ids), SESSIONS_PER_QUERY):
         batch = ids[start : start + SESSIONS_PER_QUERY]
-        with_forecast = only is not None or start < MAX_FORECAST_SESSIONS
+        with_forecast = start < most if only is None else most > 0
         yield reader.read(batch, now_ms, with_forecast=with_forecast)
 
 
