@@ -19,11 +19,12 @@ class Attention(IntEnum):
     WAITING = 0
     TOO_LONG = 1
     UNREAD = 2
-    COMPACTS_SOON = 3
-    WORKING = 4
-    WARM = 5  # idle, and its next prompt still hits the cache
-    IDLE = 6
-    ENDED = 7
+    UNSAVED = 3
+    COMPACTS_SOON = 4
+    WORKING = 5
+    WARM = 6  # idle, and its next prompt still hits the cache
+    IDLE = 7
+    ENDED = 8
 
 
 def attention(session: Session, now_ms: int) -> Attention:
@@ -35,6 +36,8 @@ def attention(session: Session, now_ms: int) -> Attention:
         return Attention.UNREAD
     if not session.live:
         return Attention.ENDED
+    if session.is_unsaved(now_ms):
+        return Attention.UNSAVED
     if _compacts_soon(session):
         return Attention.COMPACTS_SOON
     if session.is_working:

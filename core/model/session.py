@@ -41,6 +41,9 @@ ACTIVE_MS: Final = 120_000
 """A session whose transcript grew this recently is active, even if no registry lists it
 (clients before 2.1.112, other machines' folders)."""
 
+UNSAVED_MS: Final = 10 * 60_000  # the longest that a prompt or a compaction takes to be written
+UNSAVED_DAYS_MS: Final = 2 * 24 * 3_600_000  # nothing takes so long
+
 TOO_LONG: Final = "too_long"
 
 
@@ -119,6 +122,21 @@ class Session(msgspec.Struct, frozen=True):
     """The fork that ctxtop made after the last answer was refused: it continues there. It is
     None again if that fork is undone or gone, or if the session itself was continued."""
     problem: str = ""  # why it is not read, or not to its end
+    live_at: int | None = None  # when its client last told its status; None unless it is open
+
+    def is_unsaved(self, now_ms: int) -> bool:
+        """Whether its client is at work and writes no transcript: all of it will be lost.
+
+        The client is busy since long after the last line, with no call in flight that explains
+        it. A compaction writes nothing for minutes.
+        """
+        in_flight = self.activity is not None and self.activity.kind is not ActivityKind.MODEL
+        if self.status is not SessionStatus.BUSY or in_flight or self.live_at is None:
+            return False
+        silent_ms = self.live_at - (self.last_activity_at or 0)
+        if self.path and silent_ms >= UNSAVED_DAYS_MS:
+            return True
+        return silent_ms >= UNSAVED_MS and now_ms - self.live_at >= UNSAVED_MS
 
     @property
     def spent_tokens(self) -> int | None:
@@ -203,6 +221,7 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         archived=row.archived,
         recovered_in=row.recovered_in,
         problem=row.problem or "",
+        live_at=row.live_at,
     )
 
 

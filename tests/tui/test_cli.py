@@ -30,7 +30,8 @@ PROJECT = "-home-dev-x"
 KEYS = {
     "scan": "files bytes lines bad_lines unknown_types sessions agents seconds",
     "sessions": "session_id title project model client_version live status tmux context_tokens"
-    " context_state window_tokens window_source used_ratio level limit_tokens limit_ratio"
+    " context_state window_tokens window_source used_ratio level unsaved"
+    " limit_tokens limit_ratio"
     " trigger_tokens trigger_source trigger_ratio trigger_armed trigger_reason turns_left"
     " minutes_left next_threshold compactions"
     " last_compaction_at agents agents_noncompliant"

@@ -124,6 +124,7 @@ def test_all_is_well(scanned: Places) -> None:
         "refused sessions",
         "recovery locks",
         "automatic runs",
+        "saving",
         "auto-compact",
         "deletions",
         "archive",

@@ -187,6 +187,7 @@ def _session_record(session: Session, projects: str, now_ms: int) -> Record:
             " window_tokens=context.window.tokens window_source=context.window.source"
             " used_ratio=context.ratio level=context.level",
         ),
+        "unsaved": session.is_unsaved(now_ms),
         **_limit_fields(context),
         **_trigger_fields(context),
         **_forecast_fields(session.outlook),

@@ -42,7 +42,7 @@ def sessions_table(sessions: Sequence[Session], now_ms: int) -> list[str]:
         Column("title", _session_title, flexible=True),
         Column("project", lambda each: each.project, flexible=True, priority=6),
         Column("model", lambda each: formats.model_name(each.model), priority=5),
-        Column("status", _status_text, priority=2),
+        Column("status", lambda each: _status_text(each, now_ms), priority=2),
         Column("context", _context_cell),
         Column("tokens", _tokens_text, right=True),
         Column("level", _session_level_cell, priority=4),
@@ -60,7 +60,9 @@ def _session_title(session: Session) -> str:
     return parent + session.title
 
 
-def _status_text(session: Session) -> str:
+def _status_text(session: Session, now_ms: int) -> str | Cell:
+    if unsaved := session_text.unsaved_texts(session, now_ms):
+        return Cell(f"{session.status}, {unsaved[-1]}", "bad")
     recovered = session_text.recovered_texts(session)[-1:]
     return next(iter(recovered), session.status.value.replace("_", " "))
 

@@ -35,7 +35,13 @@ from .client_checks import (
     settings_checks,
 )
 from .doctor_check import DoctorCheck, failed, passed
-from .session_checks import archive_check, compaction_check, deletions_check, recovery_checks
+from .session_checks import (
+    archive_check,
+    compaction_check,
+    deletions_check,
+    recovery_checks,
+    unsaved_check,
+)
 from .store_checks import (
     bad_lines_check,
     ignored_types_check,
@@ -153,6 +159,7 @@ def _content_checks(db: sqlite3.Connection, places: Places) -> Iterator[DoctorCh
             "hooks": lambda: [hooks_check(db, places.store)],
             "force hooks": lambda: force_hooks_check(db),
             "recoveries": lambda: recovery_checks(db, sessions(), now_ms),
+            "saving": lambda: [unsaved_check(sessions(), now_ms)],
             "auto-compact": lambda: [
                 compaction_check(config_queries.settings_files(db), sessions(), now_ms)
             ],

@@ -27,6 +27,7 @@ from ...core.store.queries import (
     config_queries,
 )
 from ..text.formats import NOTHING, iso_time, plural
+from ..text.session_text import unsaved_texts
 from . import machine_checks
 from .doctor_check import DoctorCheck, and_more, failed, noted, passed
 
@@ -69,6 +70,20 @@ def archive_check(places: Places) -> DoctorCheck:
         return noted("archive", detail, SKIPPED_FIX)
     size = archive.total_bytes() / machine_checks.MEGABYTE
     return passed("archive", f"{plural(len(sessions), 'session')}, {size:,.1f} MB")
+
+
+def unsaved_check(sessions: Iterable[Session], now_ms: int) -> DoctorCheck:
+    """Name the sessions whose client is at work and writes no transcript."""
+    unsaved = [each for each in sessions if each.is_unsaved(now_ms)]
+    if not unsaved:
+        return passed("saving", "every client at work writes its transcript")
+    (text, *_), first = unsaved_texts(unsaved[0], now_ms), unsaved[0]
+    detail = f"{first.session_id[:8]} ({first.title}) is busy, but {text}"
+    fix = (
+        "start it again without --no-session-persistence, CLAUDE_CODE_SKIP_PROMPT_HISTORY and"
+        " CLAUDE_CODE_CHILD_SESSION; copy what matters out of it first"
+    )
+    return noted("saving", f"{detail}{and_more(len(unsaved) - 1)}", fix)
 
 
 def compaction_check(

@@ -136,6 +136,8 @@ def state_text(session: Session, cells: int, now_ms: int) -> str:
 
     Of an idle one also that its prompt cache is cold, or soon will be.
     """
+    if unsaved := unsaved_texts(session, now_ms):
+        return longest_fitting(unsaved[1:], cells)
     soon = deletion_text(session, now_ms)
     if soon and session.status is SessionStatus.ENDED:
         return longest_fitting((soon, *_STATUS_TEXTS[SessionStatus.ENDED]), cells)
@@ -145,11 +147,20 @@ def state_text(session: Session, cells: int, now_ms: int) -> str:
 def session_facts(session: Session, now_ms: int) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield what the line under the list says besides the title: texts, longest first; a style."""
     yield (waits_text(session),), "bold $waiting"
+    yield unsaved_texts(session, now_ms), "bold $level-high"
     yield passed_trigger_texts(session), "$level-warning"
     yield cold_texts(session, now_ms), "$level-notice" if session.live else "$quiet"
     yield (session.project,), "$quiet"
     yield (session.git_branch or "",), "$quiet"
     yield (f"“{session.last_prompt}”" if session.last_prompt else "",), "$foreground"
+
+
+def unsaved_texts(session: Session, now_ms: int) -> tuple[str, ...]:
+    """Write that a session at work writes no transcript, longest first; else empty."""
+    if not session.is_unsaved(now_ms):
+        return ()
+    last = f": the last line is {age(session.last_activity_at, now_ms)} old" if session.path else ""
+    return (f"its transcript is not being saved{last}", "not being saved", "not saved")
 
 
 def passed_trigger_texts(session: Session) -> tuple[str, ...]:

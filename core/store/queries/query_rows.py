@@ -149,6 +149,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     recovered_in: str | None = None  # the session that ctxtop forked after the refused answer
     problem: str | None = None  # why its file is not read, or not to its end
     passed_tokens: int | None = None  # the smaller context of the last two answers of its model
+    live_at: int | None = None  # when its client last wrote its entry in the registry
 
 
 class AgentRow(msgspec.Struct, frozen=True):

@@ -32,8 +32,8 @@ def sessions(db: Connection, session_ids: SessionIds = None) -> list[SessionRow]
     where, values = in_condition("f.session_id", ids)
     rows = fetch_records(SessionRow, db, _SESSIONS.format(where=where), values)
     where, values = in_condition("v.session_id", ids)
-    sql = f"""SELECT session_id, status, name, tmux, cwd, client_version, started_at FROM live v
-        WHERE {where} AND {_WITHOUT_FILE}"""
+    sql = f"""SELECT session_id, status, name, tmux, cwd, client_version, started_at, updated_at
+        FROM live v WHERE {where} AND {_WITHOUT_FILE}"""
     return rows + [
         SessionRow(
             NO_FILE,
@@ -47,8 +47,11 @@ def sessions(db: Connection, session_ids: SessionIds = None) -> list[SessionRow]
             live_status=status,
             live_name=name,
             tmux=tmux,
+            live_at=updated_at,
         )
-        for session_id, status, name, tmux, cwd, version, started_at in db.execute(sql, values)
+        for session_id, status, name, tmux, cwd, version, started_at, updated_at in db.execute(
+            sql, values
+        )
     ]
 
 
@@ -326,7 +329,8 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
         (SELECT MIN(x.context_tokens, r.context_tokens) FROM response x
             WHERE x.file_id = f.file_id AND x.sidechain = 0 AND x.offset < r.offset
             AND x.offset > COALESCE(cut, -1) AND x.model = r.model AND NOT x.lowered
-            ORDER BY x.offset DESC LIMIT 1), NULL)
+            ORDER BY x.offset DESC LIMIT 1), NULL),
+    v.updated_at
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut

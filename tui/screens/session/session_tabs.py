@@ -39,6 +39,7 @@ from ...text.session_text import (
     doing_text,
     rewrite_amounts,
     rewrite_size,
+    unsaved_texts,
 )
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
@@ -289,6 +290,8 @@ def session_facts(
 
 
 def _activity_facts(session: Session, now_ms: int) -> Iterator[tuple[str, str]]:
+    if texts := unsaved_texts(session, now_ms):
+        yield "saving", texts[0]
     if session.live and session.activity is not None:
         yield "does", f"{doing_text(session, ACTIVITY_CELLS)}, for {doing_age(session, now_ms)}"
     if texts := cache_texts(session, now_ms):
