@@ -559,7 +559,7 @@ def _classify_unread(found: discover.FoundFile) -> SourceFile | None:
 
 def _read_session_id(found: discover.FoundFile) -> str | None:
     """Return the session in the first line, or the file's name; None while it is written."""
-    from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_line
+    from ...core.transcript.line_decoder import NotJsonError, decode_readable_fields
 
     with open_transcript(found.path) as file:
         head = file.read(HEAD_BYTES)
@@ -567,7 +567,7 @@ def _read_session_id(found: discover.FoundFile) -> str | None:
     if not end and len(head) < HEAD_BYTES and not complete_line_length(head):
         return None
     try:
-        line = decode_line(first)
-    except (NotJsonError, UnexpectedShapeError):
+        line, _ = decode_readable_fields(first)
+    except NotJsonError:
         return found.path.stem
     return sanitize_title(line.session_id or found.path.stem).lower()

@@ -15,7 +15,12 @@ from ...core.files.safe_open import NOT_REGULAR_FILE
 from ...core.files.transcript_file import open_transcript
 from ...core.model.problem import Problem, printable_path, unreadable_problem
 from ...core.store.transcript_records import AgentMeta, FileKind, SourceFile
-from ...core.transcript.line_decoder import Count
+from ...core.transcript.line_decoder import (
+    Count,
+    NotJsonError,
+    UnexpectedShapeError,
+    decode_readable,
+)
 from ...core.transcript.sanitize import sanitize_id, sanitize_title
 
 MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
@@ -232,8 +237,8 @@ def read_agent_meta(found: FoundFile) -> AgentMeta | None:
     with open_transcript(found.path) as file:
         data = file.read(MAX_META_BYTES)
     try:
-        meta = msgspec.json.decode(data, type=_AgentMetaFile)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        meta = decode_readable(data, _AgentMetaFile)
+    except (NotJsonError, UnexpectedShapeError):
         return None
     return AgentMeta(
         path=found.relative,

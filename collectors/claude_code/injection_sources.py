@@ -285,7 +285,7 @@ def _read_ends(lines: Iterable[bytes]) -> dict[str, _AgentEnd]:
         if not any(mark in data for mark in marks):
             continue
         try:
-            line = line_decoder.decode_line(data)
+            line, _ = line_decoder.decode_readable_fields(data)
             if line.type == "queue-operation":
                 returns = read_notification(0, line, line_decoder.decode_string(line.content))
             else:

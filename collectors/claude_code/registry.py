@@ -13,6 +13,7 @@ from ...core.files.safe_open import open_regular
 from ...core.measure.models import has_registry_entry
 from ...core.measure.window import AUTO_COMPACT_OPTION, AUTO_COMPACT_VARIABLES
 from ...core.store.transcript_records import LiveSession
+from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_readable
 from ...core.transcript.sanitize import sanitize_path, sanitize_title
 from ..plugin.plugin_log import MAX_TIME_S
 from .discover import ClaudeFolder
@@ -149,8 +150,8 @@ def _to_live_session(entry: _RegistryEntry) -> LiveSession:
 def _read_entry(path: Path) -> _RegistryEntry | None:
     try:
         with open_regular(path) as file:
-            entry = msgspec.json.decode(file.read(MAX_ENTRY_BYTES), type=_RegistryEntry)
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            entry = decode_readable(file.read(MAX_ENTRY_BYTES), _RegistryEntry)
+    except (OSError, NotJsonError, UnexpectedShapeError):
         # The client replaces and removes entries at any moment; the next read finds it.
         return None
     return entry if entry.session_id else None

@@ -61,7 +61,7 @@ def find_hook_project(fields: Mapping[str, Any]) -> str | None:
 
 def _first_folder(transcript: Path) -> str | None:
     from ...core.files.project_folder import find_launch_folder
-    from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_line
+    from ...core.transcript.line_decoder import NotJsonError, decode_readable_fields
     from ..claude_code.transcripts.transcript_ends import (
         read_head_lines,  # with msgspec, where the client is an old one
         starts_session,
@@ -69,8 +69,8 @@ def _first_folder(transcript: Path) -> str | None:
 
     def decoded(data: bytes) -> TranscriptLine | None:
         try:
-            return decode_line(data)
-        except (NotJsonError, UnexpectedShapeError):
+            return decode_readable_fields(data)[0]
+        except NotJsonError:
             return None
 
     try:

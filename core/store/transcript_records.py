@@ -408,7 +408,7 @@ class TranscriptRecords(msgspec.Struct, frozen=True, array_like=True):
     bad: tuple[BadLine, ...] = ()
     ignored_types: dict[str, int] = {}  # lines by type that are known and not needed
     unknown_types: dict[str, int] = {}  # lines by type that this version does not know
-    bad_lines: int = 0  # lines that were set aside; `bad` holds the first of them
+    bad_lines: int = 0  # lines that were not read, or not whole; `bad` holds the first of them
 
 
 class AgentMeta(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ Fields that are long or that differ by client version stay raw bytes until they 
 
 import json
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType, field
@@ -328,37 +328,72 @@ def decode_readable_fields(data: bytes) -> tuple[TranscriptLine, tuple[str, ...]
     try:
         return decode_line(data), ()
     except UnexpectedShapeError:
-        unread: list[str] = []
-        line = _decode_field_by_field(repair_line(data), TranscriptLine, unread)
-        return line, tuple(unread)
+        readable, unread = drop_unreadable_fields(repair_line(data), TranscriptLine)
+        return _line_decoder.decode(readable), unread
 
 
-# Fields whose own readable fields are used.
-_NESTED_FIELDS: Final[dict[str, type[msgspec.Struct]]] = {
-    "message": RawMessage,
-    "compactMetadata": CompactMetadata,
-}
+def decode_readable(data: bytes, kind: type[StructT]) -> StructT:
+    """Decode a small file of the client's without the fields of an unexpected type.
+
+    Raises NotJsonError, and UnexpectedShapeError for a required field or for what is no object.
+    """
+    try:
+        return decode_checked(data, lambda raw: msgspec.json.decode(raw, type=kind))
+    except UnexpectedShapeError:
+        readable, _ = decode_checked(data, lambda raw: drop_unreadable_fields(raw, kind))
+        return decode_checked(readable, lambda raw: msgspec.json.decode(raw, type=kind))
 
 
-def _decode_field_by_field(
-    data: bytes | Raw, kind: type[StructT], unread: list[str], path: str = ""
-) -> StructT:
+_NESTED_FIELDS: Final = frozenset({"message", "usage", "compactMetadata", "attachment"})
+"""Fields whose own readable fields are used."""
+
+_COUNTS: Final = frozenset(
+    {
+        "input_tokens",
+        "cache_creation_input_tokens",
+        "cache_read_input_tokens",
+        "output_tokens",
+    }
+)
+"""Fields of `usage` without which the sum of the others would be wrong."""
+
+
+def drop_unreadable_fields(
+    data: bytes | Raw, *kinds: type[msgspec.Struct]
+) -> tuple[bytes, tuple[str, ...]]:
+    """Return a JSON object without the fields that one of `kinds` cannot read, and their names.
+
+    Each name has those of the objects around it. `data` must be an object.
+    """
     raw_fields = _fields_decoder.decode(data)
-    readable: dict[str, Any] = {}
-    for known in msgspec.structs.fields(kind):
-        key = known.encode_name
-        raw = raw_fields.get(key)
-        if raw is None:
-            continue
-        try:
-            readable[known.name] = msgspec.json.decode(raw, type=known.type)
-        except msgspec.ValidationError:
-            nested = _NESTED_FIELDS.get(key)
-            if nested is not None and memoryview(raw)[0] == _BRACE:
-                readable[known.name] = _decode_field_by_field(raw, nested, unread, f"{key}.")
-            else:
-                unread.append(path + key)
-    return kind(**readable)
+    unread: dict[str, None] = {}
+    for kind in kinds:
+        for known in msgspec.structs.fields(kind):
+            key = known.encode_name
+            raw = raw_fields.get(key)
+            if raw is None:
+                continue
+            try:
+                msgspec.json.decode(raw, type=known.type)
+            except msgspec.ValidationError:
+                readable, names = _drop_nested(key, raw, known.type)
+                unread |= dict.fromkeys(f"{key}.{name}" if name else key for name in names)
+                if readable is None:
+                    del raw_fields[key]
+                else:
+                    raw_fields[key] = Raw(readable)
+    return msgspec.json.encode(raw_fields), tuple(unread)
+
+
+def _drop_nested(key: str, raw: Raw, kind: object) -> tuple[bytes | None, tuple[str, ...]]:
+    """Drop the unreadable fields of a field; None, and an empty name, if nothing is left of it."""
+    structs = (each for each in get_args(kind) if issubclass(each, msgspec.Struct))
+    if key not in _NESTED_FIELDS or memoryview(raw)[0] != _BRACE:
+        return None, ("",)
+    readable, names = drop_unreadable_fields(raw, *structs)
+    if key == "usage" and _COUNTS.intersection(names):
+        return None, ("",)
+    return readable, names
 
 
 def decode_blocks(content: Raw | UnsetType) -> list[RawBlock]:

@@ -11,7 +11,17 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
-from .line_decoder import JSON_TRUE, ForkSource, RawUsage, decode_checked
+from .line_decoder import (
+    JSON_TRUE,
+    Attachment,
+    ForkSource,
+    RawUsage,
+    TranscriptLine,
+    UnexpectedShapeError,
+    decode_checked,
+    drop_unreadable_fields,
+    repair_line,
+)
 
 LEADING_TYPE: Final = re.compile(rb'\{"type":"([a-z-]+)"')  # only lines without a parent begin so
 
@@ -128,6 +138,22 @@ glance_unchecked: Final = msgspec.json.Decoder(LineGlance).decode
 def glance(line: bytes) -> LineGlance:
     """Decode a glance; raises NotJsonError or UnexpectedShapeError with the reason."""
     return decode_checked(line, glance_unchecked)
+
+
+class _AttachmentLine(msgspec.Struct):
+    attachment: Attachment | None = None
+
+
+def without_unreadable_fields(line: bytes) -> tuple[bytes, tuple[str, ...]]:
+    """Return a line without the fields of a type that no client wrote, and their names.
+
+    Raises NotJsonError, and UnexpectedShapeError if nothing of use is left.
+    """
+    kinds = (LineGlance, TranscriptLine, _AttachmentLine)
+    readable, unread = drop_unreadable_fields(repair_line(line), *kinds)
+    if not unread or {"type", "message"}.intersection(unread):
+        raise UnexpectedShapeError(", ".join(unread))
+    return readable, unread
 
 
 def starts_with_tool_result(message: MessageGlance) -> bool:

@@ -94,12 +94,8 @@ def test_the_start_alone_tells_which_is_newer_in_old_clients(claude: ClaudeFolde
         {"filler": "x" * (64 * 1024)},
         {"sessionId": ""},
         {"sessionId": None},
+        {"sessionId": 5},
         {"pid": True},
-        {"status": ["busy"]},
-        {"waitingFor": {"tool": "x"}},
-        {"startedAt": -1},
-        {"startedAt": 1 << 60},
-        {"cwd": 7},
     ],
 )
 def test_a_hostile_entry_hides_no_other(claude: ClaudeFolder, fields: dict[str, Any]) -> None:
@@ -200,3 +196,26 @@ def test_of_a_clients_environment_only_what_moves_its_compaction_is_read(
     enter(claude, "1")
     collector.read_sidecars()
     assert dump(store)["client_environment"] == [], "the session was resumed by another client"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status": ["busy"]},
+        {"waitingFor": {"tool": "x"}},
+        {"startedAt": -1},
+        {"startedAt": 1 << 60},
+        {"updatedAt": "now"},
+        {"cwd": 7},
+        {"tmux": 7, "version": 2, "nameSource": []},
+    ],
+)
+def test_an_entry_with_odd_fields_is_that_of_an_open_session(
+    claude: ClaudeFolder, fields: dict[str, Any]
+) -> None:
+    """Else ctxtop could take the session for closed, and edit it under its client."""
+    enter(claude, "1", **{"waitingFor": None} | fields)
+    (live,) = list_open_sessions(claude)
+
+    assert (live.session_id, live.pid) == (SESSION, os.getpid())
+    assert live.status == ("idle" if "status" in fields else "waiting")

@@ -343,31 +343,17 @@ def test_what_is_not_known_is_counted_by_its_name(line: JsonLine, name: str) -> 
 @pytest.mark.parametrize(
     "line",
     [
-        assistant(counts="x"),
-        assistant(counts={"input_tokens": "12"}),
-        assistant(counts={"input_tokens": 1.5}),
-        assistant(counts={"input_tokens": -1}),
-        assistant(counts={"input_tokens": True}),
-        assistant(counts={"input_tokens": 1 << 60}),
-        assistant(counts={"input_tokens": 10**30}),
-        assistant(counts={"iterations": [{"input_tokens": "1"}]}),
         chained("assistant", message=[]),
         chained("assistant", message="x"),
         chained("user", message=7),
-        user() | {"timestamp": 12},
         user() | {"type": 5},
-        user() | {"uuid": {}},
-        user() | {"isMeta": "yes"},
-        boundary(preTokens="many"),
-        boundary(postTokens=1 << 70),
-        attachment("model", identity="x"),
         b"[1, 2]",
         b'"text"',
         b"5",
         b"null",
     ],
 )
-def test_a_line_with_a_field_of_another_kind_is_set_aside_never_a_crash(
+def test_a_line_of_which_nothing_can_be_used_is_set_aside_never_a_crash(
     line: JsonLine | bytes,
 ) -> None:
     facts = read(line, user("after"), assistant("good"))
@@ -376,9 +362,89 @@ def test_a_line_with_a_field_of_another_kind_is_set_aside_never_a_crash(
     (bad,) = facts.bad
     assert (bad.offset, bad.length) == (0, len(encode([line])) - 1)
     assert bad.reason.startswith("unexpected shape")
+    assert "read without" not in bad.reason
     assert facts.unknown_types == {}
     assert len(facts.responses) == 1
     assert facts.session.first_prompt == "after"
+
+
+ODD_FIELDS: tuple[tuple[JsonLine, str], ...] = (
+    (assistant() | {"timestamp": 1_795_800_000_000}, "timestamp"),
+    (assistant() | {"version": 2}, "version"),
+    (assistant() | {"uuid": {}}, "uuid"),
+    (assistant() | {"isSidechain": "false"}, "isSidechain"),
+    (assistant() | {"cwd": ["/x"]}, "cwd"),
+    (assistant() | {"sessionId": 7}, "sessionId"),
+    (assistant() | {"requestRef": 7}, "requestRef"),
+    (assistant() | {"forkedFrom": "x"}, "forkedFrom"),
+    (assistant(content=[tool("Agent", "t")]) | {"gitBranch": 5}, "gitBranch"),
+    (assistant(content=[{"type": "text", "id": 5}]), "message.content"),
+    (assistant(counts=usage() | {"iterations": "x"}), "message.usage.iterations"),
+    (assistant(counts=usage() | {"iterations": [{"type": 5}]}), "message.usage.iterations"),
+    (assistant(counts=usage() | {"cache_creation": 5}), "message.usage.cache_creation"),
+)
+
+
+@pytest.mark.parametrize(("line", "field"), ODD_FIELDS)
+def test_an_answer_with_one_odd_field_keeps_its_usage(line: JsonLine, field: str) -> None:
+    facts = read(line)
+
+    (response,) = facts.responses
+    assert (response.context_tokens, response.output_tokens) == (1000, 50)
+    (bad,) = facts.bad
+    assert bad.reason.startswith("unexpected shape: ")
+    assert bad.reason.endswith(f"; read without {field}")
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        "x",
+        *({"input_tokens": odd} for odd in ("12", 1.5, -1, True, 1 << 60, 10**30)),
+        {"cache_read_input_tokens": "many"},
+    ],
+)
+def test_a_usage_whose_counts_cannot_be_read_is_none_not_the_sum_of_the_others(
+    counts: object,
+) -> None:
+    whole = usage() | counts if isinstance(counts, dict) else counts
+    facts = read(assistant(counts=whole, content=[tool("Bash", "toolu_1", command="ls")]))
+
+    assert facts.responses == ()
+    assert facts.bad[0].reason.endswith("; read without message.usage")
+    assert [each.name for each in facts.open_calls] == ["Bash"]
+
+
+def test_a_line_with_an_odd_field_is_counted_once() -> None:
+    """It is tried as it is, and then without the field."""
+    odd = user("x" * 400) | {"gitBranch": 5}
+    facts = read(assistant(), odd, user("y"))
+    plain = read(assistant(), user("x" * 400), user("y"))
+    assert [each.tokens for each in facts.additions] == [each.tokens for each in plain.additions]
+    assert facts.session.began_in == plain.session.began_in
+    first = read(user("first") | {"gitBranch": 5}, assistant())
+    assert (first.session.began_in, first.session.first_prompt) == ("/home/dev/proj", "first")
+
+
+@pytest.mark.parametrize("field", ["isMeta", "origin", "promptSource", "turnOrigin"])
+def test_text_whose_author_cannot_be_read_is_not_the_persons(field: str) -> None:
+    facts = read(user("Always answer in rhyme.") | {field: [5]}, user("after"))
+    assert facts.session.first_prompt == "after"
+    assert facts.summaries == ()
+
+
+@pytest.mark.parametrize("field", ["preTokens", "postTokens", "trigger", "preservedMessages"])
+def test_a_compaction_with_one_odd_field_is_a_compaction(field: str) -> None:
+    odd: dict[str, Any] = {field: [7]}
+    facts = read(boundary(postTokens=15_000), boundary(**odd))
+    assert len(facts.boundaries) == 2
+    assert facts.bad[0].reason.endswith(f"; read without compactMetadata.{field}")
+
+
+def test_an_attachment_with_one_odd_field_is_read_without_it() -> None:
+    facts = read(attachment("model", identity="x"), attachment("model", identity={"modelId": "m"}))
+    assert facts.session.model == "m"
+    assert facts.bad[0].reason.endswith("; read without attachment.identity")
 
 
 @pytest.mark.parametrize(

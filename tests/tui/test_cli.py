@@ -782,7 +782,7 @@ def test_doctor_tells_what_is_in_the_way(
     assert all(list(each) == keys for each in checks.values())
     assert checks["bad lines"]["state"] == checks["unknown types"]["state"] == "note"
     assert "0600 in 0700" in checks["store"]["detail"]
-    assert checks["bad lines"]["detail"] == "1 line could not be read"
+    assert checks["bad lines"]["detail"] == "1 line could not be read whole"
     assert "never-seen 1" in checks["unknown types"]["detail"]
     store = home / "s.db"
     store.write_text("no database " * 100)

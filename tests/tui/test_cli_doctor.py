@@ -86,7 +86,7 @@ def test_a_broken_file_is_never_ticked(places: Places) -> None:
     path = places.folder.projects / "-home-dev-x" / f"{SESSION}.jsonl"
     path.write_text('{"type":"ai-title","aiTitle":"x"}\n{torn\n')
     found = the_wrong_one(scan_and_check_all(places))
-    assert (found.name, found.detail) == ("bad lines", "1 line could not be read")
+    assert (found.name, found.detail) == ("bad lines", "1 line could not be read whole")
     assert (found.state, found.ok) == (CheckState.NOTE, True)
 
 

@@ -53,7 +53,7 @@ def bad_lines_check(db: sqlite3.Connection) -> DoctorCheck:
     if not count:
         return passed("bad lines", "none")
     fix = "`ctxtop scan --bad` lists them"
-    return noted("bad lines", f"{plural(count, 'line')} could not be read", fix)
+    return noted("bad lines", f"{plural(count, 'line')} could not be read whole", fix)
 
 
 def orphans_check(db: sqlite3.Connection) -> DoctorCheck:

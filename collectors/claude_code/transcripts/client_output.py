@@ -169,7 +169,7 @@ def _to_marker(offset: int, data: bytes) -> MarkerRecord:
     head = LEADING_TYPE.match(data)
     if head and head[1].startswith(b"api-request"):
         return MarkerRecord(offset, f"at {offset}", MarkerOrigin.REQUEST_COPY)
-    line = line_decoder.decode_line(data)
+    line, _ = line_decoder.decode_readable_fields(data)
     name = line.name_at(offset)
     if line.type != "assistant" or not line.message:
         return MarkerRecord(offset, name, _marker_origin(line))

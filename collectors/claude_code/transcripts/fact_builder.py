@@ -117,6 +117,7 @@ class FactBuilder:
         self.failed_calls: list[records.AgentReturnRecord] = []
         self.uncounted: Final = UncountedLines(at_file_start=at_file_start)
         self.turns: Final = TurnTracker(at_file_start=at_file_start)
+        self.unread: tuple[str, ...] = ()  # fields that the present line is read without
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
         self._chain_cwd = ""
@@ -192,7 +193,6 @@ class FactBuilder:
     def add_folder(self, cwd: str, line: memoryview) -> None:
         if cwd == self._chain_cwd:
             return
-        self._chain_cwd = cwd
         # As the store joins batches: a line after any line with a folder is not the first.
         if not self.cwd and starts_session(line_decoder.decode_line(line)):
             self.session["began_in"] = sanitize.sanitize_path(cwd) or None
@@ -200,6 +200,8 @@ class FactBuilder:
             self.session["launched_in"] = find_launch_folder(
                 cwd[: sanitize.MAX_PATH_CHARS], self.source.project
             )
+        # Last: a line that cannot be decoded is read again without what hinders that.
+        self._chain_cwd = cwd
 
     def add_fork(self, line: line_decoder.TranscriptLine) -> None:
         parent = line.forked_from.session_id if line.forked_from else None

@@ -84,7 +84,7 @@ def _index_prompt(
     )
     if builder.is_agent and blocks:
         builder.session.setdefault("prompt", agent_results.prompt_key(join_texts(blocks)))
-    author = line_author(line)
+    author = line_author(line, builder.unread)
     if sent and author in PROMPT_AUTHORS:
         if not builder.is_agent:
             builder.add(*read_persons_rules(offset, line, author, sent))
@@ -277,7 +277,21 @@ def _index_repaired(builder: FactBuilder, offset: int, line: bytes) -> None:
     except NotJsonError as error:
         builder.add_bad_line(offset, line, f"not JSON: {error}")
     except UnexpectedShapeError as error:
-        builder.add_bad_line(offset, line, f"unexpected shape: {error}")
+        left_out = _index_readable_fields(builder, offset, line)
+        builder.add_bad_line(offset, line, f"unexpected shape: {error}{left_out}")
+
+
+def _index_readable_fields(builder: FactBuilder, offset: int, line: bytes) -> str:
+    """Index what can be read of a line; return what that left out, or "" if nothing can."""
+    try:
+        readable, builder.unread = line_types.without_unreadable_fields(line)
+        unread = builder.unread
+        _index_line(builder, offset, memoryview(readable), line_types.glance(readable))
+    except (NotJsonError, UnexpectedShapeError):
+        return ""
+    finally:
+        builder.unread = ()
+    return f"; read without {', '.join(unread)}"
 
 
 def _index_line(builder: FactBuilder, offset: int, line: memoryview, seen: LineGlance) -> None:

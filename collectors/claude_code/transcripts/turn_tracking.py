@@ -307,7 +307,13 @@ class UncountedLines:
         self._records: list[AdditionRecord] = []
 
     def add(self, offset: int, line: memoryview) -> None:
-        self._lines.append((offset, line, None))
+        self._append(offset, line, None)
+
+    def _append(self, offset: int, line: memoryview | None, message_id: str | None) -> None:
+        # A line that could not be decoded whole is read again without what hindered that.
+        if self._lines and self._lines[-1][0] == offset:
+            self._lines.pop()
+        self._lines.append((offset, line, message_id))
 
     def add_answer(self, offset: int, line: memoryview | None, message_id: str | None) -> None:
         """Add an answer's line; a new answer drops the lines before it, as it counts them itself.
@@ -324,7 +330,7 @@ class UncountedLines:
             self._lines.clear()
         self._answer_offset = offset
         self._message_id = message_id
-        self._lines.append((offset, line, message_id))
+        self._append(offset, line, message_id)
 
     def measure_at_boundary(self) -> None:
         self._measure()
