@@ -104,6 +104,7 @@ bench-compaction: $(VENV)/.test ## Measure what compaction frees and keeps, besi
 
 bench-cache: $(VENV)/.test ## Compare the causes of lost prompt caches with what the API said; replay pauses
 	@$(BIN)/python -m tests.bench.bench_cache
+	@$(BIN)/python -m tests.bench.bench_sums
 	@$(BIN)/python -m tests.bench.bench_pauses
 
 metrics: $(VENV)/.test ## Print the size and structure of the code

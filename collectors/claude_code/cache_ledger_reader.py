@@ -8,10 +8,13 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from msgspec.structs import replace
+
 from ...core.compaction.receipts import ReceiptStore
 from ...core.measure.prompt_cache.cache_ledger import (
     CacheLedger,
     CacheMiss,
+    CacheRequest,
     Change,
     ChangeKind,
     judge_miss,
@@ -21,6 +24,8 @@ from ...core.measure.prompt_cache.rewrites import Rewrite, SharedStarts, chains,
 from ...core.store.bulkhead import NOT_READ, bulkhead
 from ...core.store.database import state_folder
 from ...core.store.queries import cache_queries
+from ...core.store.queries.cache_queries import CacheAnswerRow
+from ...core.store.queries.spending_queries import decode_charges
 from .transcripts.cache_changes import read_changes
 
 EventTimes = Mapping[str, list[tuple[int, Change]]]  # by session, oldest first
@@ -67,9 +72,31 @@ def read_cache_ledger(
             judged[_place_of(each)] = judge_miss(each, changes, custom_prices)
     misses = [judged[place] for each in rewrites if (place := _place_of(each)) in judged]
     return CacheLedger(
-        tuple(to_request(row) for row in rows if row.is_counted and is_within(row.at)),
+        tuple(
+            request
+            for row in rows
+            if row.is_counted and is_within(row.at)
+            for request in _counted_requests(row)
+        ),
         tuple(sorted(misses, key=_time_of, reverse=True)),
     )
+
+
+def _counted_requests(row: CacheAnswerRow) -> list[CacheRequest]:
+    """Return a request for each model and rate of an answer, of the session that it counts for."""
+    request = to_request(replace(row, session_id=row.counts_for))
+    return [
+        replace(
+            request,
+            model=each.model,
+            input_tokens=each.input_tokens,
+            read_tokens=each.cache_read_tokens,
+            written_5m_tokens=each.cache_creation_tokens - each.cache_1h_tokens,
+            written_1h_tokens=each.cache_1h_tokens,
+            answers=each.responses,
+        )
+        for each in decode_charges(row.charges)
+    ] or [request]
 
 
 def _name_of(session_id: str) -> str:

@@ -16,11 +16,11 @@ from ...core.files.transcript_file import open_transcript
 from ...core.model.problem import Problem, printable_path, unreadable_problem
 from ...core.store.transcript_records import AgentMeta, FileKind, SourceFile
 from ...core.transcript.line_decoder import (
-    Count,
     NotJsonError,
     UnexpectedShapeError,
     decode_readable,
 )
+from ...core.transcript.reported_usage import Count
 from ...core.transcript.sanitize import sanitize_id, sanitize_title
 
 MOUNT_TABLE: Final = Path("/proc/self/mountinfo")

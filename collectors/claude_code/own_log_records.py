@@ -18,7 +18,8 @@ from ...core.store.log_records import (
     StatusSnapshotRecord,
 )
 from ...core.store.transcript_records import BadLine, ClientReportRecord, LogKind, WindowRecord
-from ...core.transcript.line_decoder import Count, Dollars
+from ...core.transcript.line_decoder import Dollars
+from ...core.transcript.reported_usage import Count
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.plugin_log import RECORD_VERSION, plausible_window
 from .registry import UnixMs, title_or_none

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from ...core.store.log_records import LimitReadingRecord
 from ...core.store.transcript_records import ClientReportRecord
-from ...core.transcript.line_decoder import Count
+from ...core.transcript.reported_usage import Count
 from ...core.transcript.sanitize import sanitize_title
 from ..plugin.plugin_log import MAX_PERCENT, MAX_TIME_S, MAX_TOKENS, MIN_TIME_S
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from ...core.measure.models import MILLION, find_price
+from ...core.measure.models import MILLION, find_price, prompt_rate
 from ...core.measure.plan_limits import FIVE_HOURS, WEEK, WINDOW_LENGTHS_MS
 from .conversation_writer import AnswerUsage
 from .demo_data import MODEL_OF_ID, DemoJson, shape
@@ -27,8 +27,6 @@ ELSEWHERE_SHARE = 0.8  # of the plan's use: by sessions of another folder
 ELSEWHERE_SESSION = "5d1f0a52-9c3e-4b7a-8e44-2f6b1c0d7a93"
 """One of those, whose transcripts the demo does not have."""
 
-LARGE_PROMPT_TOKENS = (100_000, 200_000)  # above which some models' prices are higher
-
 
 class _Answer(NamedTuple):
     at: datetime
@@ -40,7 +38,7 @@ class _Answer(NamedTuple):
     @property
     def dollars(self) -> float:
         tokens, usage = self.usage.context, self.usage
-        price = find_price(self.model, sum(tokens > limit for limit in LARGE_PROMPT_TOKENS), {})
+        price = find_price(self.model, prompt_rate(tokens))
         if price is None:
             return 0.0
         sent = usage.uncached * price.input + usage.read * price.read

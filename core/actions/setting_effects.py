@@ -14,7 +14,7 @@ from ..compaction.automation_rules import (
 )
 from ..compaction.receipts import BackupRetention, CompactionReceipt
 from ..measure.levels import Level, PlacedThreshold, Threshold, reached_level
-from ..measure.models import LARGE_WINDOW_SUFFIX, find_price
+from ..measure.models import LARGE_WINDOW_SUFFIX, PriceRate, find_price
 from ..model.session import Session, SessionStatus
 from ..policy.policy import Policy, PolicyOrigin, ResolvedValue, make_policy
 from ..policy.resolve import RawValue, resolve_policy
@@ -176,7 +176,9 @@ def unpriced_models(models: Iterable[str], custom_prices: Mapping[str, str]) -> 
     names = {each.removesuffix(LARGE_WINDOW_SUFFIX) for each in models}
     # The client writes names in <> for messages that no model made.
     real = (each for each in names if each and not each.startswith("<"))
-    return tuple(sorted(each for each in real if find_price(each, 0, custom_prices) is None))
+    return tuple(
+        sorted(each for each in real if find_price(each, PriceRate.STANDARD, custom_prices) is None)
+    )
 
 
 class BackupEffect(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from ..summaries.session_rules import NO_RULE_CHOICES, RuleChoices
 from ..transcript import conversation
 from ..transcript.conversation import Entry, MessagePart, PartKind
 from ..transcript.entry_decoder import iter_entries
+from ..transcript.reported_usage import ASIDE
 from ..transcript.visible_messages import follow_chain, is_call, retained_uuids, visible_entries
 from . import plan as plans
 from . import transcript_view
@@ -382,8 +383,10 @@ def _keeps_usage(edit: Edit) -> bool:
 
 def _usage_edits(view: TranscriptView, number: int, tokens: int) -> Iterator[Edit]:
     usage: dict[str, Any] = view.decoded_line(number)["message"]["usage"]
+    steps: list[dict[str, Any]] = usage.get(_ITERATIONS) or []
+    aside = [each for each in steps if each.get("type") in ASIDE]  # paid besides the sums
     # If an answer took several steps, the client counts the last one's output.
-    last_step = (usage.get(_ITERATIONS) or [usage])[-1]
+    last_step = next((each for each in reversed(steps) if each not in aside), usage)
     step = {
         "type": "message",
         "input_tokens": tokens,
@@ -392,5 +395,5 @@ def _usage_edits(view: TranscriptView, number: int, tokens: int) -> Iterator[Edi
         "output_tokens": int(last_step.get("output_tokens") or 0),
     }
     if _ITERATIONS in usage:
-        return make_replacements(view, number, {f"{_USAGE}/{_ITERATIONS}": [step]})
+        return make_replacements(view, number, {f"{_USAGE}/{_ITERATIONS}": [*aside, step]})
     return make_replacements(view, number, {_USAGE: usage | {_ITERATIONS: [step]}})

@@ -10,10 +10,11 @@ import msgspec
 from msgspec.structs import replace
 
 from ..store.transcript_records import TurnState
-from .models import FIVE_MINUTES_MS, HOUR_MS, MILLION, find_price
+from .models import FIVE_MINUTES_MS, HOUR_MS, dollars_by_kind, find_price
 
 if TYPE_CHECKING:
-    from ..store.queries.activity_queries import ActivityRow, ModelUsageRow
+    from ..store.queries.activity_queries import ActivityRow
+    from ..store.queries.spending_queries import ModelUsageRow
 
 
 RECENT_CONTEXTS: Final = 24  # newest contexts kept for a sparkline: one a cell
@@ -195,16 +196,13 @@ def estimate_cost(
     """
     usd, priced, unpriced = 0.0, False, False
     for row in rows:
-        price = find_price(row.model, row.band, custom_prices)
+        price = find_price(row.model, row.rate, custom_prices)
         if price is None:
             unpriced = True
             continue
         priced = True
-        usd += row.input_tokens * price.input + row.output_tokens * price.output
-        usd += row.cache_read_tokens * price.read
-        usd += (row.cache_creation_tokens - row.cache_1h_tokens) * price.write_5m
-        usd += row.cache_1h_tokens * price.write_1h
-    return SessionCost(usd / MILLION, estimated=True, partial=unpriced) if priced else None
+        usd += sum(dollars_by_kind(row, price).values())
+    return SessionCost(usd, estimated=True, partial=unpriced) if priced else None
 
 
 def choose_cost(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .models import FIVE_MINUTES_MS, HOUR_MS, MILLION, find_price, prompt_band
+from .models import FIVE_MINUTES_MS, HOUR_MS, MILLION, find_price, prompt_rate
 
 if TYPE_CHECKING:
     from .activity import PromptCache  # with the store's records, which a policy does not need
@@ -119,7 +119,7 @@ def price_rewrite(
     """
     if not tokens or not model:
         return None
-    price = find_price(model, prompt_band(tokens), custom_prices)
+    price = find_price(model, prompt_rate(tokens), custom_prices)
     if price is None:
         return None
     lasts_an_hour = (lifetime_ms or FIVE_MINUTES_MS) >= HOUR_MS

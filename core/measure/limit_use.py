@@ -5,25 +5,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from .models import MILLION, TokenPrice, find_price, is_same_model
+from .models import MILLION, TokenPrice, UseKind, dollars_by_kind, find_price, is_same_model
 
 if TYPE_CHECKING:
     from ..store.queries.limit_queries import AnswerRow
     from .plan_limits import WindowUse
     from .prompt_cache.cache_ledger import CacheMiss
-
-
-class UseKind(StrEnum):
-    INPUT = "input"  # that no cache has a part in
-    CACHE_WRITE = "cache_write"
-    CACHE_READ = "cache_read"
-    OUTPUT = "output"
 
 
 class Spent(msgspec.Struct, frozen=True):
@@ -42,20 +34,12 @@ def price_answers(answers: Iterable[AnswerRow], custom_prices: Mapping[str, str]
     found: list[Spent] = []
     prices: dict[tuple[str, int], TokenPrice | None] = {}
     for each in answers:
-        key = (each.model, each.band)
+        key = (each.model, each.rate)
         if key not in prices:
             prices[key] = find_price(*key, custom_prices)
         price = prices[key]
-        if price is None:
-            continue
-        written = (each.cache_creation_tokens - each.cache_1h_tokens) * price.write_5m
-        dollars = {
-            UseKind.INPUT: each.input_tokens * price.input,
-            UseKind.CACHE_WRITE: written + each.cache_1h_tokens * price.write_1h,
-            UseKind.CACHE_READ: each.cache_read_tokens * price.read,
-            UseKind.OUTPUT: each.output_tokens * price.output,
-        }
-        found.append(Spent(each, {kind: usd / MILLION for kind, usd in dollars.items()}))
+        if price is not None:
+            found.append(Spent(each, dollars_by_kind(each, price)))
     return found
 
 

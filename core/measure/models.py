@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
+from enum import IntFlag, StrEnum
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
@@ -42,18 +43,21 @@ _MODELS: Final = {
     family: model
     for model, families in (
         (KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM, 128_000), "opus-5-5 sonnet-5-5 haiku-5-5"),
+        (KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM, 128_000), "fable-5-2 mythos-5-2"),
         (
             KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM, 64_000),
-            "fable-5-1 opus-5 fable-5 mythos-5 opus-4-8 opus-4-7",
+            "fable-5-1 mythos-5-1 opus-5 fable-5 mythos-5 opus-4-8 opus-4-7",
         ),
+        (KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM), "mythos-preview"),
         (KnownModel(LARGE_WINDOW, ALWAYS_ARMED_BEFORE, 64_000), "sonnet-5"),
         (KnownModel(SMALL_WINDOW, ALWAYS_ARMED_BEFORE, 64_000), "opus-4-6"),
         (KnownModel(SMALL_WINDOW, ALWAYS_ARMED_BEFORE), "sonnet-4-6"),
         (
             KnownModel(SMALL_WINDOW, None),
-            "opus-4-5 sonnet-4-5 haiku-4-5 opus-4-1 opus-4 sonnet-4 3-7-sonnet",
+            "opus-4-5 sonnet-4-5 haiku-4-5 opus-4-1 opus-4-0 opus-4 sonnet-4-0 sonnet-4 3-7-sonnet",
         ),
-        (KnownModel(SMALL_WINDOW, None, 8_192), "3-5-sonnet 3-5-haiku 3-opus"),
+        (KnownModel(SMALL_WINDOW, None, 8_192), "3-5-sonnet 3-5-haiku 3-sonnet"),
+        (KnownModel(SMALL_WINDOW, None, 4_096), "3-opus 3-haiku"),
     )
     for family in families.split()
 }
@@ -168,6 +172,8 @@ def is_armed(model: str | None, version: ClientVersion | None, window: int) -> b
 
 MILLION: Final = 1_000_000
 
+NO_PRICES: Final[Mapping[str, str]] = {}
+
 # Price of a cached token in input tokens, for models without cache prices
 # (platform.claude.com/docs, pricing, "Prompt caching").
 CACHE_WRITE_5M_FACTOR: Final = 1.25
@@ -179,6 +185,25 @@ OUTPUT_FACTOR: Final = 5.0  # of a token of an answer (compaction.md 1.6)
 # Lifetime of the prompt cache after its last use (platform.claude.com/docs, prompt caching).
 FIVE_MINUTES_MS: Final = 300_000
 HOUR_MS: Final = 3_600_000
+
+
+WEB_SEARCH_DOLLARS: Final = 0.01  # a search by the API's own tool, of any model (client 2.1.332)
+US_FACTOR: Final = 1.1  # on tokens of an answer made in the US alone (client 2.1.332)
+LONG_PROMPT_TOKENS: Final = 100_000  # a longer prompt has another price (client 2.1.332)
+
+
+class PriceRate(IntFlag):
+    """What changes an answer's price, besides its model; stored as a number."""
+
+    STANDARD = 0
+    LONG_PROMPT = 1  # above LONG_PROMPT_TOKENS
+    FAST = 2  # `usage.speed`
+    US = 4  # `usage.inference_geo`
+
+
+def prompt_rate(tokens: int) -> PriceRate:
+    """Return the rate of a prompt of this length."""
+    return PriceRate.LONG_PROMPT if tokens > LONG_PROMPT_TOKENS else PriceRate.STANDARD
 
 
 class TokenPrice(msgspec.Struct, frozen=True):
@@ -216,20 +241,22 @@ def parse_price(text: str) -> TokenPrice:
     return make_price(*parts)
 
 
-# By family and version; today's prices, also for answers from before a change. Without fast mode,
-# web searches and other tiers.
-# Source: platform.claude.com/docs/en/about-claude/pricing as of 2026-11.
+# By family and version; today's prices, also for answers from before a change.
+# Source: what client 2.1.332 says that answers cost. It has no price of mythos-preview and 3-opus,
+# and takes that of its default model. 3-haiku: platform.claude.com/docs, pricing, as of 2026-11.
 _PRICES: Final = {
     family: price
     for price, families in (
+        (make_price(8, 40, read=0.2), "fable-5-2 mythos-5-2"),
         (make_price(10, 50, read=0.25), "fable-5-1 mythos-5-1"),
         (make_price(10, 50), "fable-5 mythos-5"),
-        (make_price(4, 20, read=0.2), "opus-5-5"),
+        (make_price(4, 20, read=0.2), "opus-5-5 mythos-preview 3-opus"),
         (make_price(5, 25), "opus-5 opus-4-8 opus-4-7 opus-4-6 opus-4-5"),
-        (make_price(15, 75), "opus-4-1 opus-4-0 opus-4 3-opus"),
+        (make_price(15, 75), "opus-4-1 opus-4-0 opus-4"),
         (make_price(2, 10, read=0.1), "sonnet-5-5"),
         (make_price(2, 10), "sonnet-5"),
-        (make_price(3, 15), "sonnet-4-6 3-7-sonnet 3-5-sonnet"),
+        (make_price(3, 15), "sonnet-4-6 sonnet-4-5 sonnet-4-0 sonnet-4 3-7-sonnet 3-5-sonnet"),
+        (make_price(0.1, 0.5), "haiku-5-5"),
         (make_price(1, 5), "haiku-4-5"),
         (make_price(0.8, 4), "3-5-haiku"),
         (make_price(0.25, 1.25, 0.3, 0.5, 0.03), "3-haiku"),
@@ -237,38 +264,84 @@ _PRICES: Final = {
     for family in families.split()
 }
 
-_SONNET_4: Final = (make_price(3, 15), make_price(3, 15), make_price(6, 22.5))
+_LONG_PROMPT_PRICES: Final = {"haiku-5-5": make_price(0.5, 2.5)}
 
-# For prompts up to 100,000 tokens, up to 200,000, and above.
-_PRICES_BY_PROMPT_LENGTH: Final[Mapping[str, tuple[TokenPrice, TokenPrice, TokenPrice]]] = {
-    "sonnet-4-5": _SONNET_4,
-    "sonnet-4-0": _SONNET_4,
-    "sonnet-4": _SONNET_4,
-    "haiku-5-5": (make_price(0.1, 0.5), make_price(0.5, 2.5), make_price(0.5, 2.5)),
+# In fast mode; a model that has none is priced as otherwise (client 2.1.332).
+_FAST_PRICES: Final = {
+    family: price
+    for price, families in (
+        (make_price(16, 80, read=0.4), "fable-5-2 mythos-5-2"),
+        (make_price(8, 40, read=0.4), "opus-5-5"),
+        (make_price(10, 50), "opus-5 opus-4-8"),
+        (make_price(30, 150), "opus-4-7 opus-4-6"),
+    )
+    for family in families.split()
 }
 
 
 def cache_read_factor(model: str | None) -> float:
     """Return the price of a cached token in input tokens; CACHE_READ_FACTOR if unknown."""
-    price = find_price(model, 0, {}) if model else None
+    price = find_price(model) if model else None
     return price.read / price.input if price and price.input else CACHE_READ_FACTOR
 
 
-def prompt_band(tokens: int) -> int:
-    """Return a prompt's length as in `ModelUsageRow`."""
-    return (tokens > 100_000) + (tokens > 200_000)
+def find_price(
+    model: str, rate: int = PriceRate.STANDARD, custom_prices: Mapping[str, str] = NO_PRICES
+) -> TokenPrice | None:
+    """Return the price of a model's answers at a `PriceRate`; None if it has none.
 
-
-def find_price(model: str, band: int, custom_prices: Mapping[str, str]) -> TokenPrice | None:
-    """Return the price of a model's answers; None if it has none.
-
-    `custom_prices` are by the start of a model's name, and the longest match counts; `band` is
-    the prompt's length as in `ModelUsageRow`.
+    `custom_prices` are by the start of a model's name, the longest match counts, and they are for
+    every rate.
     """
     name = model.removesuffix(LARGE_WINDOW_SUFFIX)
     custom = max(filter(name.startswith, custom_prices), key=len, default=None)
     if custom is not None:
         return parse_price(custom_prices[custom])
-    family = model_family(name) or ""
-    by_length = _PRICES_BY_PROMPT_LENGTH.get(family)
-    return by_length[band] if by_length else _PRICES.get(family)
+    price = _list_price(model_family(name) or "", rate)
+    if price is None or not rate & PriceRate.US:
+        return price
+    return TokenPrice(*(US_FACTOR * each for each in msgspec.structs.astuple(price)))
+
+
+def _list_price(family: str, rate: int) -> TokenPrice | None:
+    price = _FAST_PRICES.get(family) if rate & PriceRate.FAST else None
+    if price is None and rate & PriceRate.LONG_PROMPT:
+        price = _LONG_PROMPT_PRICES.get(family)
+    return price or _PRICES.get(family)
+
+
+class UseKind(StrEnum):
+    INPUT = "input"  # that no cache has a part in
+    CACHE_WRITE = "cache_write"
+    CACHE_READ = "cache_read"
+    OUTPUT = "output"
+    WEB_SEARCH = "web_search"
+
+
+class Used(Protocol):
+    """What one model used at one rate."""
+
+    @property
+    def input_tokens(self) -> int: ...
+    @property
+    def cache_creation_tokens(self) -> int: ...
+    @property
+    def cache_1h_tokens(self) -> int: ...
+    @property
+    def cache_read_tokens(self) -> int: ...
+    @property
+    def output_tokens(self) -> int: ...
+    @property
+    def web_searches(self) -> int: ...
+
+
+def dollars_by_kind(used: Used, price: TokenPrice) -> Mapping[UseKind, float]:
+    written_5m = used.cache_creation_tokens - used.cache_1h_tokens
+    written = written_5m * price.write_5m + used.cache_1h_tokens * price.write_1h
+    return {
+        UseKind.INPUT: used.input_tokens * price.input / MILLION,
+        UseKind.CACHE_WRITE: written / MILLION,
+        UseKind.CACHE_READ: used.cache_read_tokens * price.read / MILLION,
+        UseKind.OUTPUT: used.output_tokens * price.output / MILLION,
+        UseKind.WEB_SEARCH: used.web_searches * WEB_SEARCH_DOLLARS,
+    }

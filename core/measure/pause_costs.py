@@ -16,7 +16,7 @@ from .models import (
     TokenPrice,
     cache_read_factor,
     find_price,
-    prompt_band,
+    prompt_rate,
 )
 
 DEFAULT_REQUESTS: Final = 20
@@ -77,7 +77,7 @@ class PricedModel(msgspec.Struct, frozen=True):
     def _price(self, tokens: int) -> TokenPrice | None:
         if self.model is None:
             return None
-        return find_price(self.model, prompt_band(tokens), self.custom_prices)
+        return find_price(self.model, prompt_rate(tokens), self.custom_prices)
 
 
 class PlannedSize(msgspec.Struct, frozen=True):

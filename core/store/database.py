@@ -14,7 +14,7 @@ from typing import Final
 
 from .transcript_records import FileKind, LogKind, join_tools
 
-SCHEMA_VERSION: Final = 11
+SCHEMA_VERSION: Final = 12
 """The version of schema.sql, kept as `PRAGMA user_version`; raise it with every change that is not
 a comment."""
 

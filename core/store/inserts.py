@@ -42,7 +42,9 @@ ON CONFLICT DO UPDATE SET
     cache_creation_tokens = excluded.cache_creation_tokens,
     cache_read_tokens = excluded.cache_read_tokens,
     output_tokens = MAX(output_tokens, excluded.output_tokens),
-    context_tokens = excluded.context_tokens, tools = join_tools(tools, excluded.tools), {more}
+    context_tokens = excluded.context_tokens, tools = join_tools(tools, excluded.tools),
+    cache_1h_tokens = excluded.cache_1h_tokens, rate = excluded.rate,
+    web_searches = excluded.web_searches, charges = excluded.charges, {more}
     last_offset = excluded.last_offset
 WHERE excluded.last_offset > last_offset
 """
@@ -50,7 +52,7 @@ WHERE excluded.last_offset > last_offset
 _RESPONSE_CONFLICT: Final = _UPDATE_FROM_LATER_LINE.format(
     more="request = COALESCE(request, excluded.request),"
     " last_output_tokens = excluded.last_output_tokens,"
-    " cache_1h_tokens = excluded.cache_1h_tokens, lowered = excluded.lowered,"
+    " lowered = excluded.lowered,"
     " has_text = MAX(has_text, excluded.has_text),"
     " client_version = COALESCE(client_version, excluded.client_version),"
     " cache_miss = COALESCE(excluded.cache_miss, cache_miss),"
@@ -60,6 +62,7 @@ _RESPONSE_CONFLICT: Final = _UPDATE_FROM_LATER_LINE.format(
 _STEP_COLUMNS: Final = (
     *("file_id", "message_id", "agent_id", "offset", "at", "model", "input_tokens"),
     *("cache_creation_tokens", "cache_read_tokens", "output_tokens", "context_tokens", "tools"),
+    *("cache_1h_tokens", "rate", "web_searches", "charges"),
 )
 _STEP_UPSERT: Final = (
     f"INSERT INTO step ({', '.join(_STEP_COLUMNS)}, last_offset)"

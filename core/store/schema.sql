@@ -147,6 +147,11 @@ CREATE TABLE response (
     -- Why the prompt cache was missed, in the API's own word, and how many tokens it says so of.
     cache_miss TEXT,
     cache_missed_tokens INTEGER,
+    rate INTEGER NOT NULL DEFAULT 0, -- What changes its price, besides its model (PriceRate).
+    web_searches INTEGER NOT NULL DEFAULT 0, -- That the API made for it.
+    -- Where its tokens have several prices, or another model was asked for it, what it costs: JSON,
+    -- a list of lists with the columns of `spending` from `model` on. Else the columns above say it.
+    charges TEXT,
     PRIMARY KEY (file_id, offset)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX response_message ON response (message_id, file_id);
@@ -160,20 +165,19 @@ CREATE TABLE model_use (
     PRIMARY KEY (file_id, model, sidechain)
 ) STRICT, WITHOUT ROWID;
 
--- Sums of `response` by file and model, kept by the triggers below.
+-- Sums of `response` by file, model and rate, kept by the triggers below.
 CREATE TABLE spending (
     file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
     model TEXT NOT NULL,
-    -- Size of the prompt: 0 up to 100,000 tokens, 1 up to 200,000, 2 above. Prices of some models
-    -- step there.
-    band INTEGER NOT NULL,
+    rate INTEGER NOT NULL, -- A PriceRate, by which prices differ.
     input_tokens INTEGER NOT NULL,
     cache_creation_tokens INTEGER NOT NULL,
     cache_1h_tokens INTEGER NOT NULL,
     cache_read_tokens INTEGER NOT NULL,
     output_tokens INTEGER NOT NULL,
+    web_searches INTEGER NOT NULL,
     responses INTEGER NOT NULL,
-    PRIMARY KEY (file_id, model, band)
+    PRIMARY KEY (file_id, model, rate)
 ) STRICT, WITHOUT ROWID;
 
 -- Answers that more than one file holds: a fork copies its history. Kept by the triggers below.
@@ -184,58 +188,98 @@ CREATE TABLE shared_response (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX shared_response_message ON shared_response (message_id);
 
--- An answer is added to the sums of its file and model, and taken out when it changes or goes.
-CREATE TRIGGER response_spent AFTER INSERT ON response BEGIN
+-- An answer is added to the sums of its file, and taken out when it changes or goes. Nearly all
+-- have one price.
+CREATE TRIGGER response_spent AFTER INSERT ON response WHEN NEW.charges IS NULL BEGIN
     INSERT INTO spending VALUES (
-        NEW.file_id, NEW.model, (NEW.context_tokens > 100000) + (NEW.context_tokens > 200000),
-        NEW.input_tokens, NEW.cache_creation_tokens, COALESCE(NEW.cache_1h_tokens, 0),
-        NEW.cache_read_tokens, NEW.output_tokens, 1)
+        NEW.file_id, NEW.model, NEW.rate, NEW.input_tokens, NEW.cache_creation_tokens,
+        NEW.cache_1h_tokens, NEW.cache_read_tokens, NEW.output_tokens, NEW.web_searches, 1)
     ON CONFLICT DO UPDATE SET
         input_tokens = input_tokens + excluded.input_tokens,
         cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens,
         cache_1h_tokens = cache_1h_tokens + excluded.cache_1h_tokens,
         cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
         output_tokens = output_tokens + excluded.output_tokens,
-        responses = responses + 1;
+        web_searches = web_searches + excluded.web_searches,
+        responses = responses + excluded.responses;
+END;
+CREATE TRIGGER response_charged AFTER INSERT ON response WHEN NEW.charges IS NOT NULL BEGIN
+    INSERT INTO spending
+    SELECT NEW.file_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'),
+        json_extract(value, '$[2]'), json_extract(value, '$[3]'), json_extract(value, '$[4]'),
+        json_extract(value, '$[5]'), json_extract(value, '$[6]'), json_extract(value, '$[7]'),
+        json_extract(value, '$[8]')
+    FROM json_each(NEW.charges) WHERE 1
+    ON CONFLICT DO UPDATE SET
+        input_tokens = input_tokens + excluded.input_tokens,
+        cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens,
+        cache_1h_tokens = cache_1h_tokens + excluded.cache_1h_tokens,
+        cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
+        output_tokens = output_tokens + excluded.output_tokens,
+        web_searches = web_searches + excluded.web_searches,
+        responses = responses + excluded.responses;
 END;
 CREATE TRIGGER response_spent_anew AFTER UPDATE ON response BEGIN
-    UPDATE spending SET
-        input_tokens = input_tokens - OLD.input_tokens,
-        cache_creation_tokens = cache_creation_tokens - OLD.cache_creation_tokens,
-        cache_1h_tokens = cache_1h_tokens - OLD.cache_1h_tokens,
-        cache_read_tokens = cache_read_tokens - OLD.cache_read_tokens,
-        output_tokens = output_tokens - OLD.output_tokens,
-        responses = responses - 1
-    WHERE file_id = OLD.file_id AND model = OLD.model
-        AND band = (OLD.context_tokens > 100000) + (OLD.context_tokens > 200000);
-    DELETE FROM spending WHERE file_id = OLD.file_id AND model = OLD.model
-        AND band = (OLD.context_tokens > 100000) + (OLD.context_tokens > 200000)
-        AND responses <= 0;
-    INSERT INTO spending VALUES (
-        NEW.file_id, NEW.model, (NEW.context_tokens > 100000) + (NEW.context_tokens > 200000),
-        NEW.input_tokens, NEW.cache_creation_tokens, COALESCE(NEW.cache_1h_tokens, 0),
-        NEW.cache_read_tokens, NEW.output_tokens, 1)
+    INSERT INTO spending
+    SELECT OLD.file_id, OLD.model, OLD.rate, -OLD.input_tokens,
+        -OLD.cache_creation_tokens, -OLD.cache_1h_tokens, -OLD.cache_read_tokens,
+        -OLD.output_tokens, -OLD.web_searches, -1 WHERE OLD.charges IS NULL
+    UNION ALL
+    SELECT OLD.file_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'),
+        -json_extract(value, '$[2]'), -json_extract(value, '$[3]'), -json_extract(value, '$[4]'),
+        -json_extract(value, '$[5]'), -json_extract(value, '$[6]'), -json_extract(value, '$[7]'),
+        -json_extract(value, '$[8]')
+    FROM json_each(OLD.charges) WHERE 1
     ON CONFLICT DO UPDATE SET
         input_tokens = input_tokens + excluded.input_tokens,
         cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens,
         cache_1h_tokens = cache_1h_tokens + excluded.cache_1h_tokens,
         cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
         output_tokens = output_tokens + excluded.output_tokens,
-        responses = responses + 1;
+        web_searches = web_searches + excluded.web_searches,
+        responses = responses + excluded.responses;
+    INSERT INTO spending
+    SELECT NEW.file_id, NEW.model, NEW.rate, NEW.input_tokens,
+        NEW.cache_creation_tokens, NEW.cache_1h_tokens, NEW.cache_read_tokens,
+        NEW.output_tokens, NEW.web_searches, 1 WHERE NEW.charges IS NULL
+    UNION ALL
+    SELECT NEW.file_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'),
+        json_extract(value, '$[2]'), json_extract(value, '$[3]'), json_extract(value, '$[4]'),
+        json_extract(value, '$[5]'), json_extract(value, '$[6]'), json_extract(value, '$[7]'),
+        json_extract(value, '$[8]')
+    FROM json_each(NEW.charges) WHERE 1
+    ON CONFLICT DO UPDATE SET
+        input_tokens = input_tokens + excluded.input_tokens,
+        cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens,
+        cache_1h_tokens = cache_1h_tokens + excluded.cache_1h_tokens,
+        cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
+        output_tokens = output_tokens + excluded.output_tokens,
+        web_searches = web_searches + excluded.web_searches,
+        responses = responses + excluded.responses;
+    DELETE FROM spending WHERE file_id = OLD.file_id AND responses <= 0
+        AND output_tokens + input_tokens + cache_creation_tokens + cache_read_tokens <= 0;
 END;
 CREATE TRIGGER response_unspent AFTER DELETE ON response BEGIN
-    UPDATE spending SET
-        input_tokens = input_tokens - OLD.input_tokens,
-        cache_creation_tokens = cache_creation_tokens - OLD.cache_creation_tokens,
-        cache_1h_tokens = cache_1h_tokens - OLD.cache_1h_tokens,
-        cache_read_tokens = cache_read_tokens - OLD.cache_read_tokens,
-        output_tokens = output_tokens - OLD.output_tokens,
-        responses = responses - 1
-    WHERE file_id = OLD.file_id AND model = OLD.model
-        AND band = (OLD.context_tokens > 100000) + (OLD.context_tokens > 200000);
-    DELETE FROM spending WHERE file_id = OLD.file_id AND model = OLD.model
-        AND band = (OLD.context_tokens > 100000) + (OLD.context_tokens > 200000)
-        AND responses <= 0;
+    INSERT INTO spending
+    SELECT OLD.file_id, OLD.model, OLD.rate, -OLD.input_tokens,
+        -OLD.cache_creation_tokens, -OLD.cache_1h_tokens, -OLD.cache_read_tokens,
+        -OLD.output_tokens, -OLD.web_searches, -1 WHERE OLD.charges IS NULL
+    UNION ALL
+    SELECT OLD.file_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'),
+        -json_extract(value, '$[2]'), -json_extract(value, '$[3]'), -json_extract(value, '$[4]'),
+        -json_extract(value, '$[5]'), -json_extract(value, '$[6]'), -json_extract(value, '$[7]'),
+        -json_extract(value, '$[8]')
+    FROM json_each(OLD.charges) WHERE 1
+    ON CONFLICT DO UPDATE SET
+        input_tokens = input_tokens + excluded.input_tokens,
+        cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens,
+        cache_1h_tokens = cache_1h_tokens + excluded.cache_1h_tokens,
+        cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
+        output_tokens = output_tokens + excluded.output_tokens,
+        web_searches = web_searches + excluded.web_searches,
+        responses = responses + excluded.responses;
+    DELETE FROM spending WHERE file_id = OLD.file_id AND responses <= 0
+        AND output_tokens + input_tokens + cache_creation_tokens + cache_read_tokens <= 0;
     DELETE FROM shared_response WHERE message_id = OLD.message_id
         AND (file_id = OLD.file_id OR 2 > (
             SELECT COUNT(*) FROM response r WHERE r.message_id = OLD.message_id));
@@ -528,6 +572,10 @@ CREATE TABLE step (
     context_tokens INTEGER NOT NULL,
     tools TEXT NOT NULL,
     last_offset INTEGER NOT NULL,
+    cache_1h_tokens INTEGER NOT NULL DEFAULT 0,
+    rate INTEGER NOT NULL DEFAULT 0,
+    web_searches INTEGER NOT NULL DEFAULT 0,
+    charges TEXT,
     PRIMARY KEY (file_id, message_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX step_message ON step (message_id);

@@ -7,7 +7,7 @@ read them. The fields of a record are the columns of its table, by name.
 """
 
 from enum import StrEnum
-from typing import Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -103,6 +103,25 @@ class TailState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     places: str = ""  # hash of samples before `offset`; empty if not recorded
 
 
+class ChargeRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Tokens of an answer that have one price."""
+
+    COUNTS: ClassVar = (
+        *("input_tokens", "cache_creation_tokens", "cache_1h_tokens", "cache_read_tokens"),
+        *("output_tokens", "web_searches", "responses"),
+    )
+
+    model: str
+    rate: int  # a `PriceRate`
+    input_tokens: int
+    cache_creation_tokens: int
+    cache_1h_tokens: int
+    cache_read_tokens: int
+    output_tokens: int
+    web_searches: int = 0
+    responses: int = 1  # 0 for a part of an answer that another part counts
+
+
 class ResponseRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An answer of the API; all lines with one `message_id` are the same answer."""
 
@@ -126,6 +145,9 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     client_version: str | None = None
     cache_miss: str | None = None  # why the prompt cache was missed, in the API's own word
     cache_missed_tokens: int | None = None  # of how many tokens the API says so
+    rate: int = 0  # at which its tokens are priced (`PriceRate`)
+    web_searches: int = 0  # that the API made for it
+    charges: str | None = None  # JSON of ChargeRecords that are priced in its place, if several
 
 
 MAX_TOOL_CALLS: Final = 1_000  # tool calls of one answer that are counted; 60 were seen

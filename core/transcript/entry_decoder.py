@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from ..files.transcript_file import open_transcript
-from . import line_decoder
+from . import line_decoder, reported_usage
 from .authorship import CLIENT_TEXT, PROMPT_AUTHORS, line_author, queued_author
 from .client_messages import (
     AGENT_TASK_TYPES,
@@ -272,8 +272,8 @@ def _assistant_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedT
     )
     if message.usage is None or message.model == line_decoder.SYNTHETIC_MODEL or failed:
         return answer
-    usage, context = line_decoder.read_usage(message.usage)
-    last_output = line_decoder.last_output_tokens(message.usage)
+    usage, context = reported_usage.read_usage(message.usage)
+    last_output = reported_usage.last_output_tokens(message.usage)
     details = message.usage.output_tokens_details
     return replace(
         answer,
@@ -281,7 +281,7 @@ def _assistant_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedT
         output_tokens=usage.output_tokens,
         usage=usage if last_output is None else replace(usage, output_tokens=last_output),
         thinking_tokens=details.thinking_tokens if details else None,
-        is_estimate=line_decoder.is_estimated_usage(message.usage),
+        is_estimate=reported_usage.is_estimated_usage(message.usage),
     )
 
 

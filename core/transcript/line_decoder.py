@@ -10,45 +10,13 @@ from typing import Annotated, Any, Final, TypeVar, get_args
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
-from .conversation import TokenUsage, context_tokens
 from .raw_lines import replace_lone_surrogates, timestamp_to_ms
+from .reported_usage import Count, DetailedUsage, RawUsage
 
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
-Count = Annotated[int, Meta(ge=0, le=1 << 40)]  # sums of larger ones would not fit the store
-
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000_000)]  # a larger cost is an error
-
-
-class CacheCreation(msgspec.Struct, gc=False):  # clients before 2.1.152 wrote only these
-    ephemeral_5m_input_tokens: Count | None = None
-    ephemeral_1h_input_tokens: Count | None = None
-
-
-class UsageIteration(msgspec.Struct, gc=False):
-    """One request, or one step of a server-side tool loop."""
-
-    type: str | None = None
-    input_tokens: Count | None = None
-    cache_creation_input_tokens: Count | None = None
-    cache_read_input_tokens: Count | None = None
-    output_tokens: Count | None = None
-    cache_creation: CacheCreation | None = None
-
-
-class RawUsage(UsageIteration, gc=False):
-    """`message.usage`; where there are iterations, its own counts are their sums."""
-
-    iterations: list[UsageIteration] | None = None
-
-
-class OutputDetails(msgspec.Struct, gc=False):
-    thinking_tokens: Count | None = None
-
-
-class DetailedUsage(RawUsage, gc=False):
-    output_tokens_details: OutputDetails | None = None
 
 
 class RawMessage(msgspec.Struct, gc=False):
@@ -495,60 +463,7 @@ def _reject_constant(constant: str) -> object:
     raise NotJsonError(f"{constant} is Python's, not JSON's")
 
 
-def read_usage(usage: RawUsage) -> tuple[TokenUsage, int]:
-    """Return the usage summed over a server-side tool loop, and the context of its last step."""
-    total = _to_token_usage(usage)
-    last = _last_model_step(usage) if usage.iterations else None
-    return total, context_tokens(total if last is None else _to_token_usage(last))
-
-
-def last_output_tokens(usage: RawUsage) -> int | None:
-    """Return the output of the last step of a server-side tool loop; None without one."""
-    last = _last_model_step(usage)
-    return None if last is None else last.output_tokens
-
-
-def is_estimated_usage(usage: RawUsage) -> bool:
-    """Return whether an edit of ctxtop lowered the context of the last step (strategies.usage).
-
-    An edit leaves the sums, which were paid, and writes one step with less context. The client
-    never does: where it writes one step, its counts are the sums.
-    """
-    if usage.iterations is None or len(usage.iterations) != 1:
-        return False
-    step, total = map(_to_token_usage, (usage.iterations[0], usage))
-    return context_tokens(step) < context_tokens(total)
-
-
-def one_hour_cache_tokens(usage: RawUsage) -> int:
-    """Return how many tokens were written to the cache for an hour, not for five minutes."""
-    nested = usage.cache_creation
-    return (nested.ephemeral_1h_input_tokens or 0) if nested else 0
-
-
 def read_cache_miss(diagnostics: Raw | UnsetType) -> CacheMissReason | None:
     """Return why an answer missed the cache; None if it says nothing, or nothing known."""
     found = decode_optional(diagnostics, Diagnostics)
     return found.cache_miss_reason if found else None
-
-
-def _last_model_step(usage: RawUsage) -> UsageIteration | None:
-    """Find the last step that was the model's own (a server's tool may report its own usage)."""
-    for step in reversed(usage.iterations or ()):
-        if step.type in {None, "message"}:
-            return step
-    return None
-
-
-def _to_token_usage(counts: UsageIteration) -> TokenUsage:
-    cache_creation, nested = counts.cache_creation_input_tokens or 0, counts.cache_creation
-    if nested is not None:
-        # Clients before 2.1.152 wrote 0 beside the nested counts.
-        five_minutes, hour = nested.ephemeral_5m_input_tokens, nested.ephemeral_1h_input_tokens
-        cache_creation = max(cache_creation, (five_minutes or 0) + (hour or 0))
-    return TokenUsage(
-        counts.input_tokens or 0,
-        cache_creation,
-        counts.cache_read_input_tokens or 0,
-        counts.output_tokens or 0,
-    )

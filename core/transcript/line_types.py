@@ -15,13 +15,13 @@ from .line_decoder import (
     JSON_TRUE,
     Attachment,
     ForkSource,
-    RawUsage,
     TranscriptLine,
     UnexpectedShapeError,
     decode_checked,
     drop_unreadable_fields,
     repair_line,
 )
+from .reported_usage import RawUsage
 
 LEADING_TYPE: Final = re.compile(rb'\{"type":"([a-z-]+)"')  # only lines without a parent begin so
 

@@ -35,7 +35,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from ctxtop.core.measure.models import FIVE_MINUTES_MS, HOUR_MS, MILLION, TokenPrice, find_price
+from ctxtop.core.measure.models import (
+    FIVE_MINUTES_MS,
+    HOUR_MS,
+    MILLION,
+    TokenPrice,
+    find_price,
+    prompt_rate,
+)
 
 from .recordings import as_config, recordings, shared_folder, too_few
 
@@ -185,8 +192,7 @@ class Replay:
 
 
 def price_of(request: Request) -> TokenPrice | None:
-    band = (request.tokens > 100_000) + (request.tokens > 200_000)
-    return find_price(request.model, band, {})
+    return find_price(request.model, prompt_rate(request.tokens))
 
 
 def write_price(request: Request, price: TokenPrice) -> float:

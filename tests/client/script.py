@@ -59,6 +59,8 @@ class Step:
     """The error comes the first time only; the second time the step is answered."""
     headers: dict[str, str] = field(default_factory=dict)
     """Sent with the answer beside the usual ones."""
+    report: Json = field(default_factory=dict)
+    """Fields that the usage has besides, or instead."""
 
 
 def usage_of(step: Step) -> Json:
@@ -77,12 +79,13 @@ def usage_of(step: Step) -> Json:
         "service_tier": "standard",
     }
     if not step.loop:
-        return usage
+        return usage | step.report
     passes = [usage_of(Step(input_tokens=one)) for one in step.loop]
     sums: Json = {name: sum(one[name] for one in passes) for name in SUMMED}
     created = sums["cache_creation_input_tokens"]
     sums["cache_creation"] = usage["cache_creation"] | {"ephemeral_5m_input_tokens": created}
-    return usage | sums | {"iterations": [{"type": "message"} | one for one in passes]}
+    iterations = [{"type": "message"} | one for one in passes]
+    return usage | sums | {"iterations": iterations} | step.report
 
 
 def steps_of(text: str) -> list[Step]:
@@ -240,6 +243,11 @@ def _loop(step: Step, rest: str) -> None:
     step.loop = [int(one) for one in rest.split(",")]
 
 
+def _report(step: Step, rest: str) -> None:
+    """`report:JSON`, without two brackets in a row: they would end the step."""
+    step.report = json.loads(rest)
+
+
 _PARTS: Final[dict[str, Callable[[Step, str], None]]] = {
     "say": _say,
     "think": _think,
@@ -259,4 +267,5 @@ _PARTS: Final[dict[str, Callable[[Step, str], None]]] = {
     "loop": _loop,
     "bound": _bound,
     "hour": _hour,
+    "report": _report,
 }

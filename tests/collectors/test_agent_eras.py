@@ -14,7 +14,7 @@ from ctxtop.core.measure.tokens import tokens_or_estimate
 from ctxtop.core.model.agent import Agent, AgentStatus
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import activity_queries, context_queries, session_queries
+from ctxtop.core.store.queries import context_queries, session_queries, spending_queries
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.transcript.conversation import TokenUsage
@@ -264,9 +264,9 @@ def test_steps_in_the_parents_file(path: Path, collector: Collector, store: Path
         (more,) = progress_usage(db)
         assert (more.session_id, more.responses, more.input_tokens) == (SESSION, 2, 6)
         assert (more.cache_read_tokens, more.output_tokens) == (1580, 9)
-        priced = activity_queries.progress_model_usage(db, [SESSION])
+        priced = [row for row in spending_queries.model_usage(db, [SESSION]) if row.is_progress]
         assert [(row.session_id, row.responses) for row in priced] == [(SESSION, 2)]
-        assert activity_queries.progress_model_usage(db, [OTHER]) == []
+        assert spending_queries.model_usage(db, [OTHER]) == []
         assert [row.tokens for row in context_queries.fill_history(db, SESSION, "p1")] == [700, 900]
         assert [row.tokens for row in context_queries.fill_history(db, SESSION)] == [1000, 1000]
 

@@ -11,7 +11,7 @@ from ctxtop.core.measure.cold_prompt import RewriteCost
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import Policies, RawValue, resolve_policy
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import activity_queries
+from ctxtop.core.store.queries import spending_queries
 from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.store.transcript_records import LogKind
 
@@ -90,8 +90,7 @@ def fork(lines_of: list[JsonLine]) -> list[JsonLine]:
         ("claude-haiku-5-5", {"input_tokens": 100_000}, 0.01),
         ("claude-haiku-5-5", {"input_tokens": 100_001}, 0.0500005),
         ("claude-haiku-5-5", {"input_tokens": 200_000, "output_tokens": 1000}, 0.1025),
-        ("claude-sonnet-4-5-20250929", {"input_tokens": 200_000}, 0.6),
-        ("claude-sonnet-4-5-20250929", {"input_tokens": 300_000}, 1.8),
+        ("claude-sonnet-4-5-20250929", {"input_tokens": 300_000}, 0.9),
     ],
 )
 def test_answers_cost_by_model_and_kind(
@@ -123,7 +122,7 @@ def test_an_answer_counts_once_with_its_last_numbers(
 
     assert usd(store) == 10
     with closing(open_reader(store)) as db:
-        (row,) = activity_queries.model_usage(db)
+        (row,) = spending_queries.model_usage(db)
     assert (row.model, row.responses) == ("claude-sonnet-5", 1)
 
 
@@ -152,8 +151,8 @@ def test_a_fork_pays_for_its_own_answers_alone(
     collector.scan()
     assert (usd(store), usd(store, OTHER)) == (10, 1)
     with closing(open_reader(store)) as db:
-        assert [row.session_id for row in activity_queries.model_usage(db, [OTHER])] == [OTHER]
-        (alone,) = activity_queries.model_usage(db, [SESSION])
+        assert [row.session_id for row in spending_queries.model_usage(db, [OTHER])] == [OTHER]
+        (alone,) = spending_queries.model_usage(db, [SESSION])
         assert alone.cache_1h_tokens == MILLION
     # The parent goes, and what it wrote is kept: the fork pays no more than before.
     path.unlink()
@@ -398,7 +397,7 @@ def test_the_same_rows_however_the_lines_are_cut(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        (row,) = activity_queries.model_usage(db)
+        (row,) = spending_queries.model_usage(db)
         (said,) = db.execute("SELECT turn, cost_usd FROM session").fetchall()
     assert (row.cache_1h_tokens, row.responses) == (9, 1)
     assert tuple(said) == ("answered", 2.0)

@@ -35,7 +35,7 @@ KEYS = {
     " trigger_tokens trigger_source trigger_ratio trigger_armed trigger_reason turns_left"
     " minutes_left next_threshold compactions"
     " last_compaction_at agents agents_noncompliant"
-    " input_tokens cache_creation_tokens cache_read_tokens output_tokens started_at"
+    " input_tokens cache_creation_tokens cache_read_tokens output_tokens responses started_at"
     " last_activity_at transcript_path git_branch last_prompt forked_from recovered_in doing"
     " waiting_for trail_tokens"
     " cache_state cache_expires_at cache_estimated cost_usd cost_source cost_estimated cost_partial"
@@ -57,14 +57,15 @@ KEYS = {
     " forgotten thrash cleared_results"
     " steered reduction reduction_flag kept_shares",
     "warnings": "session_id agent_id level threshold ratio limit_tokens limit_ratio at cleared_at",
-    "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens responses"
-    " sessions cost_usd cost_source cost_estimated cost_partial agent_progress"
-    " with_agent_progress",
+    "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens web_searches"
+    " responses cost_usd cost_source cost_estimated cost_partial sessions models agent_progress"
+    " without_agent_progress",
     "summaries": "kind session_id agent_id agent_type at tokens text id rule flaws",
     "doctor": "checks",
 }
 COSTS = ("cost_usd", "cost_source", "cost_estimated", "cost_partial")
 SUMS = (
+    "web_searches",
     "input_tokens",
     "cache_creation_tokens",
     "cache_read_tokens",
@@ -406,30 +407,28 @@ def test_compactions_warnings_and_totals(run: Callable[..., Ended], config: Path
     assert (of_full["high"]["threshold"], of_full["high"]["ratio"]) == (0.85, 0.86)
     cleared = [each["cleared_at"] for each in warnings if each["session_id"] == COMPACTED]
     assert cleared == ["2026-01-02T03:00:50.500Z"] * 2
-    assert run("totals", "--json").json == {
+    totals = run("totals", "--json").json
+    models = totals.pop("models")
+    spent = {
         "input_tokens": 50,
         "cache_creation_tokens": 500,
         "cache_read_tokens": 50_000 + 172_000 + 20_000 + 160_000 + 412_000 - 5 * 110,
         "output_tokens": 35,
+        "web_searches": 0,
         "responses": 5,
-        "sessions": 3,
         "cost_usd": 0.123894,
         "cost_source": "prices",
         "cost_estimated": True,
         "cost_partial": False,
-        "agent_progress": dict.fromkeys(SUMS, 0) | dict.fromkeys(COSTS),
-        "with_agent_progress": {
-            "input_tokens": 50,
-            "cache_creation_tokens": 500,
-            "cache_read_tokens": 50_000 + 172_000 + 20_000 + 160_000 + 412_000 - 5 * 110,
-            "output_tokens": 35,
-            "responses": 5,
-            "cost_usd": 0.123894,
-            "cost_source": "prices",
-            "cost_estimated": True,
-            "cost_partial": False,
-        },
     }
+    assert totals == spent | {
+        "sessions": 3,
+        "agent_progress": dict.fromkeys(SUMS, 0) | dict.fromkeys(COSTS),
+        "without_agent_progress": spent,
+    }
+    for name in SUMS:
+        assert sum(each[name] for each in models) == spent[name]
+    assert sum(each["cost_usd"] for each in models) == pytest.approx(spent["cost_usd"])
     assert "progress" not in run("totals").out
 
 
@@ -452,14 +451,14 @@ def test_totals_with_and_without_what_only_progress_lines_hold(
         file.writelines(f"{json.dumps(line)}\n" for line in [*lines, known])
 
     record = run("totals", "--json").json
-    more, both = record["agent_progress"], record["with_agent_progress"]
-    assert (more["responses"], record["responses"], both["responses"]) == (1, 6, 7)
+    more, less = record["agent_progress"], record["without_agent_progress"]
+    assert (more["responses"], record["responses"], less["responses"]) == (1, 7, 6)
     for name in SUMS:
-        assert record[name] + more[name] == both[name]
-    assert both["cost_usd"] == pytest.approx(record["cost_usd"] + more["cost_usd"])
+        assert less[name] + more[name] == record[name]
+    assert record["cost_usd"] == pytest.approx(less["cost_usd"] + more["cost_usd"])
     shown = run("totals", "--no-scan").out
-    assert "1 more agent answer is recorded only in progress lines; with it:" in shown
-    assert f"{both['input_tokens']:,}" in shown
+    assert "1 of them is an agent's answer that only a progress line records; without it:" in shown
+    assert f"{less['input_tokens']:,}" in shown
 
 
 def test_what_a_compaction_forgot_and_what_refilled_it(

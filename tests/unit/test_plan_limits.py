@@ -8,7 +8,6 @@ import pytest
 from ctxtop.core.measure.limit_use import (
     MIN_STEPS,
     PercentSize,
-    UseKind,
     WindowShares,
     add_causes,
     add_ratios,
@@ -18,6 +17,7 @@ from ctxtop.core.measure.limit_use import (
     price_answers,
     share_use,
 )
+from ctxtop.core.measure.models import UseKind
 from ctxtop.core.measure.plan_limits import (
     CONTEXT,
     FIVE_HOURS,
@@ -209,6 +209,7 @@ def test_kinds_of_tokens_count_by_their_price() -> None:
         UseKind.CACHE_WRITE: 5000 + 8000,
         UseKind.CACHE_READ: 2000,
         UseKind.OUTPUT: 2000,
+        UseKind.WEB_SEARCH: 0,
     }
 
 

@@ -42,7 +42,7 @@ from ctxtop.core.compliance.judge import compliance_settings
 from ctxtop.core.injection.context_selection import InjectionLimits, injection_limits
 from ctxtop.core.injection.injected_text import choose_prompt
 from ctxtop.core.measure.cold_prompt import ColdLimits
-from ctxtop.core.measure.models import find_price
+from ctxtop.core.measure.models import PriceRate, find_price
 from ctxtop.core.measure.plan_limits import PlanLimit
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import StoredTokenCounts, measure_context
@@ -104,7 +104,7 @@ def assumed(policy: Policy) -> object:
 
 
 def price(policy: Policy) -> object:
-    return find_price("claude-opus-4-6", 0, policy.strings_by_name("price"))
+    return find_price("claude-opus-4-6", PriceRate.STANDARD, policy.strings_by_name("price"))
 
 
 def prompt(action: str) -> Observe:

@@ -62,7 +62,7 @@ def test_a_task_says_something(text: str) -> None:
         ("Implement the following plan: # Plan: Tree view ## Context Now", "Tree view"),
         ("implement this plan\nfirst move the tax, then test", "first move the tax, then test"),
         ("# Title of the task\n\nSome text.", "Title of the task"),
-        ("## Plan - Rate limits\ntext", "Rate limits"),
+        ("## Plan - PriceRate limits\ntext", "PriceRate limits"),
         # Sentences.
         ("Fix the flaky tests. They fail on CI.", "Fix the flaky tests"),
         (

@@ -14,7 +14,7 @@ from ctxtop import __version__
 
 from ...collectors.claude_code.collector_thread import Collector
 from ...core.store.bulkhead import NOT_READ, NOT_SHOWN, bulkhead, leave_out_faulty
-from ...core.store.queries import activity_queries, session_queries
+from ...core.store.queries import session_queries, spending_queries
 from ...core.store.readers.fleet_reader import session_place
 from ..text.formats import iso_time
 from . import json_records
@@ -228,7 +228,7 @@ def _metrics(snapshot: StoreSnapshot, chosen: ExportOptions) -> tuple[list[Metri
         for each in snapshot.sessions()
     ]
     since = min((each.started_at or snapshot.now_ms for each in sessions), default=snapshot.now_ms)
-    spent = activity_queries.usage_by_session(activity_queries.model_usage(snapshot.db))
+    spent = spending_queries.usage_by_session(spending_queries.model_usage(snapshot.db))
     limits = read_plan_limits(snapshot.db, snapshot.now_ms)
 
     def make(some: Sequence[Session]) -> list[Metric]:

@@ -16,12 +16,18 @@ from ...core.compliance.findings import Judgement, finding_labels
 from ...core.measure.activity import SessionCost, estimate_cost
 from ...core.measure.compaction_quality import flag_reduction
 from ...core.measure.limit_use import limit_ratios
+from ...core.measure.models import PriceRate
 from ...core.measure.retention import days_left
 from ...core.measure.tokens import tokens_or_estimate
 from ...core.model.session import unread_session
 from ...core.policy.value_types import to_json_value
 from ...core.store.bulkhead import NOT_READ, NOT_SHOWN, place_of, work_apart
-from ...core.store.queries import activity_queries, agent_queries, log_queries, session_queries
+from ...core.store.queries import (
+    agent_queries,
+    log_queries,
+    session_queries,
+    spending_queries,
+)
 from ...core.store.queries.query_rows import CompactionRow, SummaryRow
 from ...core.store.readers.fleet_reader import agent_place, session_place
 from ..text.formats import compaction_reduction, iso_time
@@ -44,7 +50,7 @@ if TYPE_CHECKING:
     from ...core.model.rule import ListedRule
     from ...core.model.session import Session
     from ...core.policy.policy import Policy, PolicyNotice
-    from ...core.store.queries.activity_queries import ModelUsageRow
+    from ...core.store.queries.spending_queries import ModelUsageRow
     from ...core.store.transcript_records import ClientReportRecord
     from ...core.store.warning_log import ContextWarning
     from ...core.summaries.artifacts import Artifacts, LostArtifacts
@@ -192,7 +198,7 @@ def _session_record(session: Session, projects: str, now_ms: int) -> Record:
         **_trigger_fields(context),
         **_forecast_fields(session.outlook),
         **record_of(session, "compactions last_compaction_at agents agents_noncompliant"),
-        **{name: getattr(session.usage, name, 0) for name in _USED_TOKENS},
+        **{name: getattr(session.usage, name, 0) for name in (*_USED_TOKENS, "responses")},
         **record_of(session, "started_at last_activity_at"),
         "transcript_path": projects + session.path if session.path else None,
         **record_of(session, "git_branch last_prompt"),
@@ -484,27 +490,32 @@ def composition_record(session: Session, agent_id: str | None, found: Compositio
 
 
 def totals_record(snapshot: StoreSnapshot) -> Record:
-    spent = activity_queries.model_usage(snapshot.db)
-    progress = activity_queries.progress_model_usage(snapshot.db)
-    return {
-        **_usage_sums(spent),
-        "sessions": session_queries.store_counts(snapshot.db)["sessions"],
-        **_list_price_fields(snapshot, spent),
-        "agent_progress": {**_usage_sums(progress), **_list_price_fields(snapshot, progress)},
-        "with_agent_progress": {
-            **_usage_sums([*spent, *progress]),
-            **_list_price_fields(snapshot, [*spent, *progress]),
-        },
-    }
+    """Return an object of `ctxtop totals`: all answers, those of each model, and a second sum.
 
-
-def _list_price_fields(snapshot: StoreSnapshot, rows: Sequence[ModelUsageRow]) -> Record:
+    Other tools leave out agents' answers that are only in `progress` lines.
+    """
+    spent = spending_queries.model_usage(snapshot.db)
     prices = snapshot.policies.common.strings_by_name("price")
-    return _cost_fields(estimate_cost(rows, prices))
 
+    def spent_record(rows: Sequence[ModelUsageRow]) -> Record:
+        names = (*_USED_TOKENS, "web_searches", "responses")
+        sums = {name: sum(getattr(row, name) for row in rows) for name in names}
+        return {**sums, **_cost_fields(estimate_cost(rows, prices))}
 
-def _usage_sums(rows: Sequence[ModelUsageRow]) -> Record:
-    return {name: sum(getattr(row, name) for row in rows) for name in (*_USED_TOKENS, "responses")}
+    by_model: dict[tuple[str, bool], list[ModelUsageRow]] = {}
+    for row in spent:
+        by_model.setdefault((row.model, bool(row.rate & PriceRate.FAST)), []).append(row)
+    models = [
+        {"model": model, "fast": is_fast, **spent_record(rows)}
+        for (model, is_fast), rows in by_model.items()
+    ]
+    return {
+        **spent_record(spent),
+        "sessions": session_queries.store_counts(snapshot.db)["sessions"],
+        "models": sorted(models, key=lambda each: (-(each["cost_usd"] or 0), each["model"])),
+        "agent_progress": spent_record([each for each in spent if each.is_progress]),
+        "without_agent_progress": spent_record([each for each in spent if not each.is_progress]),
+    }
 
 
 def scan_record(snapshot: StoreSnapshot, seconds: float) -> Record:

@@ -414,13 +414,32 @@ def _count_lines(record: Record) -> list[str]:
 
 def totals_lines(record: Record) -> list[str]:
     lines = _sum_lines(record)
+    if len(record["models"]) > 1:
+        lines += ["", *draw_table(_MODEL_COLUMNS, record["models"])]
     more = record["agent_progress"]["responses"]
     if not more:
         return lines
-    head = f"{more:,} more agent answers are recorded only in progress lines; with them:"
+    head = f"{more:,} of them are agents' answers that only progress lines record; without them:"
     if more == 1:
-        head = "1 more agent answer is recorded only in progress lines; with it:"
-    return [*lines, "", head, *_sum_lines(record["with_agent_progress"])]
+        head = "1 of them is an agent's answer that only a progress line records; without it:"
+    return [*lines, "", head, *_sum_lines(record["without_agent_progress"])]
+
+
+def _input_tokens(record: Record) -> int:
+    return int(sum(record[f"{kind}_tokens"] for kind in ("input", "cache_creation", "cache_read")))
+
+
+_MODEL_COLUMNS: Final[tuple[TextColumn[Record], ...]] = (
+    Column("model", lambda each: each["model"] + (" (fast mode)" if each["fast"] else "")),
+    Column("responses", lambda each: f"{each['responses']:,}", right=True),
+    Column("tokens sent", lambda each: tokens(_input_tokens(each)), right=True),
+    Column("tokens answered", lambda each: tokens(each["output_tokens"]), right=True),
+    Column(
+        "at list prices",
+        lambda each: NOTHING if each["cost_usd"] is None else f"≈ ${each['cost_usd']:,.2f}",
+        right=True,
+    ),
+)
 
 
 def _sum_lines(record: Record) -> list[str]:

@@ -36,6 +36,7 @@ TITLE_CELLS: Final = 24  # of a session's title in such a line
 _KIND_NAMES: Final = {
     "input": "uncached input",
     "cache_write": "cache writes",
+    "web_search": "web searches",
     "cache_read": "cache reads",
     "output": "output",
 }

@@ -32,10 +32,10 @@ from ....core.transcript.line_decoder import (
     decode_value,
     join_texts,
     message_blocks,
-    read_usage,
 )
 from ....core.transcript.line_types import AGENT_TOOLS, PLAN_TOOL
 from ....core.transcript.raw_lines import text_key
+from ....core.transcript.reported_usage import read_usage
 from ....core.transcript.sanitize import sanitize_text, sanitize_title
 
 ReturnRecords = tuple[AgentReturnRecord | SummaryRecord, ...]

@@ -33,8 +33,8 @@ from ....core.transcript.client_messages import (
 )
 from ....core.transcript.conversation import Entry, MessagePart, PartKind, PromptSnapshot
 from ....core.transcript.entry_decoder import MEDIA_BLOCKS, iter_lines
-from ....core.transcript.line_decoder import Count
 from ....core.transcript.raw_lines import MAX_LINE_BYTES, text_key, timestamp_to_ms
+from ....core.transcript.reported_usage import Count
 from ....core.transcript.sanitize import sanitize_title
 
 REQUEST_PART_HEAD: Final = re.compile(

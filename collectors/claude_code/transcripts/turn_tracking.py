@@ -19,13 +19,15 @@ from ....core.store.transcript_records import (
     TurnState,
     join_tools,
 )
-from ....core.transcript import line_decoder
+from ....core.transcript import line_decoder, reported_usage
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry
-from ....core.transcript.line_decoder import RawBlock, RawMessage, RawUsage, TranscriptLine
+from ....core.transcript.line_decoder import RawBlock, RawMessage, TranscriptLine
 from ....core.transcript.line_types import BlockGlance, LineGlance, MessageGlance
 from ....core.transcript.raw_lines import text_key, timestamp_to_ms
+from ....core.transcript.reported_usage import RawUsage
 from ....core.transcript.sanitize import sanitize_title
 from .agent_results import prompt_key
+from .answer_charges import read_charges
 
 
 class MergedAnswer(msgspec.Struct, gc=False):
@@ -45,8 +47,8 @@ class MergedAnswer(msgspec.Struct, gc=False):
 
     def to_record(self) -> ResponseRecord:
         """Convert it: counts are those of its last line, the output is the highest of any line."""
-        spent, context = line_decoder.read_usage(self.usage)
-        cached_1h = line_decoder.one_hour_cache_tokens(self.usage)
+        spent, context = reported_usage.read_usage(self.usage)
+        charge, charges = read_charges(self.usage, self.model or "", self.output_tokens)
         return ResponseRecord(
             offset=self.offset,
             last_offset=self.last_offset,
@@ -61,15 +63,18 @@ class MergedAnswer(msgspec.Struct, gc=False):
             sidechain=self.sidechain,
             tools=self.tools,
             request=text_key(self.request_ref) if self.request_ref else None,
-            last_output_tokens=line_decoder.last_output_tokens(self.usage),
-            cache_1h_tokens=min(cached_1h, spent.cache_creation_tokens),
-            lowered=line_decoder.is_estimated_usage(self.usage),
+            last_output_tokens=reported_usage.last_output_tokens(self.usage),
+            cache_1h_tokens=charge.cache_1h_tokens,
+            lowered=reported_usage.is_estimated_usage(self.usage),
             has_text=self.has_text,
             client_version=self.client_version,
             cache_miss=self.cache_miss.type if self.cache_miss else None,
             cache_missed_tokens=(
                 self.cache_miss.cache_missed_input_tokens if self.cache_miss else None
             ),
+            rate=charge.rate,
+            web_searches=charge.web_searches,
+            charges=charges,
         )
 
 
@@ -131,7 +136,7 @@ class MergedAnswers:
     def superseded_peaks(self) -> tuple[PeakRecord, ...]:
         """Return the contexts in earlier lines of an answer that its last line does not repeat."""
         return tuple(
-            PeakRecord(message_id, model or "", sidechain, line_decoder.read_usage(usage)[1])
+            PeakRecord(message_id, model or "", sidechain, reported_usage.read_usage(usage)[1])
             for message_id, model, sidechain, usage in self._superseded
         )
 

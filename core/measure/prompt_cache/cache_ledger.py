@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from ..models import HOUR_MS, MILLION, find_price, prompt_band
+from ..models import HOUR_MS, MILLION, find_price
 from .rewrites import ReadPart, Rewrite, lifetime_ms, sent_tokens
 
 if TYPE_CHECKING:
@@ -133,6 +133,7 @@ class CacheRequest(msgspec.Struct, frozen=True, gc=False):
     written_5m_tokens: int
     written_1h_tokens: int
     sent_tokens: int  # its context, without the answer
+    answers: int = 1  # 0 for a part of an answer that has a price of its own
 
     @property
     def written_tokens(self) -> int:
@@ -325,7 +326,7 @@ def _price_rewrite(
 ) -> tuple[float | None, float | None]:
     """Return the dollars of writing the tokens, and those above what reading them costs."""
     row = rewrite.current
-    price = find_price(row.model, prompt_band(row.context_tokens), custom_prices)
+    price = find_price(row.model, row.rate, custom_prices)
     if price is None:
         return None, None
     hour_share = row.cache_1h_tokens / (row.cache_creation_tokens or 1)
@@ -340,7 +341,7 @@ def add_up(ledger: CacheLedger) -> CacheTotals:
 
 def _totals(requests: Sequence[CacheRequest], misses: Sequence[CacheMiss]) -> CacheTotals:
     return CacheTotals(
-        requests=len(requests),
+        requests=sum(each.answers for each in requests),
         input_tokens=sum(each.input_tokens for each in requests),
         read_tokens=sum(each.read_tokens for each in requests),
         written_5m_tokens=sum(each.written_5m_tokens for each in requests),

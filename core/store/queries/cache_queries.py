@@ -11,6 +11,7 @@ import msgspec
 
 from .context_queries import unpack_keys
 from .query_rows import LISTED, SessionIds, fetch_records
+from .spending_queries import COPIES, FILES_OF_SESSIONS
 
 
 class CacheAnswerRow(msgspec.Struct, frozen=True, gc=False):
@@ -38,6 +39,9 @@ class CacheAnswerRow(msgspec.Struct, frozen=True, gc=False):
     missed_tokens: int | None  # of how many tokens the API says so
     is_counted: int  # 0 for a copy of an answer that counts for another file
     is_shared: int  # 1 if another file holds it too: one is a fork of the other
+    counts_for: str = ""  # the session that it counts for
+    rate: int = 0  # a `PriceRate`
+    charges: str | None = None  # what is priced in its place, if it has several prices
 
 
 class SentRequestRow(msgspec.Struct, frozen=True):
@@ -78,7 +82,7 @@ def cache_answers(db: Connection, session_ids: SessionIds = None) -> list[CacheA
     """List the answers of every session or of those named, by file in the order of its lines."""
     if session_ids is None:
         return fetch_records(CacheAnswerRow, db, _ANSWERS.format(wanted="SELECT file_id FROM file"))
-    sql = _ANSWERS.format(wanted=_FILES_OF_SESSIONS)
+    sql = _ANSWERS.format(wanted=FILES_OF_SESSIONS)
     return fetch_records(CacheAnswerRow, db, sql, {"only": json.dumps(list(session_ids))})
 
 
@@ -114,31 +118,14 @@ def session_starts(db: Connection, session_ids: Iterable[str]) -> list[SessionSt
     return fetch_records(SessionStart, db, sql, [json.dumps(list(session_ids))])
 
 
-_FILES_OF_SESSIONS: Final = """SELECT f.file_id
-    FROM json_each(:only) j CROSS JOIN file f ON f.session_id = j.value"""
-
-# A message in several files counts for the one that was opened first and is not a fork; an answer
-# in `progress` lines (up to 2.1.9x) only if it is in no agent's file.
-_ANSWERS: Final = """
-WITH wanted AS MATERIALIZED ({wanted}),
+# A copy of an answer counts as `model_usage` counts it.
+_ANSWERS: Final = f"""
+WITH wanted AS MATERIALIZED ({{wanted}}),
 aside AS MATERIALIZED (
     SELECT file_id, message_id, MIN(root) AS root FROM wanted CROSS JOIN aside_line USING (file_id)
     WHERE message_id IS NOT NULL GROUP BY file_id, message_id
 ),
-owner AS MATERIALIZED (
-    SELECT DISTINCT r.message_id, FIRST_VALUE(r.file_id) OVER (PARTITION BY r.message_id
-            ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path) AS file_id
-    FROM (SELECT DISTINCT message_id FROM wanted CROSS JOIN shared_response USING (file_id)) x
-    CROSS JOIN shared_response r USING (message_id)
-    JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
-),
-step_owner AS MATERIALIZED (
-    SELECT DISTINCT r.message_id, FIRST_VALUE(r.file_id) OVER (PARTITION BY r.message_id
-            ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path) AS file_id
-    FROM (SELECT DISTINCT message_id FROM wanted CROSS JOIN step USING (file_id)) x
-    CROSS JOIN step r USING (message_id)
-    JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
-)
+{COPIES}
 SELECT r.file_id, f.path, f.session_id,
     COALESCE(f.agent_id, IIF(r.sidechain = 1, printf('aside-%016x', a.root), NULL)),
     (SELECT NULLIF(m.agent_type, '') FROM agent_meta m
@@ -147,16 +134,15 @@ SELECT r.file_id, f.path, f.session_id,
     r.offset, r.last_offset, r.message_id, r.at, r.model, r.input_tokens, r.cache_creation_tokens,
     r.cache_1h_tokens, r.cache_read_tokens, r.context_tokens, r.lowered, r.request,
     r.client_version, r.cache_miss, r.cache_missed_tokens,
-    COALESCE(o.file_id = r.file_id, 1), o.file_id IS NOT NULL
+    COALESCE(k.place = 1, 1), k.file_id IS NOT NULL, COALESCE(k.owner, f.session_id), r.rate,
+    r.charges
 FROM wanted w CROSS JOIN response r USING (file_id) JOIN file f USING (file_id)
-LEFT JOIN owner o ON o.message_id = r.message_id
+LEFT JOIN copies k ON k.file_id = r.file_id AND k.message_id = r.message_id
 LEFT JOIN aside a ON r.sidechain = 1 AND a.file_id = r.file_id AND a.message_id = r.message_id
 UNION ALL
-SELECT r.file_id, f.path, f.session_id, r.agent_id, NULL,
-    r.offset, r.last_offset, r.message_id, r.at, r.model, r.input_tokens, r.cache_creation_tokens,
-    0, r.cache_read_tokens, r.context_tokens, 0, NULL, NULL, NULL, NULL,
-    (SELECT o.file_id = r.file_id FROM step_owner o WHERE o.message_id = r.message_id), 0
-FROM wanted w CROSS JOIN step r USING (file_id) JOIN file f USING (file_id)
-WHERE NOT EXISTS (SELECT 1 FROM response x WHERE x.message_id = r.message_id)
+SELECT k.file_id, f.path, k.session_id, k.agent_id, NULL, k.offset, k.offset, k.message_id, k.at,
+    k.model, k.input_tokens, k.cache_creation_tokens, k.cache_1h_tokens, k.cache_read_tokens,
+    k.context_tokens, 0, NULL, NULL, NULL, NULL, k.place = 1, 0, k.owner, k.rate, k.charges
+FROM copies k JOIN wanted USING (file_id) JOIN file f USING (file_id) WHERE k.is_progress
 ORDER BY 1, 6
 """

@@ -9,9 +9,11 @@ from sqlite3 import Connection
 from typing import Final
 
 import msgspec
+from msgspec.structs import asdict, replace
 
 from ..transcript_records import ClientReportRecord
 from .query_rows import columns, fetch_records
+from .spending_queries import COPIES, decode_charges
 
 
 class LimitRow(msgspec.Struct, frozen=True):
@@ -28,7 +30,10 @@ class LimitRow(msgspec.Struct, frozen=True):
 
 
 class AnswerRow(msgspec.Struct, frozen=True):
-    """An answer of the API, counted once, of a session or of one of its agents."""
+    """An answer of the API, counted once, of a session or of one of its agents.
+
+    What other models were asked for it is an answer besides.
+    """
 
     at: int
     session_id: str
@@ -39,7 +44,10 @@ class AnswerRow(msgspec.Struct, frozen=True):
     cache_1h_tokens: int
     cache_read_tokens: int
     output_tokens: int
-    band: int  # the prompt's length, as in ModelUsageRow
+    rate: int  # a `PriceRate`
+    web_searches: int = 0
+    responses: int = 1  # 0 for a part of an answer that another part counts
+    charges: str | None = None  # what is priced in its place, until `_divide`
 
 
 def limits_fingerprint(db: Connection) -> int | None:
@@ -69,56 +77,40 @@ ORDER BY at, window
 
 
 def answers_since(db: Connection, since_ms: int) -> list[AnswerRow]:
-    """List the answers since then, oldest first; of several copies the complete one counts.
-
-    It counts for the session that was opened first and is not a fork.
-    """
+    """List the answers since then, oldest first, as `model_usage` counts them."""
     written_since = (since_ms - CLOCK_MARGIN_MS) * 1_000_000
-    return fetch_records(
-        AnswerRow, db, _ANSWERS, {"since": since_ms, "written_since": written_since}
-    )
+    values = {"since": since_ms, "written_since": written_since}
+    rows = fetch_records(AnswerRow, db, _ANSWERS, values)
+    return [each for row in rows for each in _divide(row)]
+
+
+def _divide(row: AnswerRow) -> list[AnswerRow]:
+    return [replace(row, **asdict(each), charges=None) for each in decode_charges(row.charges)] or [
+        row
+    ]
 
 
 CLOCK_MARGIN_MS: Final = 3_600_000  # by which a file system's clock may be behind the client's
 
 # What a file holds was written before its newest change; 0 is a change that was not noted. Most
 # answers are in one file only: only the others are compared.
-_ANSWERS: Final = """
-WITH written AS (SELECT * FROM file WHERE mtime_ns >= :written_since OR mtime_ns = 0),
-copy AS (
-    SELECT r.message_id, r.at, f.session_id, f.agent_id, f.path, s.forked_from, s.opened_at,
-        r.model, r.input_tokens, r.cache_creation_tokens, r.cache_1h_tokens, r.cache_read_tokens,
-        r.output_tokens, r.context_tokens
-    FROM written f CROSS JOIN shared_response USING (file_id)
-        CROSS JOIN response r USING (message_id, file_id) LEFT JOIN session s USING (file_id)
-    WHERE r.at >= :since
-    UNION ALL
-    SELECT t.message_id, t.at, f.session_id, t.agent_id, f.path, s.forked_from, s.opened_at,
-        t.model, t.input_tokens, t.cache_creation_tokens, 0, t.cache_read_tokens,
-        t.output_tokens, t.context_tokens
-    FROM written f CROSS JOIN step t USING (file_id) LEFT JOIN session s USING (file_id)
-    WHERE t.at >= :since
-        AND NOT EXISTS (SELECT 1 FROM response r WHERE r.message_id = t.message_id)
-),
+_ANSWERS: Final = f"""
+WITH wanted AS MATERIALIZED (
+    SELECT file_id FROM file WHERE mtime_ns >= :written_since OR mtime_ns = 0),
+{COPIES},
 answer AS (
     SELECT r.at, f.session_id, f.agent_id, r.model, r.input_tokens, r.cache_creation_tokens,
-        r.cache_1h_tokens, r.cache_read_tokens, r.output_tokens, r.context_tokens
-    FROM written f CROSS JOIN response r USING (file_id)
+        r.cache_1h_tokens, r.cache_read_tokens, r.output_tokens, r.rate, r.web_searches, r.charges
+    FROM wanted w CROSS JOIN response r USING (file_id) JOIN file f USING (file_id)
     WHERE r.at >= :since AND NOT EXISTS (SELECT 1 FROM shared_response x
         WHERE x.file_id = r.file_id AND x.message_id = r.message_id)
     UNION ALL
     SELECT at, owner, agent_id, model, input_tokens, cache_creation_tokens, cache_1h_tokens,
-        cache_read_tokens, output_tokens, context_tokens
-    FROM (
-        SELECT *, ROW_NUMBER() OVER (PARTITION BY message_id ORDER BY output_tokens DESC,
-                forked_from IS NOT NULL, opened_at, path) AS place,
-            FIRST_VALUE(session_id) OVER (PARTITION BY message_id
-                ORDER BY forked_from IS NOT NULL, opened_at, path) AS owner
-        FROM copy)
-    WHERE place = 1
+        cache_read_tokens, output_tokens, rate, web_searches, charges
+    FROM copies WHERE place = 1 AND at >= :since
 )
 SELECT at, session_id, agent_id, model, input_tokens, cache_creation_tokens, cache_1h_tokens,
-    cache_read_tokens, output_tokens, (context_tokens > 100000) + (context_tokens > 200000)
+    cache_read_tokens, output_tokens, rate, web_searches, 1, charges
 FROM answer ORDER BY at
 """
 

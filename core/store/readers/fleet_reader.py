@@ -43,12 +43,18 @@ from ...policy.policy import Policy
 from ...policy.resolve import DEFAULT_POLICIES, Policies
 from ..bulkhead import FAILED, NOT_READ, bulkhead, leave_out_faulty, place_of, work_apart
 from ..database import store_path
-from ..queries import activity_queries, agent_queries, context_queries, session_queries
-from ..queries.activity_queries import ModelUsageRow
+from ..queries import (
+    activity_queries,
+    agent_queries,
+    context_queries,
+    session_queries,
+    spending_queries,
+)
 from ..queries.config_queries import definitions_fingerprint
 from ..queries.evidence_queries import EvidenceRows, read_evidence_rows, read_forecast_calibration
 from ..queries.limit_queries import client_reports
 from ..queries.query_rows import AgentRow, FillRow, SessionIds, SessionRow
+from ..queries.spending_queries import ModelUsageRow
 from ..warning_log import ContextWarning, last_warning_id, read_warnings
 
 SESSIONS_PER_QUERY: Final = 500  # sessions named in one query; SQLite accepts at least 999 values
@@ -173,10 +179,10 @@ class SessionReader:
         activities = {row.file_id: row for row in activity_queries.activity(self._db, file_ids)}
         ids = [session.session_id for session in sessions]
         reports = client_reports(self._db, ids)
-        usage = activity_queries.model_usage(self._db, ids)
-        sums = activity_queries.usage_by_session(usage)
+        usage = spending_queries.model_usage(self._db, ids)
+        sums = spending_queries.usage_by_session(usage)
         priced: dict[str, list[ModelUsageRow]] = defaultdict(list)
-        for each in (*usage, *activity_queries.progress_model_usage(self._db, ids)):
+        for each in usage:
             priced[each.session_id].append(each)
         complete = []
         for row, session in zip(rows, sessions, strict=True):

@@ -15,7 +15,7 @@ from ...measure.limit_use import (
     price_answers,
     share_use,
 )
-from ...measure.models import find_price
+from ...measure.models import PriceRate, find_price
 from ...measure.plan_limits import (
     DAY_MS,
     LimitReading,
@@ -124,7 +124,7 @@ def _learn_sizes(
     custom_prices: Mapping[str, str],
 ) -> tuple[PercentSize, ...]:
     def input_price(model: str) -> float | None:
-        price = find_price(model, 0, custom_prices)
+        price = find_price(model, PriceRate.STANDARD, custom_prices)
         return price.input if price else None
 
     return tuple(

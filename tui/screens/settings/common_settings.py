@@ -27,8 +27,8 @@ from ....core.policy.resolve import Policies
 from ....core.policy.schema import NATIVE, OFF
 from ....core.policy.value_types import PolicyValue, parse_quiet_hours
 from ....core.store.database import state_folder
-from ....core.store.queries.activity_queries import model_usage
 from ....core.store.queries.context_queries import count_messages
+from ....core.store.queries.spending_queries import model_usage
 from ....core.transcript.sanitize import one_line
 from ...text.formats import plural
 from ..archive_dialogs import ARCHIVE_EFFECTS

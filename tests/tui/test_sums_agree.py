@@ -1,0 +1,96 @@
+"""Every place that adds up answers says the same: sessions, totals, cache, limits and exports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..sums import Sums, all_sums
+from ..transcripts import PROJECT, SESSION, assistant, launch, tool_result, user, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ..transcripts import JsonLine
+    from .ended import Ended
+    from .support import Stage
+
+FORKS = ("99999999-2222-4333-8444-555555555555", "88888888-2222-4333-8444-555555555555")
+OLD_CLIENT = {"version": "2.1.39"}
+
+
+def counts(read: int, output: int = 10, **fields: object) -> JsonLine:
+    written = {"ephemeral_1h_input_tokens": 30, "ephemeral_5m_input_tokens": 10}
+    return {
+        "input_tokens": 3,
+        "cache_creation_input_tokens": 40,
+        "cache_read_input_tokens": read,
+        "output_tokens": output,
+        "cache_creation": written,
+    } | fields
+
+
+def step(answer: JsonLine, agent_id: str) -> JsonLine:
+    """An agent's answer inside a line of its parent's file."""
+    message = {name: answer[name] for name in ("type", "uuid", "timestamp", "message")}
+    data = {"type": "agent_progress", "agentId": agent_id, "message": message}
+    envelope = {"sessionId": answer["sessionId"], "timestamp": answer["timestamp"]}
+    return {"type": "progress", "parentToolUseID": "t1", "data": data, **envelope}
+
+
+def forked(lines: list[JsonLine], session_id: str) -> list[JsonLine]:
+    origin = {"forkedFrom": {"sessionId": SESSION, "messageUuid": "x"}}
+    return [each | {"sessionId": session_id} | origin for each in lines]
+
+
+def write_sessions(projects: Path) -> None:
+    """Write a session with everything that counts apart, two forks of it, and their agents."""
+    advice = {"type": "advisor_message", "model": "claude-opus-4-7", **counts(0, 800)}
+    own, searches = {"type": "message", **counts(700)}, {"web_search_requests": 2}
+    of_agent = assistant("msg_agent", counts=counts(900, 20), at=4, isSidechain=True, agentId="a1")
+    history = [
+        user(at=0),
+        launch("t1", counts=counts(500), at=1, model="claude-opus-5-5"),
+        step(assistant("msg_step", counts=counts(40_000, 1), at=2), "p1"),
+        step(assistant("msg_step", counts=counts(40_000, 90), at=3), "p1"),
+        step(of_agent, "a1"),
+        tool_result("t1", "done", {"status": "completed", "agentId": "p1"}, at=5),
+        assistant("msg_fast", counts=counts(600, speed="fast"), model="claude-opus-5-5", at=6),
+        assistant("msg_advised", counts=counts(700, iterations=[own, advice]), at=7),
+        assistant("msg_us", counts=counts(5, inference_geo="us", server_tool_use=searches), at=8),
+    ]
+    write(projects / PROJECT / f"{SESSION}.jsonl", history)
+    agent = [user(isSidechain=True, agentId="a1", at=2), of_agent]
+    write(projects / PROJECT / SESSION / "subagents" / "agent-a1.jsonl", agent)
+    for number, fork in enumerate(FORKS):
+        more = assistant(f"msg_of_fork_{number}", counts=counts(800), at=20, sessionId=fork)
+        # The first copy of an answer may be one that was written early.
+        early = assistant("msg_of_both_forks", counts=counts(850, 1 + number * 70), at=19)
+        lines = [*forked(history, fork), early | {"sessionId": fork}, more]
+        write(projects / PROJECT / f"{fork}.jsonl", lines)
+        copied = [each | {"sessionId": fork} for each in agent]
+        write(projects / PROJECT / fork / "subagents" / "agent-a1.jsonl", copied)
+
+
+def check(run: Callable[..., Ended], stage: Stage) -> Sums:
+    store = ("--config-dir", str(stage.root), "--db", str(stage.places.store))
+    found = all_sums(lambda *words: run(*words, *store).out, stage.places.store)
+    expected = found["totals"]
+    assert {place: each.differs(expected) for place, each in found.items()} == {
+        place: [] for place in found
+    }
+    return expected
+
+
+def test_all_places_agree_on_answers_that_count_apart(
+    stage: Stage, call_ctxtop: Callable[..., Ended]
+) -> None:
+    write_sessions(stage.root / "projects")
+    total = check(call_ctxtop, stage)
+    # Six answers of the session and its agents, one piece of advice, and one or two of each fork.
+    assert total.answers == 6 + 1 + 3
+    assert total.output == 10 + 90 + 20 + 10 + 10 + 800 + 10 + 71 + 10 + 10
+
+
+def test_all_places_agree_on_the_demo(untold: Stage, call_ctxtop: Callable[..., Ended]) -> None:
+    assert check(call_ctxtop, untold).answers
