@@ -102,6 +102,11 @@ def web_searches(usage: RawUsage) -> int:
     return (tools.web_search_requests or 0) if tools else 0
 
 
+def one_hour_tokens(usage: RawUsage) -> int:
+    """Return how many of the answer's own tokens were written to the cache for an hour."""
+    return _part(usage, "").cache_1h_tokens
+
+
 def read_parts(usage: RawUsage, model: str, splits_at: int) -> tuple[Part, ...]:
     """Divide an answer by price; the first part is its own; most have no other.
 

@@ -35,11 +35,12 @@ def usage(*steps: dict[str, Any], **fields: Any) -> RawUsage:  # noqa: ANN401
 
 
 def charges(used: RawUsage) -> list[tuple[str, int, int, int, int]]:
-    first, others = read_charges(used, MODEL, used.output_tokens or 0)
-    listed = decode_charges(others) or [first]
+    found, (own, _) = read_charges(used, MODEL), read_usage(used)
+    if found.charges is None:
+        return [(MODEL, found.rate, own.cache_read_tokens, own.output_tokens, 1)]
     return [
         (each.model, each.rate, each.cache_read_tokens, each.output_tokens, each.responses)
-        for each in listed
+        for each in decode_charges(found.charges)
     ]
 
 
@@ -112,11 +113,11 @@ def test_parts_share_what_the_answer_says_of_the_caches_lifetime() -> None:
     ]
     written = {"ephemeral_1h_input_tokens": 100, "ephemeral_5m_input_tokens": 30}
     used = usage(*steps, cache_creation=written)
-    _, others = read_charges(used, MODEL, 12)
-    assert [each.cache_1h_tokens for each in decode_charges(others)] == [50, 50]
+    found = decode_charges(read_charges(used, MODEL).charges)
+    assert [each.cache_1h_tokens for each in found] == [50, 50]
     steps[1]["cache_creation"] = {"ephemeral_1h_input_tokens": 80}
-    _, others = read_charges(usage(*steps, cache_creation=written), MODEL, 12)
-    assert [each.cache_1h_tokens for each in decode_charges(others)] == [20, 80]
+    found = decode_charges(read_charges(usage(*steps, cache_creation=written), MODEL).charges)
+    assert [each.cache_1h_tokens for each in found] == [20, 80]
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_the_rate_of_an_answer(fields: dict[str, Any], rate: PriceRate) -> None:
 def test_searches_are_counted() -> None:
     tools = {"web_search_requests": 3, "web_fetch_requests": 9}
     used = msgspec.convert(counts() | {"server_tool_use": tools}, RawUsage)
-    assert read_charges(used, MODEL, 1)[0].web_searches == 3
+    assert read_charges(used, MODEL).web_searches == 3
 
 
 def test_an_edit_of_ctxtop_is_known_beside_an_advisor() -> None:

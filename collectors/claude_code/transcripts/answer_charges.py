@@ -1,11 +1,11 @@
 """What an answer costs: its tokens by model and rate, with those that other models used for it."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from ....core.measure.models import LONG_PROMPT_TOKENS, PriceRate, prompt_rate
+from ....core.measure.models import LONG_PROMPT_TOKENS, PriceRate
 from ....core.store.transcript_records import ChargeRecord
 from ....core.transcript import reported_usage
 from ....core.transcript.reported_usage import Part, RawUsage
@@ -14,40 +14,50 @@ from ....core.transcript.sanitize import sanitize_name
 MAX_CHARGES: Final = 100
 """Of one answer, by model and rate: the API's own steps name three models at most."""
 
+# Plain numbers: every answer is read, and an IntFlag takes several times as long to combine.
+_LONG, _FAST, _US = map(int, (PriceRate.LONG_PROMPT, PriceRate.FAST, PriceRate.US))
+
 _SPEEDS: Final = frozenset({None, "", "standard"})  # the client prices any other as fast mode
 
 
-def read_charges(
-    usage: RawUsage, model: str, output_tokens: int
-) -> tuple[ChargeRecord, str | None]:
-    """Return the charge of the answer itself, and all charges as JSON if there are others.
+class Charged(NamedTuple):
+    """How an answer is priced."""
 
-    `output_tokens` is the answer's own: a line that was written early may have a placeholder.
-    """
-    rate = PriceRate.STANDARD if usage.speed in _SPEEDS else PriceRate.FAST
+    rate: int  # a `PriceRate`
+    cache_1h_tokens: int  # of those that it wrote to the cache
+    web_searches: int
+    charges: str | None  # JSON of ChargeRecords that are priced in its place, if several
+
+
+def read_charges(usage: RawUsage, model: str) -> Charged:
+    rate = 0 if usage.speed in _SPEEDS else _FAST
     if usage.inference_geo == "us":
-        rate |= PriceRate.US
+        rate |= _US
     own, *others = reported_usage.read_parts(usage, model, LONG_PROMPT_TOKENS)
-    first = replace(
-        _to_charge(own, rate, responses=1), web_searches=reported_usage.web_searches(usage)
-    )
+    searches = reported_usage.web_searches(usage)
     if not others:
-        return replace(first, output_tokens=output_tokens), None
+        return Charged(_part_rate(own, rate), own.cache_1h_tokens, searches, None)
+    first = replace(_to_charge(own, rate, responses=1), web_searches=searches)
     charges = [first, *(_to_charge(each, rate, responses=_answers(each)) for each in others)]
-    return first, msgspec.json.encode(_merge(charges)).decode()
+    text = msgspec.json.encode(_merge(charges)).decode()
+    return Charged(first.rate, reported_usage.one_hour_tokens(usage), searches, text)
 
 
 def _answers(part: Part) -> int:
     return int(part.step in reported_usage.ASIDE)
 
 
-def _to_charge(part: Part, rate: PriceRate, responses: int) -> ChargeRecord:
+def _part_rate(part: Part, rate: int) -> int:
     if part.step == reported_usage.ADVISOR:
-        rate &= ~PriceRate.FAST
+        rate &= ~_FAST
+    return rate | _LONG if part.prompt_tokens > LONG_PROMPT_TOKENS else rate
+
+
+def _to_charge(part: Part, rate: int, responses: int) -> ChargeRecord:
     used = part.usage
     return ChargeRecord(
         model=sanitize_name(part.model),
-        rate=rate | prompt_rate(part.prompt_tokens),
+        rate=_part_rate(part, rate),
         input_tokens=used.input_tokens,
         cache_creation_tokens=used.cache_creation_tokens,
         cache_1h_tokens=part.cache_1h_tokens,

@@ -48,7 +48,7 @@ class MergedAnswer(msgspec.Struct, gc=False):
     def to_record(self) -> ResponseRecord:
         """Convert it: counts are those of its last line, the output is the highest of any line."""
         spent, context = reported_usage.read_usage(self.usage)
-        charge, charges = read_charges(self.usage, self.model or "", self.output_tokens)
+        charged = read_charges(self.usage, self.model or "")
         return ResponseRecord(
             offset=self.offset,
             last_offset=self.last_offset,
@@ -64,7 +64,7 @@ class MergedAnswer(msgspec.Struct, gc=False):
             tools=self.tools,
             request=text_key(self.request_ref) if self.request_ref else None,
             last_output_tokens=reported_usage.last_output_tokens(self.usage),
-            cache_1h_tokens=charge.cache_1h_tokens,
+            cache_1h_tokens=charged.cache_1h_tokens,
             lowered=reported_usage.is_estimated_usage(self.usage),
             has_text=self.has_text,
             client_version=self.client_version,
@@ -72,9 +72,9 @@ class MergedAnswer(msgspec.Struct, gc=False):
             cache_missed_tokens=(
                 self.cache_miss.cache_missed_input_tokens if self.cache_miss else None
             ),
-            rate=charge.rate,
-            web_searches=charge.web_searches,
-            charges=charges,
+            rate=charged.rate,
+            web_searches=charged.web_searches,
+            charges=charged.charges,
         )
 
 
