@@ -58,6 +58,7 @@ def write_sessions(projects: Path) -> None:
         assistant("msg_fast", counts=counts(600, speed="fast"), model="claude-opus-5-5", at=6),
         assistant("msg_advised", counts=counts(700, iterations=[own, advice]), at=7),
         assistant("msg_us", counts=counts(5, inference_geo="us", server_tool_use=searches), at=8),
+        assistant("msg_without_time", counts=counts(6)) | {"timestamp": "yesterday"},
     ]
     write(projects / PROJECT / f"{SESSION}.jsonl", history)
     agent = [user(isSidechain=True, agentId="a1", at=2), of_agent]
@@ -87,9 +88,9 @@ def test_all_places_agree_on_answers_that_count_apart(
 ) -> None:
     write_sessions(stage.root / "projects")
     total = check(call_ctxtop, stage)
-    # Six answers of the session and its agents, one piece of advice, and one or two of each fork.
-    assert total.answers == 6 + 1 + 3
-    assert total.output == 10 + 90 + 20 + 10 + 10 + 800 + 10 + 71 + 10 + 10
+    # Seven answers of the session and its agents, a piece of advice, and those of the forks.
+    assert total.answers == 7 + 1 + 3
+    assert total.output == 10 + 90 + 20 + 10 + 10 + 800 + 10 + 10 + 71 + 10 + 10
 
 
 def test_all_places_agree_on_the_demo(untold: Stage, call_ctxtop: Callable[..., Ended]) -> None:

@@ -92,6 +92,12 @@ def _divide(row: AnswerRow) -> list[AnswerRow]:
 
 CLOCK_MARGIN_MS: Final = 3_600_000  # by which a file system's clock may be behind the client's
 
+# An answer whose time cannot be read came after the one before it.
+_TIME: Final = """COALESCE(r.at,
+        (SELECT b.at FROM response b WHERE b.file_id = r.file_id AND b.offset < r.offset
+            AND b.at IS NOT NULL ORDER BY b.offset DESC LIMIT 1),
+        (SELECT s.started_at FROM session s WHERE s.file_id = r.file_id), 0)"""
+
 # What a file holds was written before its newest change; 0 is a change that was not noted. Most
 # answers are in one file only: only the others are compared.
 _ANSWERS: Final = f"""
@@ -99,19 +105,20 @@ WITH wanted AS MATERIALIZED (
     SELECT file_id FROM file WHERE mtime_ns >= :written_since OR mtime_ns = 0),
 {COPIES},
 answer AS (
-    SELECT r.at, f.session_id, f.agent_id, r.model, r.input_tokens, r.cache_creation_tokens,
-        r.cache_1h_tokens, r.cache_read_tokens, r.output_tokens, r.rate, r.web_searches, r.charges
+    SELECT {_TIME} AS at, f.session_id, f.agent_id, r.model, r.input_tokens,
+        r.cache_creation_tokens, r.cache_1h_tokens, r.cache_read_tokens, r.output_tokens, r.rate,
+        r.web_searches, r.charges
     FROM wanted w CROSS JOIN response r USING (file_id) JOIN file f USING (file_id)
-    WHERE r.at >= :since AND NOT EXISTS (SELECT 1 FROM shared_response x
+    WHERE NOT EXISTS (SELECT 1 FROM shared_response x
         WHERE x.file_id = r.file_id AND x.message_id = r.message_id)
     UNION ALL
-    SELECT at, owner, agent_id, model, input_tokens, cache_creation_tokens, cache_1h_tokens,
+    SELECT {_TIME}, owner, agent_id, model, input_tokens, cache_creation_tokens, cache_1h_tokens,
         cache_read_tokens, output_tokens, rate, web_searches, charges
-    FROM copies WHERE place = 1 AND at >= :since
+    FROM copies r WHERE place = 1
 )
 SELECT at, session_id, agent_id, model, input_tokens, cache_creation_tokens, cache_1h_tokens,
     cache_read_tokens, output_tokens, rate, web_searches, 1, charges
-FROM answer ORDER BY at
+FROM answer WHERE at >= :since ORDER BY at
 """
 
 
