@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -12,12 +13,13 @@ from ..measure.counting_rule import CountingRule
 from ..measure.evidence import ContextEvidence, Evidence
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.window import UNKNOWN_WINDOW
+from ..store.queries.agent_queries import CLIENT_TASKS, HOOK_AGENT_PREFIX
 from ..store.queries.query_rows import AgentRow
 from ..transcript.conversation import AGENT_RESUMED_MS, TokenUsage
 from .context import Context, ContextState, StoredTokenCounts, decode_text_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from ..compliance.run_verdict import RunVerdict
     from .problem import Problem
@@ -42,6 +44,10 @@ class AgentStatus(StrEnum):
 
 ZOMBIE_AFTER_MS: Final = 30 * 60_000
 """Of silence. An agent that Esc or a full context ended never reports that (R000-18)."""
+
+ANSWERED_MS: Final = 60_000
+"""Of silence after which an answer that ends an agent's turn is its last, though nothing says so: a
+hook that keeps it from stopping, or a message to it, comes within seconds."""
 
 _STATUS_OF_RETURN: Final = {
     **dict.fromkeys(("completed", "shut_down"), AgentStatus.COMPLETED),
@@ -94,6 +100,7 @@ class Agent(msgspec.Struct, frozen=True):
     silent_since: int | None = None
     """The last that was heard of a running agent, a zombie, or an agent that it started; None if
     its silence says nothing."""
+    has_answered: bool = False  # its last line is an answer that ends its turn
     problem: str = ""  # why its file is not read, or not to its end
 
     @property
@@ -108,6 +115,7 @@ def newest_agent_order(agent: Agent) -> tuple[object, ...]:
 
 
 def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent:  # noqa: FBT001
+    own_task = clients_own_task(row)
     ending = _find_ending(row, session_live)
     answered = row.answer_tokens if row.answer_tokens is not None else row.returned_context_tokens
     # A notification only has the last request with its output: close, not exact.
@@ -141,8 +149,8 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         agent_id=row.agent_id,
         session_id=row.session_id,
         parent_agent_id=row.parent_agent_id,
-        agent_type=row.agent_type or "agent",
-        description=row.description or "",
+        agent_type=row.agent_type or own_task or "agent",
+        description=row.description or (CLIENTS_OWN if own_task else ""),
         model=row.model,
         status=AgentStatus.UNREAD if row.problem else ending.status,
         context=context,
@@ -159,9 +167,26 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         prompted_skill=row.prompted_skill,
         progress_responses=row.progress_responses,
         ended_with_session=ending.with_session,
-        silent_since=None if row.awaits_messages or not is_running else _last_heard_at(row),
+        silent_since=(
+            None if row.awaits_messages or own_task or not is_running else _last_heard_at(row)
+        ),
+        has_answered=bool(row.has_answered),
         problem=row.problem or "",
     )
+
+
+CLIENTS_OWN: Final = "started by Claude Code itself"  # the description of such an agent
+_OWN_ID: Final = re.compile(r"a([\w-]{1,63})-[0-9a-f]{16}")
+
+
+def clients_own_task(row: AgentRow) -> str | None:
+    """Return what an agent of the client's own does, by its id; None for any other agent."""
+    if row.tool_use_id is not None or row.agent_type:
+        return None
+    if row.agent_id.startswith(HOOK_AGENT_PREFIX):
+        return "hook agent"
+    label = _OWN_ID.fullmatch(row.agent_id)
+    return CLIENT_TASKS.get(label[1]) if label else None
 
 
 def unread_agent(row: AgentRow, problem: Problem) -> Agent:
@@ -187,7 +212,8 @@ def unread_agent(row: AgentRow, problem: Problem) -> Agent:
 def mark_zombies(agents: Sequence[Agent], now_ms: int) -> list[Agent]:
     """Turn running agents into zombies that were silent for ZOMBIE_AFTER_MS.
 
-    An agent may wait for those that it started: what is heard of them counts for it, too.
+    An agent may wait for those that it started: what is heard of them counts for it, too. One
+    whose last line is an answer has ended, although the message that says so was lost.
     """
     parents = {(each.session_id, each.agent_id): each.parent_agent_id for each in agents}
     heard: dict[tuple[str, str], int] = {}
@@ -199,28 +225,39 @@ def mark_zombies(agents: Sequence[Agent], now_ms: int) -> list[Agent]:
             heard[key] = max(heard.get(key, 0), each.silent_since)
             waiting.add(name)
             name = parents.get(key)
-    return [_mark_zombie(each, heard, now_ms) for each in agents]
+    waited_for = {
+        (each.session_id, each.parent_agent_id)
+        for each in agents
+        if each.status is AgentStatus.RUNNING
+    }
+    return [_mark_silent(each, heard, waited_for, now_ms) for each in agents]
 
 
 def has_new_zombie(agents: Iterable[Agent], now_ms: int) -> bool:
-    """Whether a running agent has been silent for so long by now that it is a zombie."""
+    """Whether a running agent has been silent for so long by now that it is a zombie, or ended."""
     return any(
         each.status is AgentStatus.RUNNING
         and each.silent_since is not None
-        and _is_silent(each.silent_since, now_ms)
+        and now_ms - each.silent_since >= (ANSWERED_MS if each.has_answered else ZOMBIE_AFTER_MS)
         for each in agents
     )
 
 
-def _is_silent(since_ms: int, now_ms: int) -> bool:
-    return now_ms - since_ms >= ZOMBIE_AFTER_MS
-
-
-def _mark_zombie(agent: Agent, heard: Mapping[tuple[str, str], int], now_ms: int) -> Agent:
+def _mark_silent(
+    agent: Agent,
+    heard: Mapping[tuple[str, str], int],
+    waited_for: Collection[tuple[str, str | None]],
+    now_ms: int,
+) -> Agent:
     if agent.silent_since is None:
         return agent
-    last = heard[agent.session_id, agent.agent_id]
-    status = AgentStatus.ZOMBIE if _is_silent(last, now_ms) else AgentStatus.RUNNING
+    key = agent.session_id, agent.agent_id
+    last = heard[key]
+    silent_ms = now_ms - last
+    if agent.has_answered and silent_ms >= ANSWERED_MS and key not in waited_for:
+        ended = AgentStatus.COMPLETED
+        return replace(agent, status=ended, ended_at=agent.silent_since, silent_since=None)
+    status = AgentStatus.ZOMBIE if silent_ms >= ZOMBIE_AFTER_MS else AgentStatus.RUNNING
     return replace(agent, silent_since=last, status=status)
 
 
@@ -244,7 +281,14 @@ def _find_ending(row: AgentRow, session_live: bool) -> _Ending:  # noqa: FBT001
         return _Ending(ended, last_at)
     if row.finished and not resumed:
         return _Ending(AgentStatus.COMPLETED, last_at)
+    if row.answer_tokens is not None and clients_own_task(row):
+        # It returns nothing to anyone: its answer is its end.
+        return _Ending(AgentStatus.COMPLETED, last_at)
     heard_at = _last_heard_at(row) or 0
+    stopped_at = None if row.awaits_messages else row.stopped_at
+    # A hook that keeps it from stopping makes it write on.
+    if stopped_at is not None and heard_at <= stopped_at + AGENT_RESUMED_MS:
+        return _Ending(AgentStatus.COMPLETED, stopped_at)
     was_started = row.has_returned or _has_transcript(row)
     if row.closed_at is not None and heard_at <= row.closed_at:
         return _Ending(AgentStatus.CLOSED, row.closed_at)

@@ -249,6 +249,7 @@ class TurnState(StrEnum):
     ASKED = "asked"  # a person or the client asked; the model has not answered
     RESULT = "result"  # a tool's result came; the model has not answered
     ANSWERED = "answered"  # the model answered, maybe with a call
+    ENDED = "ended"  # an agent's model answered, and says that it is done
     OVER = "over"  # it was refused or interrupted: nothing is in flight
 
 

@@ -24,6 +24,7 @@ class RawMessage(msgspec.Struct, gc=False):
     model: str | None = None
     content: Raw | UnsetType = UNSET
     usage: DetailedUsage | None = None
+    stop_reason: Raw | UnsetType = UNSET
 
 
 class CacheMissReason(msgspec.Struct, gc=False):
@@ -259,6 +260,7 @@ class UnexpectedShapeError(ValueError):
 
 
 JSON_TRUE: Final = Raw(b"true")
+END_OF_TURN: Final = Raw(b'"end_turn"')  # why an answer stopped, if the model is done
 
 _QUOTE, _BRACE, _NULL = b'"{n'
 _line_decoder: Final = msgspec.json.Decoder(TranscriptLine)

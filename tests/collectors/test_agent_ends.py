@@ -16,6 +16,7 @@ from ctxtop.core.model.agent import ZOMBIE_AFTER_MS, Agent, AgentStatus
 from ctxtop.core.store.closed_agents import close_agent
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import context_queries, session_queries
+from ctxtop.core.store.queries.agent_queries import count_agents
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.writer import Writer
 from msgspec.structs import replace
@@ -453,6 +454,58 @@ def test_a_silent_agent_is_closed_by_hand(
     append(worker, [assistant("m2", timestamp=wrote, isSidechain=True)])
     collector.scan()
     assert status() is AgentStatus.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "hook", "status"),
+    [
+        ("end_turn", False, AgentStatus.COMPLETED),
+        ("tool_use", False, AgentStatus.ZOMBIE),
+        (None, False, AgentStatus.ZOMBIE),
+        (None, True, AgentStatus.COMPLETED),
+    ],
+)
+def test_an_agent_whose_notification_was_lost_ended_with_its_answer_or_its_hook(
+    path: Path,
+    collector: Collector,
+    store: Path,
+    stop_reason: str | None,
+    hook: bool,
+    status: AgentStatus,
+) -> None:
+    write(path, [user(), launch("t1", "look", at=1), launched("t1", "w1", at=2)])
+    write_agent(path, "w1", "Done.", finished=None, toolUseId="t1")
+    answer = assistant("m9", at=30, isSidechain=True)
+    answer["message"]["stop_reason"] = stop_reason
+    append(path.with_suffix("") / "subagents" / "agent-w1.jsonl", [answer])
+    if hook:
+        stopped = {"hook_event_name": "SubagentStop", "agent_id": "w1", "session_id": SESSION}
+        log_file(store).write_bytes(lines([line(START_MS + 31_000, **stopped)]))
+    collector.scan()
+    now_ms = START_MS + 10 * ZOMBIE_AFTER_MS
+    with closing(open_reader(store)) as db:
+        live = [replace(each, live=True) for each in read_sessions(db, now_ms)]
+        (agent,) = read_agents(db, live, now_ms)
+    assert agent.status is status
+
+
+def test_agents_of_the_clients_own_are_listed_and_not_counted(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    write(path, [user(), launch("t1", "look", at=1), assistant("m2", at=5)])
+    write_agent(path, "a0123456789abcdef", "Done.", toolUseId="t1")
+    for name in ("acompact-0123456789abcdef", "aside_question-0123456789abcdef"):
+        write(
+            path.with_suffix("") / "subagents" / f"agent-{name}.jsonl",
+            [user(isSidechain=True), assistant(name, at=3, isSidechain=True)],
+        )
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        (session,) = read_sessions(db, START_MS)
+        found = read_agents(db, [session], START_MS)
+        counted = count_agents(db)
+    assert sorted(each.agent_type for each in found) == ["compaction", "side question", "worker"]
+    assert (session.agents, counted) == (1, 1)
 
 
 def test_messages_of_several_teammates_in_one_line(

@@ -10,6 +10,8 @@ import pytest
 from ctxtop.core.measure.evidence import NO_EVIDENCE
 from ctxtop.core.measure.window import ClaimSource
 from ctxtop.core.model.agent import (
+    ANSWERED_MS,
+    CLIENTS_OWN,
     ZOMBIE_AFTER_MS,
     Agent,
     AgentStatus,
@@ -143,3 +145,65 @@ def test_the_mark_of_a_large_window_stands_in_the_name_that_was_asked_for() -> N
 
     assert large.context.window.tokens == 1_000_000
     assert other.context.window.tokens == 200_000
+
+
+def test_an_agent_that_ended_is_no_zombie_though_no_message_says_so() -> None:
+    """Its notification was lost: a full context, a crash, a message that was not delivered."""
+    it = agent(True, started_at=1, last_at=1_000, has_answered=1)
+    (early,) = mark_zombies([it], 999 + ANSWERED_MS)
+    assert early.status is AgentStatus.RUNNING
+    assert not has_new_zombie([it], 999 + ANSWERED_MS)
+    assert has_new_zombie([it], 1_000 + ANSWERED_MS)
+    for now_ms in (1_000 + ANSWERED_MS, 1_000 + 9 * ZOMBIE_AFTER_MS):
+        (ended,) = mark_zombies([it], now_ms)
+        assert (ended.status, ended.ended_at) == (AgentStatus.COMPLETED, 1_000)
+    # It may go on as long as an agent that it started is at work.
+    child = agent(True, agent_id="c", parent_agent_id="a1", last_at=1_000)
+    waits, _ = mark_zombies([it, child], 1_000 + ANSWERED_MS)
+    assert waits.status is AgentStatus.RUNNING
+    (mate,) = mark_zombies([agent(True, last_at=1, has_answered=1, awaits_messages=1)], 1 << 40)
+    assert mate.status is AgentStatus.RUNNING
+
+
+def test_the_hook_that_an_agent_stopped_completes_it() -> None:
+    it = agent(True, started_at=1, last_at=5_000, stopped_at=6_000)
+    assert (it.status, it.ended_at) == (AgentStatus.COMPLETED, 6_000)
+    # It was kept from stopping, or is a teammate that waits for messages.
+    later = 6_001 + AGENT_RESUMED_MS
+    assert agent(True, last_at=later, stopped_at=6_000).status is AgentStatus.RUNNING
+    mate = agent(True, started_at=1, stopped_at=6_000, awaits_messages=1)
+    assert mate.status is AgentStatus.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("agent_id", "task"),
+    [
+        ("acompact-0123456789abcdef", "compaction"),
+        ("areactive-compact-0123456789abcdef", "compaction"),
+        ("aside_question-0123456789abcdef", "side question"),
+        ("aaway_summary-0123456789abcdef", "away summary"),
+        ("hook-agent-0f8fad5b-d9cb-469f-a165-70867728950e", "hook agent"),
+    ],
+)
+def test_an_agent_of_the_clients_own_has_a_name_and_ends_with_its_answer(
+    agent_id: str, task: str
+) -> None:
+    own = agent(True, agent_id=agent_id, started_at=1, last_at=9, answer_tokens=5)
+    assert (own.agent_type, own.description) == (task, CLIENTS_OWN)
+    assert (own.status, own.ended_at) == (AgentStatus.COMPLETED, 9)
+    assert agent(True, agent_id=agent_id, started_at=1).status is AgentStatus.RUNNING
+    (silent,) = mark_zombies([agent(True, agent_id=agent_id, started_at=1)], 9 * ZOMBIE_AFTER_MS)
+    assert silent.status is AgentStatus.RUNNING
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"agent_id": "a0123456789abcdef"},
+        {"agent_id": "amine-0123456789abcdef"},
+        # A person may give an agent such a name.
+        {"agent_id": "acompact-0123456789abcdef", "tool_use_id": "toolu_1"},
+    ],
+)
+def test_any_other_agent_is_the_persons(fields: dict[str, Any]) -> None:
+    assert agent(answer_tokens=5, started_at=1, **fields).agent_type == "agent"

@@ -12,6 +12,7 @@ from ....core.transcript import line_types
 from ....core.transcript.authorship import CLIENT_TEXT, PROMPT_AUTHORS, line_author
 from ....core.transcript.line_decoder import (
     COMPACT_BOUNDARY,
+    END_OF_TURN,
     SYNTHETIC_MODEL,
     NotJsonError,
     RawBlock,
@@ -45,6 +46,8 @@ def _index_answer(builder: FactBuilder, offset: int, line: TranscriptLine) -> No
                 builder.add(agent_results.read_plan(offset, line, block))
     if builder.is_agent:
         builder.add_reply(offset, line, blocks)
+        if line.message and line.message.stop_reason == END_OF_TURN:
+            builder.turns.end_turn(offset, line.timestamp)
 
 
 def _index_user_line(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:

@@ -237,6 +237,10 @@ class TurnTracker:
         if self._turn is None or self._turn[1] != offset:
             self._turn = turn, offset, timestamp
 
+    def end_turn(self, offset: int, timestamp: str | None) -> None:
+        """Set that the answer of this line ends the turn, whatever was set of it before."""
+        self._turn = TurnState.ENDED, offset, timestamp
+
     def add_calls(self, offset: int, line: memoryview, calls: list[BlockGlance]) -> None:
         for block in calls:
             if block.id:

@@ -37,6 +37,36 @@ IS_WARMUP: Final = f"""({{said}}.first_prompt IS '{WARMUP_PROMPT}' AND NOT EXIST
 """SQL for: nobody requested the agent of this file, which has this row in `session`."""
 
 
+CLIENT_TASKS: Final = {
+    "compact": "compaction",
+    "reactive-compact": "compaction",
+    "side_question": "side question",
+    "prompt_suggestion": "prompt suggestion",
+    "extract_memories": "memory extraction",
+    "session_memory": "session memory",
+    "away_summary": "away summary",
+    "agent_summary": "agent summary",
+    "auto_dream": "dream",
+    "rename": "session title",
+    "resume_cache_warm": "cache warming",
+    "plugin_model_fork": "plugin",
+    "comparison_fork": "comparison",
+}
+"""What the client's own agents do, by the label in their ids: `acompact-` and 16 hex digits. No
+person and no model asked for them (client 2.1.332, its code)."""
+
+HOOK_AGENT_PREFIX: Final = "hook-agent-"  # of the id of an agent that a hook of this kind starts
+
+_LABELS: Final = " OR ".join(
+    f"{{agent}}.agent_id GLOB '{prefix}*'"
+    for prefix in (*(f"a{label}-" for label in CLIENT_TASKS), HOOK_AGENT_PREFIX)
+)
+IS_CLIENTS_OWN: Final = f"""(({_LABELS}) AND NOT EXISTS (
+        SELECT 1 FROM agent_meta y WHERE y.session_id = {{agent}}.session_id
+        AND y.agent_id = {{agent}}.agent_id AND y.tool_use_id IS NOT NULL))"""
+"""SQL for: the client itself started this agent."""
+
+
 def agents(db: Connection, session_ids: SessionIds = None) -> list[AgentRow]:
     """List the agents of every session, or only of those named, in the order they started."""
     where, values = in_condition("f.session_id", session_ids)
@@ -50,7 +80,8 @@ def sessions_with_agents(db: Connection) -> list[str]:
 
 
 def count_agents(db: Connection) -> int:
-    sql = f"WITH {_KNOWN.format(where='1')} SELECT COUNT(*) FROM known"
+    own = IS_CLIENTS_OWN.format(agent="k")
+    sql = f"WITH {_KNOWN.format(where='1')} SELECT COUNT(*) FROM known k WHERE NOT {own}"
     return int(db.execute(sql).fetchone()[0])
 
 
@@ -207,6 +238,12 @@ ended AS MATERIALIZED (
     SELECT f.session_id, MAX(f.at) AS at FROM hook_event f
     WHERE f.event = 'SessionEnd' AND {{where}} GROUP BY f.session_id
 ),
+-- Agents that stopped, by the client's own hook: it is recorded if their notification is lost.
+stopped AS MATERIALIZED (
+    SELECT f.session_id, f.agent_id, MAX(f.at) AS at FROM hook_event f
+    WHERE f.event = 'SubagentStop' AND f.agent_id IS NOT NULL AND {{where}}
+    GROUP BY f.session_id, f.agent_id
+),
 -- Answers that are in its parent's progress lines and not in its own file count for it, too.
 lacking AS (
     SELECT o.session_id, o.agent_id, NULL AS at, 0 AS tool_uses, {_TOKENS},
@@ -273,9 +310,11 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     d.at, c.at, EXISTS(SELECT 1 FROM agent_return x JOIN file f USING (file_id)
         WHERE x.agent_id = COALESCE(t.agent_id, k.agent_id) AND f.session_id = k.session_id
         AND x.status IN ({WAITING_STATUSES})),
-    (SELECT x.what FROM trouble x JOIN file f ON f.path = x.place WHERE f.file_id = k.own_file)
+    (SELECT x.what FROM trouble x JOIN file f ON f.path = x.place WHERE f.file_id = k.own_file),
+    z.at, s.turn IS 'ended'
 FROM known k
 LEFT JOIN ended d ON d.session_id = k.session_id
+LEFT JOIN stopped z ON z.session_id = k.session_id AND z.agent_id = k.agent_id
 LEFT JOIN closed_agent c ON c.session_id = k.session_id AND c.agent_id = k.agent_id
 LEFT JOIN session s ON s.file_id = k.own_file
 LEFT JOIN session v ON v.file_id = (SELECT x.file_id FROM file x

@@ -205,6 +205,8 @@ class AgentRow(msgspec.Struct, frozen=True):
     closed_at: int | None = None  # when a person closed it
     awaits_messages: int = 0  # a teammate, or elsewhere: its silence says nothing
     problem: str | None = None  # why its file is not read, or not to its end
+    stopped_at: int | None = None  # the last SubagentStop that a hook recorded
+    has_answered: int = 0  # its file ends with an answer that ends its turn
 
 
 class SummaryRow(msgspec.Struct, frozen=True):

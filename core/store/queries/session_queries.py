@@ -6,7 +6,7 @@ from sqlite3 import Connection
 from typing import Any, Final
 
 from ...transcript.raw_lines import text_key
-from .agent_queries import IS_WARMUP, WARMUP_PROMPT
+from .agent_queries import IS_CLIENTS_OWN, IS_WARMUP, WARMUP_PROMPT
 from .context_queries import COUNTED_MESSAGES_ALONE, NEXT_ANSWER_TOKENS
 from .log_queries import unknown_type_rows
 from .query_rows import (
@@ -284,7 +284,8 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
             ON m.session_id = a.session_id AND m.agent_id = a.agent_id
         LEFT JOIN session q ON q.file_id = a.file_id
         WHERE a.session_id = f.session_id AND a.kind = 'agent'
-            AND NOT {IS_WARMUP.format(file="a", said="q")})), 0)
+            AND NOT {IS_WARMUP.format(file="a", said="q")}
+            AND NOT {IS_CLIENTS_OWN.format(agent="a")})), 0)
         + IIF({_HAS_SIDECHAINS}, (SELECT COALESCE(SUM(MAX(begun - asked, 0)), 0) FROM (
             SELECT COUNT(*) AS begun, (SELECT COUNT(*) FROM launch l
                 WHERE l.file_id = f.file_id AND l.prompt = a.prompt) AS asked
