@@ -344,7 +344,7 @@ def session_title(row: SessionRow) -> str:
     from ..transcript.titles import first_telling, recorded_title  # compiles long patterns
 
     names = (row.live_name, row.custom_title, row.ai_title, row.summary_title)
-    prompts = (row.prompt_title, row.first_prompt, row.last_prompt)
+    prompts = (row.prompt_title, row.first_prompt, row.last_prompt, row.message_title)
     title = first_telling((*map(recorded_title, names), *prompts))
     fallback = f"{'session' if row.path else 'new session'} {row.session_id[:8]}"
     return title or next(filter(None, names), fallback)

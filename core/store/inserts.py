@@ -72,6 +72,7 @@ _STEP_UPSERT: Final = (
 
 _KEEP_FIRST: Final = (
     *("opened_at", "forked_from", "first_prompt", "prompt_title", "launched_in", "prompt"),
+    "message_title",
 )
 _KEEP_NEWEST: Final = (
     *("cwd", "client_version", "custom_title", "ai_title", "summary_title", "last_prompt"),

@@ -98,6 +98,7 @@ CREATE TABLE session (
     first_prompt TEXT,
     last_prompt TEXT,
     prompt_title TEXT, -- What the first prompt that says something is about.
+    message_title TEXT, -- The same of the first message that no person typed as a prompt.
     git_branch TEXT, -- At the last prompt.
     model TEXT, -- The model that was asked for, before the first answer too.
     model_offset INTEGER, -- Of the line that named the model.

@@ -101,7 +101,8 @@ def queued_author(attachment: Mapping[str, Any]) -> Author:
 CLIENT_TEXT: Final = lazy_pattern(
     r"\s*(?:<(?:command-|local-command-|bash-|task-notification|teammate-message|agent-message"
     r"|cross-session-message|channel[ >]|slack-|coordinator-relay|fetched-web-content"
-    r"|untrusted-widget-state|voice-call|mcp-|artifact-|system[-_]reminder|user-memory-input"
+    r"|untrusted-widget-state|voice-call|mcp-|(?:cowritten-)?artifact-|system[-_]reminder"
+    r"|user-memory-input|total_tokens|scheduled-task|forked-skill-launch|terminal[ >]|browser[ >_]"
     r"|user-prompt-submit-hook|post-tool-use-hook|function_results|tool_use_error"
     r"|sandbox_violations|persisted-output|fork-boilerplate|remote-review|tick[ >]|ide_)"
     r"|\[Request interrupted|Caveat: |This session is being continued"
@@ -109,7 +110,7 @@ CLIENT_TEXT: Final = lazy_pattern(
     r"|\w+ hook feedback:)"
 )
 """Text of a user's line that no person typed (claude-code-formats 2.3; the tags that client
-2.1.329 knows as its own)."""
+2.1.332 knows as its own)."""
 
 NOT_TYPED_PREFIXES: Final = (
     SUMMARY_MARKER,

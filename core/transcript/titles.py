@@ -35,11 +35,26 @@ _HEADING_MARK: Final = re.compile(r"#{1,6}\s+")
 _NEXT_HEADING: Final = re.compile(r"\s+#{1,6}\s.*", re.DOTALL)  # where a prompt is one line
 
 _WRAPPERS: Final = re.compile(
-    r"<(system-reminder|local-command-stdout|local-command-caveat|bash-stdout|bash-stderr"
-    r"|ide_opened_file|ide_selection)>.*?(?:</\1>|\Z)"
+    r"<(system[-_]reminder|local-command-(?:stdout|stderr|caveat)|bash-(?:stdout|stderr|exit-code)"
+    r"|ide_opened_file|ide_selection|user-prompt-submit-hook|post-tool-use-hook|function_results"
+    r"|tool_use_error|sandbox_violations|persisted-output|total_tokens|task-notification"
+    r"|fetched-web-content|untrusted-widget-state|mcp-[a-z-]+|remote-review(?:-progress)?|tick"
+    r"|terminal|browser(?:_instruction)?|fork-boilerplate|(?:cowritten-)?artifact-[a-z-]+"
+    r")\b[^<>]{0,300}>.*?(?:</\1>|\Z)"
     r"|\[(?:Image|Pasted text) #\d+[^\]\n]{0,80}\]|\[Request interrupted[^\]\n]{0,80}\]",
     re.DOTALL,
 )
+"""What says nothing of the task: all tags of the client's but those below (2.1.332, its list)."""
+
+_ENVELOPES: Final = re.compile(
+    r"<(teammate-message|agent-message|cross-session-message|channel|slack-ping|slack-tag-message"
+    r"|coordinator-relay|voice-call-talk|user-memory-input)\b[^<>]{0,300}>(.*?)(?:</\1>|\Z)",
+    re.DOTALL,
+)
+"""Tags of the client's around a message: what a person or an agent sent from elsewhere."""
+
+_SHELL_COMMAND: Final = re.compile(r"\s*<bash-input>\s*(.*?)\s*(?:</bash-input>|\Z)", re.DOTALL)
+_SCHEDULED_TASK: Final = re.compile(r"\s*<scheduled-task\b[^<>]{0,300}?\bname=\"([^\"<>]{1,200})\"")
 _FENCED: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _LOG_LINE: Final = re.compile(
     r"\s*(?:at \S.*[(:]\S*:\d+|Traceback \(most recent|File \"[^\"]+\", line \d+"
@@ -110,7 +125,28 @@ def command_prompt(text: str) -> str:
 def _unwrap(text: str) -> str:
     if "<command-name>" in text:
         return command_prompt(text)
-    return _WRAPPERS.sub(" ", text) if "<" in text or "[" in text else text
+    if "<" not in text and "[" not in text:
+        return text
+    return _ENVELOPES.sub(_open_envelope, _WRAPPERS.sub(" ", text))
+
+
+def _open_envelope(found: re.Match[str]) -> str:
+    content = found[2].strip()
+    # Agents also send each other states as JSON.
+    return " " if content.startswith("{") else f" {content} "
+
+
+def message_title(text: str) -> str:
+    """Return what a message that no person typed as a prompt is about; empty if it does not say.
+
+    That is a shell command behind `!`, the name of a scheduled task, or what the client's tags are
+    around.
+    """
+    text = text[:MAX_READ_CHARS]
+    if command := _SHELL_COMMAND.match(text):
+        return one_line(f"! {command[1]}")[:MAX_LONG_TITLE_CHARS] if command[1] else ""
+    task = _SCHEDULED_TASK.match(text)
+    return one_line(task[1]) if task else prompt_title(text)
 
 
 def _plan_heading(text: str) -> str:

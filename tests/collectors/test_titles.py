@@ -115,3 +115,47 @@ def test_a_file_without_a_conversation_is_no_session(
         assert (
             session_queries.newest_sessions(db) == session_queries.find_sessions(db, SESSION) == []
         )
+
+
+def inside(tag: str, content: str, attribute: str = "from") -> str:
+    return f'<{tag} {attribute}="nightly-count" file="/x">{content}</{tag}>'
+
+
+@pytest.mark.parametrize(
+    ("message", "title"),
+    [
+        (inside("teammate-message", "\nTry the voucher\n", "teammate_id"), "Try the voucher"),
+        (inside("agent-message", "\nCount the crates.\n"), "Count the crates"),
+        (inside("cross-session-message", "Ship it to Oslo"), "Ship it to Oslo"),
+        (inside("channel", "\nrestart the press\n", "source"), "restart the press"),
+        (inside("slack-tag-message", "why is it late?"), "why is it late?"),
+        ("<user-memory-input>always sort the rows</user-memory-input>", "always sort the rows"),
+        ("<bash-input>make -j4 prove</bash-input>", "! make -j4 prove"),
+        (inside("scheduled-task", "\nCount.\n", "name"), "nightly-count"),
+        ("<system-reminder>\nHook: hi\n</system-reminder>\nSort the invoices", "Sort the invoices"),
+        ("<total_tokens>9 tokens left</total_tokens>\nSort the bills", "Sort the bills"),
+        # The client's own words, and a state that an agent sends, are about nothing.
+        ("<tick>10:15</tick>", f"session {SESSION[:8]}"),
+        ("Caveat: The messages below were generated.", f"session {SESSION[:8]}"),
+        ("<bash-stdout>clean</bash-stdout>", f"session {SESSION[:8]}"),
+        (inside("teammate-message", '{"type":"idle"}'), f"session {SESSION[:8]}"),
+    ],
+)
+def test_a_session_that_begins_with_an_envelope_has_its_content_as_its_title(
+    path: Path, collector: Collector, store: Path, message: str, title: str
+) -> None:
+    write(path, [user(message), assistant()])
+    assert titles(collector, store) == {SESSION: title}
+
+
+def test_what_a_person_types_later_is_a_better_title_and_no_envelope_is_their_prompt(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    write(path, [user("<bash-input>git status</bash-input>"), assistant()])
+    assert titles(collector, store) == {SESSION: "! git status"}
+    with closing(open_reader(store)) as db:
+        (row,) = session_queries.sessions(db)
+    assert (row.first_prompt, row.last_prompt) == (None, None)
+    append(path, [user("<channel source='x'>restart it</channel>", at=3), user("go on", at=4)])
+    append(path, [user("sort the shelves", at=5)])
+    assert titles(collector, store) == {SESSION: "sort the shelves"}

@@ -46,6 +46,7 @@ _SANITIZED_FIELDS: Final[tuple[tuple[Callable[[str], str], str], ...]] = (
         sanitize.sanitize_long_title,
         "ai_title custom_title summary_title title first_prompt last_prompt prompt_title",
     ),
+    (sanitize.sanitize_long_title, "message_title"),
     (sanitize.sanitize_path, "began_in cwd launched_in source"),
     (sanitize.sanitize_text, "text"),
     (_sanitize_tools, "tools"),

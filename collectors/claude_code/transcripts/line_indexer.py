@@ -29,7 +29,7 @@ from ....core.transcript.line_decoder import (
 from ....core.transcript.line_types import LineGlance, MessageGlance
 from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_long_title, sanitize_title
-from ....core.transcript.titles import command_prompt, prompt_title
+from ....core.transcript.titles import command_prompt, message_title, prompt_title
 from ..tail import LineBlock
 from . import agent_results, client_output, turn_tracking
 from .api_requests import REQUEST_TYPE, read_request_line, read_request_part
@@ -59,6 +59,8 @@ def _index_user_line(builder: FactBuilder, offset: int, line: TranscriptLine) ->
     if returns:
         builder.add(*returns)
         builder.turns.set_turn(TurnState.ASKED, offset, line.timestamp)
+        if not builder.is_sidechain(line):
+            _add_message_title(builder, message_blocks(line))
     elif line.is_meta and builder.is_agent:
         builder.add(client_output.read_agent_meta_line(offset, line))
     elif builder.is_sidechain(line):
@@ -97,6 +99,19 @@ def _index_prompt(
             _add_prompt(builder, line, text, prompt)
     elif command := command_prompt(texts[0] if texts else ""):
         _add_prompt(builder, line, command, sanitize_long_title(command))
+    else:
+        _add_message_title(builder, blocks)
+
+
+def _add_message_title(builder: FactBuilder, blocks: list[RawBlock]) -> None:
+    """Add what a message is about that is no prompt: a session may begin with it, and have none."""
+    if "message_title" in builder.session:
+        return
+    texts = [block.text for block in blocks if block.type == "text" and block.text]
+    # What else the client says, as `Caveat: `, is about no task.
+    told = (each for each in texts if each.lstrip()[:1] == "<" or not CLIENT_TEXT.match(each))
+    if title := next(filter(None, map(message_title, told)), ""):
+        builder.session["message_title"] = title
 
 
 def _add_prompt(builder: FactBuilder, line: TranscriptLine, text: str, prompt: str) -> None:

@@ -100,6 +100,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     first_prompt: str | None = None
     last_prompt: str | None = None
     prompt_title: str | None = None
+    message_title: str | None = None  # of a message that no person typed as a prompt
     git_branch: str | None = None
     asked_model: str | None = None
     boundary_at: int | None = None

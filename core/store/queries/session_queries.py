@@ -249,7 +249,7 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     s.client_version, s.custom_title, s.ai_title,
     COALESCE((SELECT t.title FROM leaf_title t WHERE t.leaf_uuid = s.leaf_uuid
         ORDER BY t.file_id DESC LIMIT 1), s.summary_title), s.first_prompt, s.last_prompt,
-    s.prompt_title, s.git_branch, s.model,
+    s.prompt_title, s.message_title, s.git_branch, s.model,
     b.at, b.post_tokens, (SELECT COUNT(*) FROM boundary n WHERE n.file_id = f.file_id),
     IIF(answered > COALESCE(cut, -1), r.model, NULL),
     IIF(answered > COALESCE(cut, -1), r.context_tokens, NULL),
