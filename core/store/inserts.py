@@ -75,14 +75,29 @@ _KEEP_FIRST: Final = (
     "message_title",
 )
 _KEEP_NEWEST: Final = (
-    *("cwd", "client_version", "custom_title", "ai_title", "summary_title", "last_prompt"),
-    *("git_branch", "model", "model_offset", "cost_usd", "cost_offset", "leaf_uuid"),
+    *(
+        "cwd",
+        "client_version",
+        "custom_title",
+        "ai_title",
+        "summary_title",
+        "model",
+        "model_offset",
+        "cost_usd",
+        "cost_offset",
+        "leaf_uuid",
+    ),
 )
 
 _SESSION_CONFLICT: Final = (
     " ON CONFLICT (file_id) DO UPDATE SET "
     + ", ".join(f"{name} = COALESCE(excluded.{name}, {name})" for name in _KEEP_NEWEST)
     + "".join(f", {name} = COALESCE({name}, excluded.{name})" for name in _KEEP_FIRST)
+    # Prompts of before may be written again: the newest by its time counts.
+    + "".join(
+        f", {name} = IIF(excluded.prompt_at < prompt_at, {name}, COALESCE(excluded.{name}, {name}))"
+        for name in ("last_prompt", "git_branch", "prompt_at")
+    )
     # Only the first line that was read can be the file's first.
     + ", began_in = IIF(cwd IS NULL, excluded.began_in, began_in)"
     # The three come from one line, even if that line has no time.

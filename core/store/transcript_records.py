@@ -369,6 +369,7 @@ class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
     last_prompt: str | None = None
     prompt_title: str | None = None  # what the first prompt that says something is about
     message_title: str | None = None  # the same of a message that no person typed as a prompt
+    prompt_at: int | None = None  # of the last prompt
     git_branch: str | None = None  # at the last prompt
     model: str | None = None  # the model that was asked for, known before the first answer
     model_offset: int | None = None  # of the line that named it

@@ -159,3 +159,26 @@ def test_what_a_person_types_later_is_a_better_title_and_no_envelope_is_their_pr
     append(path, [user("<channel source='x'>restart it</channel>", at=3), user("go on", at=4)])
     append(path, [user("sort the shelves", at=5)])
     assert titles(collector, store) == {SESSION: "sort the shelves"}
+
+
+def test_old_prompts_that_are_written_again_are_not_the_last_one(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    """/branch of a compacted session appends all messages of before behind the new ones."""
+    old = [user(f"count shelf {n}", at=n, gitBranch="old") for n in range(3)]
+    new = [user("paint the door", at=9, gitBranch="new"), assistant(at=10)]
+
+    def last() -> tuple[str | None, str | None]:
+        collector.scan()
+        with closing(open_reader(store)) as db:
+            (row,) = session_queries.sessions(db)
+        return row.last_prompt, row.git_branch
+
+    write(path, [*old, *new, *old])
+    assert last() == ("paint the door", "new")
+    append(path, old)
+    assert last() == ("paint the door", "new")
+    append(path, [user("paint the gate", at=20, gitBranch="newer")])
+    assert last() == ("paint the gate", "newer")
+    append(path, [user("and the fence", timestamp=None)])
+    assert last()[0] == "and the fence"

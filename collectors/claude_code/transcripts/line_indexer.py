@@ -115,9 +115,14 @@ def _add_message_title(builder: FactBuilder, blocks: list[RawBlock]) -> None:
 
 
 def _add_prompt(builder: FactBuilder, line: TranscriptLine, text: str, prompt: str) -> None:
-    builder.session["last_prompt"] = prompt
-    if line.git_branch and line.git_branch != DETACHED_HEAD:
-        builder.session["git_branch"] = line.git_branch
+    at = line.at
+    # /branch appends old messages again, behind the new ones.
+    if at is None or at >= builder.session.get("prompt_at", 0):
+        builder.session["last_prompt"] = prompt
+        if at is not None:
+            builder.session["prompt_at"] = at
+        if line.git_branch and line.git_branch != DETACHED_HEAD:
+            builder.session["git_branch"] = line.git_branch
     if "prompt_title" not in builder.session and (title := prompt_title(text)):
         builder.session["prompt_title"] = title
 
