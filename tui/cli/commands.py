@@ -99,9 +99,11 @@ COMMAND_MODULES: Final = {
     "export_command": {
         "export": "Export ctxtop's data.",
     },
+    "hook_runs_command": {  # the last of the modules that add to this group
+        "hooks": "Install, inspect or remove ctxtop's hooks in Claude Code.",
+    },
     "hooks_commands": {
         "hook": "Record and answer the event that Claude Code sends on stdin.",
-        "hooks": "Install, inspect or remove ctxtop's hooks in Claude Code.",
         "statusline": "Print Claude Code's status line.",
     },
     "limits_command": {
