@@ -50,9 +50,7 @@ class InstalledCommand:
 
 def hook_command(store: Path, event: str, features: Sequence[str] = ()) -> str:
     """Return the command of a hook; without features it only records."""
-    # Without its site Python starts in two thirds of the time; answers need the site.
-    flags = ["-I"] if features else ["-I", "-S"]
-    return _guarded(flags, [HOOK_KIND, str(store), event, *features], "cat >/dev/null")
+    return _guarded([HOOK_KIND, str(store), event, *features], "cat >/dev/null")
 
 
 def statusline_command(store: Path, wrapped: str | None = None) -> str:
@@ -62,7 +60,7 @@ def statusline_command(store: Path, wrapped: str | None = None) -> str:
     """
     more = [] if wrapped is None else [_WRAP_SEPARATOR, wrapped]
     gone = "cat >/dev/null" if wrapped is None else shlex.join(["sh", "-c", wrapped])
-    return _guarded(["-I", "-S"], [STATUS_LINE_KIND, str(store), *more], gone)
+    return _guarded([STATUS_LINE_KIND, str(store), *more], gone)
 
 
 def parse_command(command: str) -> InstalledCommand | None:
@@ -83,9 +81,10 @@ def parse_command(command: str) -> InstalledCommand | None:
     return None
 
 
-def _guarded(flags: list[str], words: list[str], gone: str) -> str:
+def _guarded(words: list[str], gone: str) -> str:
     python, script = shlex.quote(sys.executable), shlex.quote(_script_path())
-    run = shlex.join([sys.executable, *flags, _script_path(), *words])
+    # Without its site Python starts in two thirds of the time; run.py adds it where it is needed.
+    run = shlex.join([sys.executable, "-I", "-S", _script_path(), *words])
     return f"if [ -x {python} ] && [ -f {script} ]; {_BEFORE} {run}{_AFTER} {gone}; fi || :"
 
 

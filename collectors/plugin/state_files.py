@@ -8,7 +8,6 @@ announcement has the next number.
 from __future__ import annotations
 
 import os
-import re
 import time
 
 from .plugin_log import (
@@ -46,10 +45,10 @@ def write_atomically(path: str, content: bytes, mode: int = FILE_MODE) -> None:
 RETENTION_S: Final = 30 * 24 * 3600.0  # as long as the client keeps its transcripts
 NOTES_FOLDER: Final = "notes"
 MAX_NOTE_BYTES: Final = 256 * 1024  # the budget of steering allows a tenth of it
-_NOTE_NAME: Final = re.compile(r"[\w.-]{1,150}")
+MAX_NOTE_NAME_CHARS: Final = 150
 
 
-def leave_note(store: Path, name: str, content: bytes) -> None:
+def leave_note(store: str | Path, name: str, content: bytes) -> None:
     """Write a note or replace it, and remove old notes; raises OSError."""
     path = _note_path(store, name)
     folder = os.path.dirname(path)
@@ -58,11 +57,11 @@ def leave_note(store: Path, name: str, content: bytes) -> None:
     write_atomically(path, content)
 
 
-def has_note(store: Path, name: str) -> bool:
+def has_note(store: str | Path, name: str) -> bool:
     return os.path.lexists(_note_path(store, name))
 
 
-def take_note(store: Path, name: str) -> bytes | None:
+def take_note(store: str | Path, name: str) -> bytes | None:
     """Read a note and remove it; only one of several concurrent callers gets it."""
     path = _note_path(store, name)
     taken = f"{path}.{os.getpid()}-{time.time_ns()}"
@@ -77,10 +76,16 @@ def take_note(store: Path, name: str) -> bytes | None:
         os.unlink(taken)
 
 
-def _note_path(store: Path, name: str) -> str:
-    if not _NOTE_NAME.fullmatch(name):
+def _note_path(store: str | Path, name: str) -> str:
+    # Without re, which takes as long to import as half of Python.
+    if not 1 <= len(name) <= MAX_NOTE_NAME_CHARS or _replace_unsafe(name, ".-") != name:
         raise ValueError(f"not a valid note name: {name[:40]!r}")
     return f"{log_folder(str(store))}/{NOTES_FOLDER}/{name}"
+
+
+def _replace_unsafe(name: str, allowed: str) -> str:
+    """Replace what is no letter, digit, underscore or one of the allowed signs."""
+    return "".join(sign if sign.isalnum() or sign in f"_{allowed}" else "_" for sign in name)
 
 
 def _remove_old_files(folder: str) -> None:
@@ -91,7 +96,7 @@ def _remove_old_files(folder: str) -> None:
                 os.unlink(entry.path)
 
 
-def record_answer(store: Path, feature: str, **given: object) -> None:
+def record_answer(store: str | Path, feature: str, **given: object) -> None:
     """Append a record to the log of answers; a fault is noted beside the log."""
     line = encode_json({name: value for name, value in given.items() if value is not None})
     append_record(log_path(str(store), "answers.jsonl"), feature, line.encode("utf-8", "replace"))
@@ -99,18 +104,17 @@ def record_answer(store: Path, feature: str, **given: object) -> None:
 
 MAX_ANNOUNCEMENTS: Final = 1000  # of one threshold in one session, which is compacted a few times
 _REARMED_SUFFIX: Final = ".again"
-_UNSAFE_CHARACTER: Final = re.compile(r"[^\w.@-]")
 
 
-def announcements_folder(store: Path) -> str:
+def announcements_folder(store: str | Path) -> str:
     return f"{log_folder(str(store))}/said"
 
 
 class ThresholdAnnouncement:
     """What one session was told at one threshold; each method raises OSError."""
 
-    def __init__(self, store: Path, session_id: str, threshold: str) -> None:
-        name = _UNSAFE_CHARACTER.sub("_", f"{session_id[:64]}-{threshold}")
+    def __init__(self, store: str | Path, session_id: str, threshold: str) -> None:
+        name = _replace_unsafe(f"{session_id[:64]}-{threshold}", ".@-")
         self._folder: Final = announcements_folder(store)
         self._path: Final = f"{self._folder}/{name}"
         self._number = 0  # of the last announcement
@@ -147,6 +151,6 @@ class ThresholdAnnouncement:
         open_safely(path, mode).close()
 
 
-def remove_old_announcements(store: Path) -> None:
+def remove_old_announcements(store: str | Path) -> None:
     """Remove what was announced in sessions that are long over."""
     _remove_old_files(announcements_folder(store))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import contextmanager
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
     from typing import BinaryIO, Final
 
@@ -17,8 +15,7 @@ if TYPE_CHECKING:
 NOT_REGULAR_FILE: Final = "is not a regular file"  # a FIFO, a socket or a device
 
 
-@contextmanager
-def open_regular(path: Path | str, buffering: int = 0) -> Iterator[BinaryIO]:
+def open_regular(path: Path | str, buffering: int = 0) -> BinaryIO:
     """Open a regular file to read; no link is followed and a FIFO does not block.
 
     `buffering` is as for `open`, in bytes. Raises OSError, also if it is not a regular file.
@@ -26,7 +23,8 @@ def open_regular(path: Path | str, buffering: int = 0) -> Iterator[BinaryIO]:
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(path, flags)
-    with open(descriptor, "rb", buffering) as file:  # noqa: PTH123 -- a descriptor
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "not a regular file", str(path))
-        yield file
+    file: BinaryIO = open(descriptor, "rb", buffering)  # noqa: PTH123, SIM115 -- a descriptor
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        file.close()
+        raise OSError(0, "not a regular file", str(path))
+    return file

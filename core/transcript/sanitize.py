@@ -1,9 +1,15 @@
 """Removes from text what a terminal would act on; every text of a transcript passes here once."""
 
+from __future__ import annotations
+
 import re
-from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any, Final
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Final
 
 # Limits in characters.
 MAX_TITLE_CHARS: Final = 200  # no row shows more, and a prompt can hold a whole file

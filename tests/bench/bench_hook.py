@@ -1,7 +1,8 @@
 """Our hook beside an empty Python script: what Claude Code waits for at every event.
 
-Each hook is run through `sh -c`, as the client does it, and without; runs alternate, so that
-all meet the same machine. Usage: python -m tests.bench.bench_hook [runs]
+First what records and the status line, through `sh -c`, as the client runs it, and without; then
+the answers of every event with every feature, with nothing to say and with something. Runs
+alternate, so that all meet the same machine. Usage: python -m tests.bench.bench_hook [runs]
 """
 
 from __future__ import annotations
@@ -18,10 +19,15 @@ from typing import TYPE_CHECKING
 
 from ctxtop.collectors.plugin import installed_commands
 
+from .hook_cases import ask, hook_environment, install, make_cases, scan_store
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TARGET = 1.6
+QUIET_TARGET = 2.5
+"""Of an answer when there is nothing to say."""
+SPEAKING_TARGET = 5.0
 
 STATUS_LINE_TARGET_S = 0.060
 
@@ -70,6 +76,38 @@ def transcript(top: Path) -> Path:
     return path
 
 
+def print_answers(runs: int) -> None:
+    """Print what each answer takes, as a ratio to an empty script."""
+    program = Path(sys.executable).with_name("ctxtop")
+    with tempfile.TemporaryDirectory() as name:
+        top = Path(name)
+        cases, environ = make_cases(top), hook_environment(top)
+        sets = {each.features for each in cases}
+        commands = {each: install(program, top, each, environ) for each in sets}
+        store = scan_store(program, top, environ)
+        taken: list[list[float]] = [[] for _ in cases]
+        empty: list[float] = []
+        for _ in range(runs + 1):
+            empty.append(run([sys.executable, "-I", "-c", ""], b""))
+            for case, times in zip(cases, taken, strict=True):
+                case.prepare(store, commands[case.features])
+                seconds, said = ask(commands[case.features][case.event], case.given, environ)
+                if bool(said) != case.says:
+                    sys.exit(f"{case.name}, {case.event}: said {said!r}")
+                times.append(seconds)
+    base = statistics.median(empty[1:])
+    slow = 0
+    print(f"answers, by sh -c: medians of {runs} runs, of an empty script's {1000 * base:.1f} ms")
+    for case, times in zip(cases, taken, strict=True):
+        # The first run of each is left out: later ones find what it noted.
+        ratio = statistics.median(times[1:]) / base
+        target = SPEAKING_TARGET if case.says else QUIET_TARGET
+        slow += ratio > target
+        mark = f"   above {target}" if ratio > target else ""
+        print(f"  {case.name:<24} {case.event:<17} {ratio:6.2f}{mark}")
+    print(f"{slow} of {len(cases)} above their target: {QUIET_TARGET}, speaking {SPEAKING_TARGET}")
+
+
 def main() -> None:
     """Print the figures."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 60
@@ -90,9 +128,6 @@ def main() -> None:
             "status line": call(installed_commands.statusline_command(store)),
             "status line, by sh -c": ["sh", "-c", installed_commands.statusline_command(store)],
             "status line around `cat`": call(installed_commands.statusline_command(store, "cat")),
-            "record and prompts": call(
-                installed_commands.hook_command(store, "PostToolUse", ["prompts"])
-            ),
         }
         for words in programs.values():
             run(words, given)
@@ -107,6 +142,7 @@ def main() -> None:
         print(f"  {name:<28} {1000 * median:6.1f} ms  {median / base:5.2f}")
     slow = max(medians["record"], medians["record, by sh -c"]) / base
     print(f"record: {slow:.2f} of an empty script (target {TARGET})")
+    print_answers(max(3, runs // 6))
     line = medians["status line, by sh -c"]
     print(f"status line: {1000 * line:.1f} ms (target {1000 * STATUS_LINE_TARGET_S:.0f})")
     if slow > TARGET or line > STATUS_LINE_TARGET_S:

@@ -359,3 +359,34 @@ def test_what_was_said_long_ago_is_forgotten(store: Path, transcript: Path) -> N
     assert made not in set(folder.iterdir())
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}
+
+
+def test_far_from_every_threshold_a_full_check_waits_for_a_change(
+    store: Path, transcript: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """THROTTLE_S is 0 here: only what holds for long keeps a full check away."""
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path))
+    fill(transcript, 60_000)
+    assert said(store, transcript) is None
+    assert prompts.is_throttled(store, SESSION, 70_000, LARGE)
+    assert not prompts.is_throttled(store, SESSION, 70_000, SMALL), "another model"
+    assert not prompts.is_throttled(store, SESSION, 59_999, LARGE), "compacted"
+    assert not prompts.is_throttled(store, SESSION, 140_000, LARGE), "reached in a small window"
+    monkeypatch.setenv("CTXTOP_POLICY_PROMPTS__SUGGEST", "off")
+    assert not prompts.is_throttled(store, SESSION, 70_000, LARGE), "another setting"
+    monkeypatch.delenv("CTXTOP_POLICY_PROMPTS__SUGGEST")
+    assert prompts.is_throttled(store, SESSION, 70_000, LARGE)
+    settings = tmp_path / "settings" / "ctxtop" / "config.toml"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text('threshold = "50%"\n', encoding="utf-8")
+    assert not prompts.is_throttled(store, SESSION, 70_000, LARGE), "another file"
+
+
+def test_a_session_without_an_answer_is_checked_once_a_minute(
+    store: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompts, "THROTTLE_S", 60.0)
+    write(transcript, [user()])
+    assert said(store, transcript) is None
+    assert prompts.is_throttled(store, SESSION, None)
+    assert not prompts.is_throttled(store, SESSION, 1)

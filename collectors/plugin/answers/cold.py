@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ..hook_answer import text_field, transcript_path
+from ..hook_answer import session_of, text_field, transcript_path
 from ..plugin_log import MAX_TOKENS, decode_object, open_safely
 
 TYPE_CHECKING = False
@@ -62,7 +62,7 @@ def answer(call: HookCall) -> HookReply | None:
     return None
 
 
-def read_last_answer(transcript: Path) -> LastAnswer | None:
+def read_last_answer(transcript: str | Path) -> LastAnswer | None:
     """Read the newest answer since the last compaction; None if the file's end has none."""
     found, next_model = None, ""
     for line in _lines_from_end(transcript):
@@ -90,7 +90,7 @@ def read_last_answer(transcript: Path) -> LastAnswer | None:
     return found
 
 
-def _lines_from_end(transcript: Path) -> Iterator[bytes]:
+def _lines_from_end(transcript: str | Path) -> Iterator[bytes]:
     try:
         with open_safely(transcript, "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -136,10 +136,10 @@ def _is_other_model(last: LastAnswer) -> bool:
     return model is not None and not is_same_model(model, last.model)
 
 
-def _tell_once(call: HookCall, transcript: Path, last: LastAnswer, why: str) -> HookReply | None:
+def _tell_once(call: HookCall, transcript: str, last: LastAnswer, why: str) -> HookReply | None:
     from ..state_files import ThresholdAnnouncement, record_answer, remove_old_announcements
 
-    session_id = transcript.stem.lower()
+    session_id = session_of(transcript)
     told = ThresholdAnnouncement(call.store, session_id, f"cold@{last.at_ms}")
     if told.announced_at() is not None:
         return None
@@ -173,8 +173,13 @@ def _expired_text(now_ms: int, last: LastAnswer) -> str:
 
 
 def _time_ms(text: object) -> int | None:
-    from datetime import datetime
-
+    if TYPE_CHECKING:
+        from datetime import datetime
+    else:
+        try:
+            from _datetime import datetime  # the C half; the whole module takes ten times as long
+        except ImportError:  # not CPython
+            from datetime import datetime
     try:
         return round(datetime.fromisoformat(str(text)).timestamp() * 1000)
     except (ValueError, OverflowError):

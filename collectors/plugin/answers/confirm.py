@@ -1,9 +1,16 @@
 """Feature `confirm`: tell a session once how a compaction ended that ctxtop asked for."""
 
+from __future__ import annotations
+
 import os
 
 from .. import compact_requests
-from ..hook_answer import HookCall, HookReply
+from ..hook_answer import HookReply
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from ..hook_answer import HookCall
 
 REASON_CHARS = 200  # of a reason: one line
 
@@ -16,7 +23,7 @@ def answer(call: HookCall) -> HookReply | None:
     session_id = session_id.lower()
     if not compact_requests.is_session_id(session_id):
         return None
-    text = take_confirmation(str(call.store), session_id)
+    text = take_confirmation(call.store, session_id)
     return HookReply(context=text) if text else None
 
 

@@ -11,23 +11,20 @@ blocked before, or the policy says so (000-14 to 000-19, R000-02).
 from __future__ import annotations
 
 import io
-import json
 import os
-import re
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
-from ....core.compliance import findings, judge
 from ....core.files.safe_open import open_regular
-from ....core.transcript.sanitize import sanitize_text
 from ..hook_answer import HookReply, find_hook_project, text_field
+from ..plugin_log import decode_object
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
     from typing import Any, BinaryIO, Final
 
+    from ....core.compliance import findings
     from ..hook_answer import HookCall
 
 
@@ -35,14 +32,14 @@ HEAD_BYTES: Final = 4 * 1024 * 1024  # of a transcript: its task and the skills 
 TAIL_BYTES: Final = 4 * 1024 * 1024  # the last message, and the client's records after it
 MAX_SEARCHED_BYTES: Final = 256 * 1024 * 1024  # whether a larger file holds a block is unknown
 _CHUNK_BYTES: Final = 1024 * 1024
-_SKILL: Final = re.compile(r"<command-name>/?([^<]{1,200})</command-name>")
+MAX_SKILL_CHARS: Final = 200  # of a name
 
 
 class TranscriptTooLargeError(Exception):
     """A transcript is too large to be searched."""
 
 
-def find_preloaded_skills(transcript: Path) -> list[str]:
+def find_preloaded_skills(transcript: str | Path) -> list[str]:
     """Name the skills whose text the agent had before its first answer; raises OSError."""
     with _open_transcript(transcript) as file:
         head = file.read(HEAD_BYTES)
@@ -51,11 +48,17 @@ def find_preloaded_skills(transcript: Path) -> list[str]:
         if b'"type":"assistant"' in line or b'"type": "assistant"' in line:
             break
         if b"<command-name>" in line:
-            skills += [skill[1] for text in _meta_texts(line) if (skill := _SKILL.search(text))]
+            skills += [skill for text in _meta_texts(line) if (skill := _skill_in(text))]
     return skills
 
 
-def was_blocked_before(transcript: Path) -> bool:
+def _skill_in(text: str) -> str:
+    name, end, _ = text.partition("<command-name>")[2].partition("</command-name>")
+    name = name.removeprefix("/")
+    return name if end and "<" not in name and len(name) <= MAX_SKILL_CHARS else ""
+
+
+def was_blocked_before(transcript: str | Path) -> bool:
     """Whether a hook has already blocked the agent from stopping.
 
     Raises OSError or TranscriptTooLargeError.
@@ -68,7 +71,7 @@ def was_blocked_before(transcript: Path) -> bool:
         )
 
 
-def has_said(transcript: Path, text: str) -> bool:
+def has_said(transcript: str | Path, text: str) -> bool:
     """Whether any of the agent's answers contains `text`.
 
     Raises OSError or TranscriptTooLargeError.
@@ -81,7 +84,7 @@ def has_said(transcript: Path, text: str) -> bool:
         )
 
 
-def read_last_message(transcript: Path) -> str | None:
+def read_last_message(transcript: str | Path) -> str | None:
     """Return the text of the last assistant message that has any; raises OSError.
 
     None if the last `TAIL_BYTES` hold no such message.
@@ -106,14 +109,11 @@ def read_last_message(transcript: Path) -> str | None:
     return "\n".join(reversed(texts)) or None
 
 
-@contextmanager
-def _open_transcript(transcript: Path) -> Iterator[BinaryIO]:
-    with ExitStack() as stack:
-        try:
-            file = stack.enter_context(open_regular(transcript))
-        except FileNotFoundError:
-            file = io.BytesIO()
-        yield file
+def _open_transcript(transcript: str | Path) -> BinaryIO:
+    try:
+        return open_regular(transcript)
+    except FileNotFoundError:
+        return io.BytesIO()
 
 
 def _lines_with(file: BinaryIO, mark: bytes) -> list[bytes]:
@@ -140,11 +140,8 @@ def _meta_texts(line: bytes) -> list[str]:
 
 def _message(line: bytes, kind: str, *, is_meta: bool = False) -> dict[str, Any]:
     """Return the message of a line of this kind; empty for any other line."""
-    try:
-        entry = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(entry, dict) or entry.get("type") != kind:
+    entry = decode_object(line.decode("utf-8", "replace").strip())
+    if entry is None or entry.get("type") != kind:
         return {}
     message = entry.get("message")
     has_flag = not is_meta or entry.get("isMeta") is True
@@ -166,7 +163,7 @@ def _texts(message: dict[str, Any]) -> list[str]:
 PROJECT_FILE: Final = ".ctxtop.toml"
 POLICY_VARIABLE_PREFIX: Final = "CTXTOP_POLICY_"
 
-_SKILL_PREFIX: Final = b"compress-"  # of the skills' names in a definition
+_SKILL_PREFIX: Final = "compress-"  # of the skills' names
 MAX_FOLDER_DEPTH: Final = 5  # levels of folders below agents/, as the client nests them
 MAX_DEFINITION_BYTES: Final = 512 * 1024  # read of one definition
 MAX_ENTRIES: Final = 10_000
@@ -188,9 +185,22 @@ def answer(call: HookCall) -> HookReply | None:
     if not agent_type or not path:
         # The client's own agents, as that of a compaction, have no type.
         return None
-    transcript = Path(path)
-    skills = find_preloaded_skills(transcript)
-    expected = findings.format_of_skills(skills) or _declared_format(fields, agent_type)
+    skills = _compressing(find_preloaded_skills(path))
+    skills = skills or _compressing(_declared_skills(fields, agent_type))
+    return _judge(fields, path, skills) if skills else None
+
+
+def _compressing(skills: Iterable[str]) -> list[str]:
+    return [skill for skill in skills if _SKILL_PREFIX in skill]
+
+
+def _judge(fields: Mapping[str, Any], transcript: str, skills: list[str]) -> HookReply | None:
+    # Most agents have no such skill: nothing is imported for them.
+    from ....core.compliance import findings, judge
+    from ....core.transcript.sanitize import sanitize_text
+
+    agent_type = _text_field(fields, "agent_type")
+    expected = findings.format_of_skills(skills)
     if expected is None:
         return None
     text = _text_field(fields, "last_assistant_message") or read_last_message(transcript)
@@ -219,50 +229,52 @@ def _text_field(fields: Mapping[str, Any], name: str) -> str:
     return "" if "\0" in value else value
 
 
-def _declared_format(fields: Mapping[str, Any], agent_type: str) -> findings.ResultFormat | None:
-    """Return the format that the agent's definition declares.
+def _declared_skills(fields: Mapping[str, Any], agent_type: str) -> Iterable[str]:
+    """Return the skills that the agent's definition declares.
 
     Definitions are only parsed if a quick search finds one that may declare a skill.
     """
     project = os.environ.get("CLAUDE_PROJECT_DIR") or _text_field(fields, "cwd")
     config = _config_folder(_text_field(fields, "transcript_path"))
     if not project:
-        return None
-    places = [(Path(project), ".claude/agents"), (config, "agents")]
+        return ()
     name = agent_type.encode()
     if ":" not in agent_type and not any(
-        _DefinitionSearch(root, name).finds(root / folder, MAX_FOLDER_DEPTH)
-        for root, folder in places
+        _DefinitionSearch(root, name).finds(os.path.join(root, folder), MAX_FOLDER_DEPTH)
+        for root, folder in ((project, ".claude/agents"), (config, "agents"))
     ):
-        return None
+        return ()
+    from pathlib import Path
+
     from ...claude_code.config.definition_files import (
         declared_skills,  # with all that reads definitions
     )
 
-    skills = declared_skills(agent_type, Path(project), config)
-    return findings.format_of_skills(skills) if skills else None
+    return declared_skills(agent_type, Path(project), Path(config)) or ()
 
 
-def _config_folder(transcript: str) -> Path:
+def _config_folder(transcript: str) -> str:
     """Return the client's folder: it holds projects/<project>/<session>.jsonl."""
-    parents = Path(transcript).parents
-    if transcript and len(parents) > 2 and parents[1].name == "projects":
-        return parents[2]
+    projects = os.path.dirname(os.path.dirname(transcript))
+    if os.path.basename(projects) == "projects":
+        return os.path.dirname(projects)
+    from pathlib import Path
+
     from ...places import claude_config_dir
 
-    return claude_config_dir(os.environ, Path.home())
+    return str(claude_config_dir(os.environ, Path.home()))
 
 
 class _DefinitionSearch:
     """Looks for a file that names an agent and a skill: all others need not be parsed."""
 
-    def __init__(self, root: Path, name: bytes) -> None:
+    def __init__(self, root: str, name: bytes) -> None:
         """No link out of `root` is followed."""
         self._root: Final = os.path.realpath(root)
         self._name: Final = name
         self._entries, self._bytes = MAX_ENTRIES, MAX_TOTAL_BYTES
 
-    def finds(self, folder: Path, levels: int) -> bool:
+    def finds(self, folder: str, levels: int) -> bool:
         """Return whether such a file exists within `levels` folders; skips what cannot be read."""
         real = self._inside(folder)
         if real is None or levels <= 0:
@@ -273,17 +285,16 @@ class _DefinitionSearch:
                     self._entries -= 1
                     if self._entries < 0 or self._bytes < 0:
                         return False
-                    path = Path(entry.path)
                     if entry.is_dir():
-                        if self.finds(path, levels - 1):
+                        if self.finds(entry.path, levels - 1):
                             return True
-                    elif entry.name.endswith(".md") and self._mentions(path):
+                    elif entry.name.endswith(".md") and self._mentions(entry.path):
                         return True
         except OSError:
             return False
         return False
 
-    def _mentions(self, path: Path) -> bool:
+    def _mentions(self, path: str) -> bool:
         real = self._inside(path)
         if real is None:
             return False
@@ -293,22 +304,23 @@ class _DefinitionSearch:
         except OSError:
             return False
         self._bytes -= len(data)
-        named = self._name in data or path.name.encode() == self._name + b".md"
-        return _SKILL_PREFIX in data and named
+        named = self._name in data or os.path.basename(path).encode() == self._name + b".md"
+        return _SKILL_PREFIX.encode() in data and named
 
-    def _inside(self, path: Path) -> Path | None:
+    def _inside(self, path: str) -> str | None:
         """Resolve a path; None if a link leads out of the root."""
         real = os.path.realpath(path)
-        return Path(real) if f"{real}/".startswith(self._root.rstrip("/") + "/") else None
+        return real if f"{real}/".startswith(self._root.rstrip("/") + "/") else None
 
 
 def _compliance_settings(fields: Mapping[str, Any]) -> findings.ComplianceSettings:
     """Return the policy's limits; the policy is only resolved if somebody set a value."""
+    from ....core.compliance import findings, judge
     from ...places import user_policy_path
 
     has_variable = any(name.startswith(POLICY_VARIABLE_PREFIX) for name in os.environ)
     root = find_hook_project(fields)
-    has_file = user_policy_path().is_file() or (root and Path(root, PROJECT_FILE).is_file())
+    has_file = user_policy_path().is_file() or os.path.isfile(f"{root}/{PROJECT_FILE}")
     if not (has_variable or has_file):
         return findings.ComplianceSettings()
     from ..hook_inputs import resolve_hook_policy  # with all that a policy needs

@@ -10,7 +10,7 @@ from ....core.injection.context_selection import injection_limits, select_contex
 from ....core.store.bulkhead import take_faults
 from ....core.transcript.sanitize import sanitize_title
 from ...claude_code.injection_sources import InjectionRequest, gather_injection_sources
-from ..hook_answer import HookReply, find_hook_project, text_field, transcript_path
+from ..hook_answer import HookReply, find_hook_project, session_of, text_field, transcript_path
 from ..hook_inputs import note_store_error, open_store_without_waiting, resolve_hook_policy
 from ..plugin_log import ANSWER_FAULTS, log_path, note_fault
 from ..state_files import record_answer
@@ -32,15 +32,15 @@ def answer(call: HookCall) -> HookReply | None:
         return None
     agent_id = sanitize_title(text_field(call.fields, "agent_id")) or None
     project = Path(root) if root else None
-    request = InjectionRequest(transcript, agent_type, agent_id, project_root=project)
-    injection = _choose_injection(request, call.store, limits)
+    request = InjectionRequest(Path(transcript), agent_type, agent_id, project_root=project)
+    injection = _choose_injection(request, Path(call.store), limits)
     if not injection.context:
         return None
     for entry in injection.entries:
         record_answer(
             call.store,
             feature="inject",
-            session_id=transcript.stem.lower(),
+            session_id=session_of(transcript),
             agent_id=agent_id,
             kind=entry.stage.value,
             text=entry.reason,

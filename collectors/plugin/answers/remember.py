@@ -5,14 +5,13 @@ What the user wrote comes first, word for word; all else is data, lines of memor
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Final
-
 from .. import state_files
-from ..hook_answer import text_field, transcript_path
+from ..hook_answer import session_of, text_field, transcript_path
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from typing import Final
 
     from ..hook_answer import HookCall, HookReply
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 MAX_NOTED_RULES: Final = 80  # a note holds as many of the longest; the budget repeats fewer
 
 _NOTE: Final = "lost-"  # and the session's id
-_ANALYSIS: Final = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)  # not sent to the model
+_ANALYSIS: Final = r"(?s)<analysis>.*?</analysis>"  # not sent to the model
 
 
 def answer(call: HookCall) -> HookReply | None:
@@ -35,7 +34,10 @@ def answer(call: HookCall) -> HookReply | None:
     return None
 
 
-def _check_summary(call: HookCall, transcript: Path) -> None:
+def _check_summary(call: HookCall, path: str) -> None:
+    import re
+    from pathlib import Path
+
     import msgspec
 
     from ....core.store.database import state_folder
@@ -47,26 +49,27 @@ def _check_summary(call: HookCall, transcript: Path) -> None:
     )
     from ...claude_code.current_context import clean_essentials, read_essentials, read_rules
 
+    transcript = Path(path)
     try:
-        rules = read_rules(transcript, read_rule_choices(state_folder(call.store)))
+        rules = read_rules(transcript, read_rule_choices(state_folder(Path(call.store))))
         items = read_essentials(transcript, rules, call.now_ms)
     except FileNotFoundError:
         # The session is not kept on disk.
         return
-    summary = _ANALYSIS.sub("", text_field(call.fields, "compact_summary"))
+    summary = re.sub(_ANALYSIS, "", text_field(call.fields, "compact_summary"))
     # Every rule is checked: the list of essentials has room for some of them.
     others = (item for item in items if item.kind not in RULE_KINDS)
     lost_rules = find_missing_essentials(clean_essentials(rule_essentials(rules)), [summary])
     lost = (*lost_rules[:MAX_NOTED_RULES], *find_missing_essentials(others, [summary]))
-    note = f"{_NOTE}{transcript.stem.lower()}"
+    note = f"{_NOTE}{session_of(path)}"
     if lost:
         state_files.leave_note(call.store, note, msgspec.json.encode(lost))
     else:
         state_files.take_note(call.store, note)
 
 
-def _remind(call: HookCall, transcript: Path) -> HookReply | None:
-    name = f"{_NOTE}{transcript.stem.lower()}"
+def _remind(call: HookCall, path: str) -> HookReply | None:
+    name = f"{_NOTE}{session_of(path)}"
     # Most prompts end here: the slow imports come after it.
     if not state_files.has_note(call.store, name):
         return None
@@ -78,6 +81,8 @@ def _remind(call: HookCall, transcript: Path) -> HookReply | None:
     left = state_files.take_note(call.store, name)
     if left is None:
         return None
+    from pathlib import Path
+
     import msgspec
 
     from ....core.summaries.steering import (
@@ -92,7 +97,7 @@ def _remind(call: HookCall, transcript: Path) -> HookReply | None:
     from ..hook_inputs import resolve_hook_policy
 
     items = msgspec.json.decode(left, type=tuple[Essential, ...])
-    sent = texts_since_compaction(transcript)
+    sent = texts_since_compaction(Path(path))
     if not sent:
         # Nothing was compacted after all.
         return None
@@ -104,7 +109,7 @@ def _remind(call: HookCall, transcript: Path) -> HookReply | None:
         state_files.record_answer(
             call.store,
             "remember",
-            session_id=transcript.stem.lower(),
+            session_id=session_of(path),
             kind=item.kind.value,
             text=item.text,
             tokens=essential_tokens(item),

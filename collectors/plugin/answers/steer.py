@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ....core.store.database import state_folder
@@ -14,7 +15,7 @@ from ....core.summaries.steering import (
 )
 from ...claude_code.current_context import read_essentials, read_rules
 from .. import state_files
-from ..hook_answer import HookReply, text_field, transcript_path
+from ..hook_answer import HookReply, session_of, text_field, transcript_path
 from ..hook_inputs import resolve_hook_policy
 
 if TYPE_CHECKING:
@@ -28,10 +29,10 @@ def answer(call: HookCall) -> HookReply | None:
         return None
     agent_id = text_field(call.fields, "agent_id")
     budget = resolve_hook_policy(call.fields).count("steering.budget")
-    path = transcript
+    path = Path(transcript)
     if agent_id:
-        path = transcript.with_suffix("") / "subagents" / f"agent-{agent_id}.jsonl"
-    choices = read_rule_choices(state_folder(call.store))
+        path = path.with_suffix("") / "subagents" / f"agent-{agent_id}.jsonl"
+    choices = read_rule_choices(state_folder(Path(call.store)))
     try:
         essentials = read_essentials(path, read_rules(path, choices), call.now_ms)
     except FileNotFoundError:
@@ -40,7 +41,7 @@ def answer(call: HookCall) -> HookReply | None:
     items = fit_essentials(essentials, budget, KEEP_HEADING)
     if not items:
         return None
-    session_id = transcript.stem.lower()
+    session_id = session_of(transcript)
     for item in items:
         state_files.record_answer(
             call.store,
