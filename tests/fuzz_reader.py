@@ -55,7 +55,7 @@ _OF_ALL: Final = frozenset(
         *("turns_left", "minutes_left", "next_threshold", "tokens", "result_tokens", "id"),
         *("window_tokens", "window_source", "used_ratio", "level", "contradictions"),
         *("limit_tokens", "limit_ratio"),
-        *("trigger_tokens", "trigger_source", "trigger_ratio", "trigger_armed"),
+        *("trigger_tokens", "trigger_source", "trigger_left", "trigger_armed"),
         "trigger_reason",
     }
 )

@@ -11,7 +11,6 @@ from ctxtop.core.compaction.plan import (
     RemoveLine,
     ReplaceValue,
     Severity,
-    effective_window,
 )
 from ctxtop.core.compaction.transcript_planning import STRATEGIES, PlanDraft
 from ctxtop.core.compaction.transcript_reading import PlanSource, read_transcript_view
@@ -39,7 +38,7 @@ SHORT = PlanOptions(
 
 def short(level: Severity, target_tokens: int | None = None) -> PlanOptions:
     """Options for short stories, up to a level, to stop at a size; the window is large."""
-    share = None if target_tokens is None else target_tokens / effective_window(LARGE_WINDOW)
+    share = None if target_tokens is None else target_tokens / LARGE_WINDOW
     return replace(SHORT, level=level.value, target=share)
 
 

@@ -208,10 +208,10 @@ def _ladder_options(act: AutomaticAction) -> PlanOptions:
 
 
 def _target_share(act: AutomaticAction) -> float:
-    """Return the share of the effective window to stop at, 0 to 1."""
+    """Return the share of the window to stop at, 0 to 1."""
     context = act.session.context
     tokens = automation_rules.automatic_target(act.access.policy, context)
-    return _as_sent(tokens, act) / plans.effective_window(context.window.tokens)
+    return _as_sent(tokens, act) / context.window.tokens
 
 
 def _as_sent(tokens: int, act: AutomaticAction) -> float:

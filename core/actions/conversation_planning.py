@@ -11,7 +11,11 @@ from ..compaction.condensing import CondensedPlan, plan_condensed
 from ..compaction.plan import CompactionPlan, Operation, PlanOptions, Refusal
 from ..compaction.strategies import summary_and_cut
 from ..compaction.strategies.summary_and_cut import Conversation
-from ..compaction.transcript_planning import refusals_after_reading, refusals_before_planning
+from ..compaction.transcript_planning import (
+    refusals_after_reading,
+    refusals_before_planning,
+    target_of,
+)
 from ..compaction.transcript_reading import PlanSource, read_as_scanned, read_transcript_view
 from ..compaction.transcript_view import TranscriptView, VisibleBlock, open_transcript, shorten_part
 from ..compaction.turn_restoring import plan_restore
@@ -77,6 +81,7 @@ def plan_conversation(
         refused=refused,
         target_reduction=options.target_reduction,
         steps=made.steps,
+        target=target_of(view, options),
     )
 
 

@@ -191,8 +191,7 @@ def automatic_target(policy: Policy, context: Context) -> int:
     (001-12), and below the threshold that was reached: else there would be sessions that are over
     a threshold and never compacted.
     """
-    window = context.window
-    usual = round(DEFAULT_TARGET_SHARE * (policy.usable_tokens(window) or window.tokens))
+    usual = round(DEFAULT_TARGET_SHARE * limit_tokens(policy, context))
     lowest = min(compacting_sizes(policy, context), default=0)
     least, most = _reduction_range(policy, context)
     size = max(context.tokens or 0, lowest)  # nothing smaller is compacted

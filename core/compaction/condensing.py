@@ -34,7 +34,7 @@ from .strategies.summary_and_cut import (
     make_boundary_operation,
     tokens_behind_boundary,
 )
-from .transcript_planning import choose_operations, complete_selection
+from .transcript_planning import choose_operations, complete_selection, target_of
 from .transcript_reading import add_lowered_usage
 from .transcript_view import TranscriptView, VisibleBlock
 
@@ -87,12 +87,14 @@ class _Escalation:
     ) -> None:
         self._conversation: Final = conversation
         self._view: Final = view
-        self._target: Final = options.target_tokens(view.window_tokens) or 0
+        aim = target_of(view, options) or plans.default_target(view.window_tokens)
+        self._aim: Final = aim
+        self._target: Final = aim.tokens
         self._by_level: Final = replace(
             options,
             strategies=(),
             level=plans.DEFAULT_MAX_SEVERITY.value,
-            target=self._target / plans.effective_window(view.window_tokens),
+            target=aim.share,
         )
         starts = [tail_start(view.blocks, tail) for tail in _protected_tails(options)]
         places = {entry.offset: n for n, entry in enumerate(conversation.visible_entries)}
@@ -106,7 +108,7 @@ class _Escalation:
     def plan(self) -> CondensedPlan | Refusal:
         view, target = self._view, self._target
         if view.tokens <= target:
-            return plans.target_refusal(view.tokens, target)
+            return plans.target_refusal(view.tokens, self._aim)
         selection = complete_selection(view, choose_operations(view, self._by_level))
         saved = sum(each.tokens_saved for each in selection.operations)
         if not selection.refusals and view.tokens - saved <= target:
@@ -247,7 +249,7 @@ class _Escalation:
         if not self._target:
             return f"≈ {found.after_tokens:,} tokens stay" + self._shorter_tail(found)
         if above <= 0:
-            within = f"≈ {found.after_tokens:,} tokens stay, within the target of {self._target:,}"
+            within = f"≈ {found.after_tokens:,} tokens stay, within {self._aim.description}"
             return within + self._shorter_tail(found)
         newest = self._conversation.tokens(found.retained)
         newest -= sum(each.tokens_saved for each in found.edits)
@@ -259,7 +261,7 @@ class _Escalation:
             "the other lines of the digest": found.condensed.tokens - words,
         }
         name, tokens = max(parts.items(), key=lambda part: part[1])
-        why = f"{above:,} tokens above the target of {self._target:,}: {name} take {tokens:,}"
+        why = f"{above:,} tokens above {self._aim.description}: {name} take {tokens:,}"
         return why + self._shorter_tail(found)
 
     def _words_tokens(self, entries: Iterable[Entry]) -> int:

@@ -15,7 +15,6 @@ from ..measure.compaction_quality import (
     kept_shares,
 )
 from ..measure.models import CACHE_WRITE_1H_FACTOR, CACHE_WRITE_5M_FACTOR, cache_read_factor
-from ..measure.window import OUTPUT_RESERVE, TRIGGER_BUFFER
 from ..summaries.artifacts import ArtifactCounts
 from ..summaries.summary_facts import QuotedAnchor
 
@@ -111,6 +110,27 @@ class EscalationStep(msgspec.Struct, frozen=True):
     names_known: int  # that the context mentioned before the plan
 
 
+class PlanTarget(msgspec.Struct, frozen=True):
+    """The size that a plan is to bring a context down to."""
+
+    tokens: int
+    window_tokens: int
+    trigger_tokens: int | None = None  # where the client compacts by itself, if that is known
+
+    @property
+    def share(self) -> float:
+        return self.tokens / self.window_tokens
+
+    @property
+    def description(self) -> str:
+        return f"the target of {100 * self.share:.0f} % of the window ({self.tokens:,})"
+
+    @property
+    def passes_trigger(self) -> bool:
+        """Whether the client would compact the context once more."""
+        return self.trigger_tokens is not None and self.tokens >= self.trigger_tokens
+
+
 class CompactionPlan(msgspec.Struct, frozen=True):
     """What would be done to one transcript; a plan with refusals must not be applied."""
 
@@ -134,6 +154,11 @@ class CompactionPlan(msgspec.Struct, frozen=True):
     """The share of the context that the policy aims to free: least and most (001-12)."""
     steps: tuple[EscalationStep, ...] = ()  # of a plan that condenses, the mildest first
     unmoved_tokens: int = 0  # before the first change of the context: they stay in a warm cache
+    target: PlanTarget | None = None  # None takes all that is allowed
+
+    @property
+    def misses_target(self) -> bool:
+        return self.target is not None and self.after_tokens > self.target.tokens
 
     @property
     def summary(self) -> SummaryOutcome | None:
@@ -195,6 +220,7 @@ def make_plan(
     protected: Iterable[ProtectedTokens] = (),
     target_reduction: tuple[float, float] = DEFAULT_TARGET_REDUCTION,
     steps: Iterable[EscalationStep] = (),
+    target: PlanTarget | None = None,
 ) -> CompactionPlan:
     """Make a plan; sums, harm, break-even and id follow from the operations.
 
@@ -226,6 +252,7 @@ def make_plan(
         target_reduction=target_reduction,
         steps=tuple(steps),
         unmoved_tokens=unmoved_tokens,
+        target=target,
     )
 
 
@@ -279,11 +306,11 @@ def refusal_error(
     return CompactionRefusedError(kind, [Refusal(check, why, what_to_do)])
 
 
-def target_refusal(tokens: int, target: int) -> Refusal:
+def target_refusal(tokens: int, target: PlanTarget) -> Refusal:
     """Refuse to plan for a context that is no larger than its target."""
     return Refusal(
         "target",
-        f"the context has {tokens:,} tokens, which already meets the target of {target:,}",
+        f"the context has {tokens:,} tokens, which already meets {target.description}",
         "use a smaller --target, or --level to apply everything that it allows",
     )
 
@@ -296,7 +323,8 @@ def refuse_if_any(kind: RefusalKind, refusals: Iterable[Refusal]) -> None:
 
 
 DEFAULT_TARGET_SHARE: Final = 0.5
-"""Share of the effective window (compaction.md 7.5; oh-my-opencode has the same)."""
+"""Share of the window (compaction.md 7.5; oh-my-opencode has the same). Where Claude Code compacts
+below half of the window, it is of what fits until then: a larger target would free nothing."""
 
 DEFAULT_PROTECTED_TURNS: Final = 5
 """Newest turns with tools that stay; JetBrains keeps 10. Of the names that the next ten answers
@@ -306,14 +334,11 @@ keep them."""
 DEFAULT_MAX_SEVERITY: Final = Severity.INPUTS  # beyond it only on request (compaction.md 7.4)
 
 
-def effective_window(window_tokens: int) -> int:
-    """Return the tokens that a conversation can fill before the client compacts it; at least 1."""
-    return max(1, window_tokens - OUTPUT_RESERVE - TRIGGER_BUFFER)
-
-
-def target_tokens(window_tokens: int, window_share: float = DEFAULT_TARGET_SHARE) -> int:
-    """Convert a share of the effective window (0..1) to tokens."""
-    return round(window_share * effective_window(window_tokens))
+def default_target(window_tokens: int, trigger_tokens: int | None = None) -> PlanTarget:
+    size = round(DEFAULT_TARGET_SHARE * window_tokens)
+    if trigger_tokens is not None and trigger_tokens <= size:
+        size = round(DEFAULT_TARGET_SHARE * trigger_tokens)
+    return PlanTarget(size, window_tokens, trigger_tokens)
 
 
 def requests_to_break_even(
@@ -377,7 +402,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
 
     strategies: tuple[str, ...] = ()  # only these; if empty, all of the levels
     level: int | None = None  # the most severe level that may be used, 0 to 6
-    target: float | None = None  # share of the effective window to stop at, 0 to 1
+    target: float | None = None  # share of the window to stop at, 0 to 1
     keep: int | None = None  # newest turns with tools that stay; of a summary, newest messages
     keep_turns: int | None = None  # newest turns that a cut leaves
     to: str | None = None
@@ -421,17 +446,17 @@ class PlanOptions(msgspec.Struct, frozen=True):
     def max_bytes(self) -> int:
         return sys.maxsize if self.force else MAX_TRANSCRIPT_BYTES
 
-    def target_tokens(self, window_tokens: int) -> int | None:
+    def target_in(self, window_tokens: int, trigger_tokens: int | None = None) -> PlanTarget | None:
         """Return the size of the context to stop at; None takes all that is allowed.
 
-        It is half of the effective window if no target, level or strategy was chosen, or if the
-        oldest turns are to be condensed.
+        It is half of the window if no target, level or strategy was chosen, or if the oldest
+        turns are to be condensed.
         """
         if self.target is not None:
-            return target_tokens(window_tokens, self.target)
+            return PlanTarget(round(self.target * window_tokens), window_tokens, trigger_tokens)
         is_default = self.level is None and not self.strategies
         is_default |= self.whole_strategy == CONDENSE
-        return target_tokens(window_tokens) if is_default else None
+        return default_target(window_tokens, trigger_tokens) if is_default else None
 
 
 DEFAULT_OPTIONS: Final = PlanOptions()

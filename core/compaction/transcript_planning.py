@@ -14,7 +14,7 @@ from ..transcript.visible_messages import retained_uuids
 from . import plan as plans
 from . import transcript_view
 from .edit_builder import FindOperations, OperationReason
-from .plan import CompactionPlan, Operation, PlanOptions, Refusal, Severity
+from .plan import CompactionPlan, Operation, PlanOptions, PlanTarget, Refusal, Severity
 from .protection import first_recent_line, mark_protected, sum_protected_tokens
 from .strategies import attachments, files, inputs, masked, reasoning, redundant
 from .transcript_reading import PlanSource, add_lowered_usage, read_transcript_view
@@ -113,8 +113,8 @@ def choose_operations(view: TranscriptView, options: PlanOptions) -> list[Operat
     """
     chosen: list[Operation] = []
     claimed = _ClaimedValues()
-    target = options.target_tokens(view.window_tokens)
-    left = None if target is None else view.tokens - target
+    target = target_of(view, options)
+    left = None if target is None else view.tokens - target.tokens
     enabled = _enabled_strategies(options)
     recent_line = first_recent_line(view.blocks)
     for level in sorted({each.level for each in enabled}):
@@ -139,6 +139,10 @@ def choose_operations(view: TranscriptView, options: PlanOptions) -> list[Operat
             chosen.append(operation)
             left = None if left is None else left - operation.tokens_saved
     return chosen
+
+
+def target_of(view: TranscriptView, options: PlanOptions) -> PlanTarget | None:
+    return options.target_in(view.window_tokens, view.trigger_tokens)
 
 
 def complete_selection(view: TranscriptView, chosen: list[Operation]) -> OperationSelection:
@@ -251,7 +255,7 @@ MIN_ADVISED_TURNS: Final = 3  # fewer leave the model no notion of what it is do
 def suggest_options(view: TranscriptView, options: PlanOptions) -> str:
     """Return what to allow so that a plan frees enough; takes as long as plans. Raises OSError."""
     least = min_saved_tokens(view.tokens, view.window_tokens)
-    for advice, wider in _wider_options(options, view.window_tokens):
+    for advice, wider in _wider_options(options, target_of(view, options)):
         blocks = mark_protected(view.blocks, retained_uuids(view.entries), wider)
         fresh = replace_field(view, blocks=blocks)
         selection = complete_selection(fresh, choose_operations(fresh, wider))
@@ -261,9 +265,11 @@ def suggest_options(view: TranscriptView, options: PlanOptions) -> str:
     return LET_SESSION_GROW
 
 
-def _wider_options(options: PlanOptions, window_tokens: int) -> Iterator[tuple[str, PlanOptions]]:
+def _wider_options(
+    options: PlanOptions, target: PlanTarget | None
+) -> Iterator[tuple[str, PlanOptions]]:
     whole = replace(options, level=options.max_level, target=None)
-    if options.target_tokens(window_tokens) is not None:
+    if target is not None:
         yield "stop later (a smaller --target)", whole
     # Never level 0, which is below every maximum.
     levels = [each for each in Severity if options.max_level < each < Severity.SUMMARY]
@@ -321,14 +327,15 @@ class PlanDraft:
             refused=refused,
             protected=sum_protected_tokens(view.blocks),
             target_reduction=self._options.target_reduction,
+            target=target_of(view, self._options),
         )
 
     def _check_savings(
         self, selection: OperationSelection, left_out: Collection[int]
     ) -> Iterator[Refusal]:
         view, operations = self._view, selection.operations
-        target = self._options.target_tokens(view.window_tokens)
-        if target is not None and view.tokens <= target:
+        target = target_of(view, self._options)
+        if target is not None and view.tokens <= target.tokens:
             yield plans.target_refusal(view.tokens, target)
             return
         saved = sum(each.tokens_saved for each in operations)

@@ -47,6 +47,7 @@ class PlanSource(msgspec.Struct, frozen=True):
     path: Path
     counter_of: CounterOf  # returns the token counter of a model
     window_tokens: int | None = None  # of the session's model, if it is known
+    trigger_tokens: int | None = None  # where the client compacts by itself, likewise
     open_in: str | None = None  # what has the session open, if that forbids a plan
     read_entries: EntryReader = iter_entries
     """Called twice: for all entries, then for those that are sent."""
@@ -94,6 +95,7 @@ def read_transcript_view(
         overhead_tokens=estimate_overhead(blocks, entries, count_entry),
         torn_line=scan.torn_line,
         window_tokens=source.window_tokens or 0,
+        trigger_tokens=source.trigger_tokens,
         result_caps=options.result_caps,
     )
 

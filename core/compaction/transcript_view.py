@@ -231,6 +231,7 @@ class TranscriptView:
     torn_line: FileLine | None = None  # an incomplete line at the end of the file
     window_tokens: int = 0
     """Of the session's model; if 0 is passed, of the smallest model that holds the context."""
+    trigger_tokens: int | None = None  # where the client compacts by itself, if that is known
     result_caps: ResultCaps = DEFAULT_RESULT_CAPS
 
     def __post_init__(self) -> None:

@@ -152,6 +152,12 @@ class Context(msgspec.Struct, frozen=True):
         return counter / trigger.tokens
 
     @property
+    def trigger_left(self) -> int | None:
+        """Tokens until the client compacts by itself, by its counter; None if that is unknown."""
+        counter, trigger = self.token_counts.counter, self.trigger_tokens
+        return None if counter is None or trigger is None else max(0, trigger - counter)
+
+    @property
     def sent_tokens(self) -> int | None:
         """What the model is sent, by the API's count, whatever the policy counts."""
         fill = self.token_counts.fill

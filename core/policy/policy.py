@@ -309,11 +309,6 @@ class Policy(msgspec.Struct, frozen=True):
             return ()
         return (Threshold(at, Level.NOTICE, "inform", of=ThresholdBase.TOKENS),)
 
-    def usable_tokens(self, window: Window) -> int | None:
-        """Return how much of the window a conversation may fill; None if there is no limit."""
-        limit = self.effective_window(window)
-        return limit if limit is None else max(limit - self.reserve_tokens, 0) or limit
-
     @property
     def reserve_tokens(self) -> int:
         """Tokens of a window that no conversation may fill."""

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..measure.levels import DEFAULT_THRESHOLDS, Level, Threshold, ThresholdBase, ThresholdOp
-from .value_types import MAX_TOKENS, InvalidValueError, list_items, to_number
+from .value_types import MAX_TOKENS, InvalidValueError, list_items, to_share
 
 THRESHOLD_ACTIONS: Final = (
     *("reassure", "inform", "suggest", "warn", "offer_compact", "compact", "native", "alert"),
@@ -74,7 +74,7 @@ def _shares(raw: object) -> list[float] | None:
         items = [raw] if isinstance(raw, (int, float)) else list_items(raw)
     except InvalidValueError:
         return None
-    shares = [share for each in items if (share := _share(each)) is not None]
+    shares = [share for each in items if (share := to_share(each)) is not None]
     return shares if shares and len(shares) == len(items) else None
 
 
@@ -139,7 +139,7 @@ def _parse_threshold(raw: object) -> Threshold:
     fields = _split_threshold(raw) if isinstance(raw, str) else raw
     if not isinstance(fields, Mapping) or not set(fields) <= {"at", "level", "action", "op", "of"}:
         raise InvalidValueError(_THRESHOLDS_EXPECTED)
-    at = _share(fields.get("at"))
+    at = to_share(fields.get("at"))
     try:
         level = Level(fields.get("level", ""))
         of = ThresholdBase(fields.get("of", ThresholdBase.WINDOW))
@@ -167,14 +167,6 @@ def _split_threshold(word: str) -> dict[str, object]:
     if len(rest) > len(names):
         raise InvalidValueError(_THRESHOLDS_EXPECTED)
     return fields | dict(zip(names, rest, strict=False))
-
-
-def _share(raw: object) -> float | None:
-    """Convert 0.6, "0.6" or "60%"; None if it is something else."""
-    if isinstance(raw, str) and raw.rstrip().endswith("%"):
-        percent = to_number(raw.rstrip().removesuffix("%"))
-        return None if percent is None else percent / 100
-    return to_number(raw)
 
 
 STEP_SHARE: Final = 0.01  # of a move, and between two levels at least

@@ -61,7 +61,10 @@ def integer(least: int, most: int, none_word: str = "") -> Callable[[object], fl
 
 
 def number(least: float, most: float, none_word: str = "") -> Callable[[object], float | str]:
-    """Parse numbers in a range; `none_word` is also accepted and means no number."""
+    """Parse numbers in a range; `none_word` is also accepted and means no number.
+
+    Where 1 is the most it is a share, which may also be written as a percentage.
+    """
     return _number_parser(float, f"a number from {least:g} to {most:g}", least, most, none_word)
 
 
@@ -71,7 +74,7 @@ def _number_parser(
     def parse(raw: object) -> float | str:
         if none_word and raw == none_word:
             return none_word
-        value = to_number(raw)
+        value = to_share(raw) if kind is float and most == 1 else to_number(raw)
         if value is None or value != kind(value) or not least <= value <= most:
             raise InvalidValueError(f"{expected} or {none_word!r}" if none_word else expected)
         return kind(value)
@@ -136,7 +139,7 @@ def forbidden_list(
 def ratio_range(raw: object) -> tuple[float, ...]:
     """Parse two ratios, the lower one first."""
     items = list_items(raw)
-    ratios = tuple(ratio for each in items if (ratio := to_number(each)) is not None)
+    ratios = tuple(ratio for each in items if (ratio := to_share(each)) is not None)
     if len(ratios) != len(items) or len(ratios) != 2:
         raise InvalidValueError("two ratios, e.g. 0.5, 0.7")
     if not 0 <= ratios[0] <= ratios[1] <= 1:
@@ -147,7 +150,7 @@ def ratio_range(raw: object) -> tuple[float, ...]:
 def ratio_list(raw: object) -> tuple[float, ...]:
     """Parse ratios above 0; returns each once, rising. An empty list is none."""
     items = list_items(raw)
-    ratios = {ratio for each in items if (ratio := to_number(each)) is not None and 0 < ratio <= 1}
+    ratios = {ratio for each in items if (ratio := to_share(each)) is not None and 0 < ratio <= 1}
     if len(ratios) != len(items):
         raise InvalidValueError("ratios above 0 and up to 1, each once, e.g. 0.8, 0.95")
     return tuple(sorted(ratios))
@@ -288,6 +291,14 @@ def to_number(raw: object) -> float | None:
         return None
     # Before it becomes a float: a TOML integer has no bound.
     return float(raw) if abs(raw) <= MAX_TOKENS and math.isfinite(raw) else None
+
+
+def to_share(raw: object) -> float | None:
+    """Convert 0.6, "0.6" or "60%"; None if it is something else."""
+    if isinstance(raw, str) and raw.rstrip().endswith("%"):
+        percent = to_number(raw.rstrip().removesuffix("%"))
+        return None if percent is None else percent / 100
+    return to_number(raw)
 
 
 def to_json_value(value: PolicyValue) -> object:

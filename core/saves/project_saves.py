@@ -391,13 +391,7 @@ def _confirmed_at(own: ProjectRows, flow: ProjectSaveFiles, status: SaveStatus) 
 
 def _crossings(sessions: Iterable[Session], cost: ExpectedSaveCost) -> Iterator[TriggerCrossing]:
     for session in sessions:
-        trigger = session.context.trigger
-        crossing = save_metrics.check_crossing(
-            session.session_id,
-            session.context.token_counts.counter,
-            trigger.tokens if trigger else None,
-            cost,
-        )
+        crossing = save_metrics.check_crossing(session.session_id, session.context, cost)
         if crossing:
             yield crossing
 

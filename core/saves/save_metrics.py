@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from ..measure.token_estimate import nearest_rank
+from ..model.context import Context
 from .save_noise import SaveNoise, Saver, TriageDataForm, expand_categories
 
 
@@ -127,7 +128,7 @@ class TriggerCrossing(msgspec.Struct, frozen=True):
     session_id: str
     tokens_to_trigger: int
     cost: ExpectedSaveCost
-    share: float  # the cost as a share of the trigger, 0..1 and above
+    window_share: float  # of the window that the save takes, 0..1 and above
 
     @property
     def would_cross(self) -> bool:
@@ -143,13 +144,13 @@ def expected_cost(saves: Sequence[SaveNoise]) -> ExpectedSaveCost:
 
 
 def check_crossing(
-    session_id: str, context_tokens: int | None, trigger: int | None, cost: ExpectedSaveCost
+    session_id: str, context: Context, cost: ExpectedSaveCost
 ) -> TriggerCrossing | None:
     """Compare; None if the client's counter or its trigger is not known."""
-    if context_tokens is None or not trigger:
+    left = context.trigger_left
+    if left is None or not context.trigger_tokens:
         return None
-    left = max(0, trigger - context_tokens)
-    return TriggerCrossing(session_id, left, cost, cost.tokens / trigger)
+    return TriggerCrossing(session_id, left, cost, cost.tokens / context.window.tokens)
 
 
 MIN_SAMPLES: Final = 10  # one false alarm in the plugin's own analysis had N=1 (R004-13)

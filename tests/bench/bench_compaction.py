@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ctxtop.core.compaction.plan import target_tokens
+from ctxtop.core.compaction.plan import default_target
 from ctxtop.core.compaction.strategies.summary_and_cut import newest_entry
 from ctxtop.core.measure.models import LARGE_WINDOW, SMALL_WINDOW
 from ctxtop.core.transcript.entry_decoder import read_entries
@@ -387,7 +387,7 @@ def print_reached(cases: Sequence[Case]) -> None:
 
 def _half_of_window(plan: CompactionPlan) -> int:
     is_small = plan.before_tokens <= SMALL_WINDOW
-    return target_tokens(SMALL_WINDOW if is_small else LARGE_WINDOW)
+    return default_target(SMALL_WINDOW if is_small else LARGE_WINDOW).tokens
 
 
 def percent(share: Share) -> str:

@@ -10,7 +10,7 @@ import pytest
 from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.condensing import plan_condensed
-from ctxtop.core.compaction.plan import CONDENSE, CompactionPlan, PlanOptions, effective_window
+from ctxtop.core.compaction.plan import CONDENSE, CompactionPlan, PlanOptions
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.turn_restoring import plan_restore
@@ -69,7 +69,7 @@ def worked(new_lab: Callable[[type[Lab]], Lab]) -> Callable[[str], tuple[Lab, Pa
 def condense(lab: Lab, path: Path) -> CompactionReceipt:
     """Free a little more than levels 1 to 4 can."""
     by_level = plan_transcript(source(path), replace(NEWEST, level=4))
-    share = (by_level.after_tokens - MORE) / effective_window(SMALL_WINDOW)
+    share = (by_level.after_tokens - MORE) / SMALL_WINDOW
     options = replace(NEWEST, strategies=(CONDENSE,), target=share)
     plan = plan_conversation(
         source(path), lambda whole, view: plan_condensed(whole, view, options), options

@@ -38,6 +38,7 @@ from ctxtop.core.actions.session_access import (
 )
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.automation_rules import RECOMPACT_REASON
+from ctxtop.core.compaction.plan import PlanTarget
 from ctxtop.core.compaction.receipts import ApplyMode, ReceiptStore
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.model.problem import Problem
@@ -747,10 +748,10 @@ def test_the_target_is_of_the_window_that_the_threshold_is_for(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, tokens: int, strategy: str
 ) -> None:
     """With not-agent's limit of 100,000 tokens no session is over the one and below the other."""
-    targets: list[int | None] = []
+    targets: list[PlanTarget | None] = []
 
     def plan(_: object, options: PlanOptions) -> CompactionPlan:
-        targets.append(options.target_tokens(200_000))
+        targets.append(options.target_in(200_000))
         raise OSError(28, "No space left on device", "/a/copy")
 
     monkeypatch.setattr(automatic_actions, "plan_compaction", plan)
@@ -758,7 +759,7 @@ def test_the_target_is_of_the_window_that_the_threshold_is_for(
     scene.choose(f'{said}tools.first_chars = "off"\n')
     scene.fill(tokens=tokens)
     scene.look(scene.start())
-    assert targets == [33_500]
+    assert targets == [PlanTarget(tokens // 2, 200_000)]
 
 
 @pytest.mark.parametrize(

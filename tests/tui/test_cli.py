@@ -32,7 +32,7 @@ KEYS = {
     "sessions": "session_id title project model client_version live status tmux context_tokens"
     " context_state window_tokens window_source used_ratio level unsaved"
     " limit_tokens limit_ratio"
-    " trigger_tokens trigger_source trigger_ratio trigger_armed trigger_reason turns_left"
+    " trigger_tokens trigger_source trigger_left trigger_armed trigger_reason turns_left"
     " minutes_left next_threshold compactions"
     " last_compaction_at agents agents_noncompliant"
     " input_tokens cache_creation_tokens cache_read_tokens output_tokens responses started_at"
@@ -48,7 +48,7 @@ KEYS = {
     " ended_at result_lines result_chars result_tokens expected_format verdict violations warnings"
     " marker_origin blocked context_summary replaced_result ended_with_session last_heard_at"
     " expected_by grep_passes stops refires findings"
-    " limit_tokens limit_ratio trigger_tokens trigger_source trigger_ratio trigger_armed"
+    " limit_tokens limit_ratio trigger_tokens trigger_source trigger_left trigger_armed"
     " trigger_reason turns_left"
     " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions"
     " context_source context_components problem injected",

@@ -44,6 +44,7 @@ KEYS = [
     "target_reduction",
     "steps",
     "unmoved_tokens",
+    "target",
     "reduction",
     "reduction_flag",
     "kept_shares",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .ended import Ended
 
-CONDENSE = ("--strategy", "condense", "--keep", "2", "--target", "0.3")
+CONDENSE = ("--strategy", "condense", "--keep", "2", "--target", "25%")
 ESCAPES = "Mend it.\x1b[31m\x1b]0;title\x07\nturn 3: lines 1 to 2\u202e"
 
 
@@ -56,10 +56,12 @@ def test_the_preview_shows_the_digest_its_steps_and_the_target(
     assert f"--explain {number})" in shown.out
     assert "level 7, summary: frees ≈" in shown.out
     assert "names are gone" in shown.out
-    assert "tokens stay, within the target of 50,100" in " ".join(shown.out.split())
+    assert "tokens stay, within the target of 25 % of the window (50,000)" in " ".join(
+        shown.out.split()
+    )
     assert "\x1b" not in shown.out
     plan = json.loads(run(*CONDENSE, "--json").out)
-    assert plan["after_tokens"] <= 50_100
+    assert plan["after_tokens"] <= 50_000
     assert plan["steps"][-1]["level"] == 7
     assert plan["steps"][-1]["tokens_saved"] == plan["operations"][-1]["tokens_saved"]
     by_policy = run("--set", "compact.strategy=condense", *CONDENSE[2:], "--json")
@@ -68,8 +70,8 @@ def test_the_preview_shows_the_digest_its_steps_and_the_target(
 
 
 def test_a_plan_by_levels_that_falls_short_names_condensing(run: Callable[..., Ended]) -> None:
-    shown = " ".join(run("--target", "0.3", "--keep", "2").out.split())
-    assert "above the target of 50 k" in shown
+    shown = " ".join(run("--target", "50k", "--keep", "2").out.split())
+    assert "above 25 % of the window (50 k)" in shown
     assert "--strategy condense goes further" in shown
 
 

@@ -31,6 +31,7 @@ KEYS = [
     "categories",
     "largest",
     "estimator",
+    "window_tokens",
 ]
 
 
@@ -136,7 +137,7 @@ def test_the_table_says_what_is_estimated(run: Callable[..., Ended]) -> None:
     assert ended.code == 0
     head, _, columns, *rows = ended.out.splitlines()
     assert head == "30 k tokens in context (measured), from the transcript, plus ≈1 since"
-    assert columns.split() == ["BREAKDOWN", "TOKENS", "SHARE"]
+    assert columns.split() == ["BREAKDOWN", "TOKENS", "OF", "WINDOW"]
     assert rows[0].startswith("system prompt and tools")
     assert "≈" in rows[0]
     assert any("read again at line 5" in row for row in rows)

@@ -73,7 +73,7 @@ async def test_the_page_shows_the_plan_that_the_command_makes(
         assert "now " in sums(it)
         assert "after " in sums(it)
         assert "breaks even" in sums(it)
-        assert "Operations: 13 of 13 on" in it.words
+        assert "Operations: 12 of 12 on" in it.words
     assert everything(demo) == before
     session_id = demo.titled(LARGE).session_id
     places = ("--config-dir", str(demo.root), "--db", str(demo.places.store))
@@ -95,12 +95,12 @@ async def test_space_switches_an_operation_and_the_sums_follow(demo: Stage) -> N
         # Thinking stays too that only this change would have made invalid.
         assert after(it) >= whole + operation.tokens_saved
         assert boxes(it)[1] == " "
-        assert "Operations: 12 of 13 on" in it.words
-        assert len(places) > 13
+        assert "Operations: 11 of 12 on" in it.words
+        assert len(places) > 12
         await it.press("space")
         await planned(it)
         assert after(it) == whole
-        assert "Operations: 13 of 13 on" in it.words
+        assert "Operations: 12 of 12 on" in it.words
 
 
 async def test_a_strategy_is_switched_as_a_whole_and_a_switches_all(demo: Stage) -> None:
@@ -367,7 +367,7 @@ async def test_a_session_that_grows_is_planned_anew(demo: Stage) -> None:
         anew = page(it)._planned
         assert anew is not None
         assert anew.plan.base_sha256 != first.plan.base_sha256
-        assert "Operations: 12 of 13 on" in it.words
+        assert "Operations: 11 of 12 on" in it.words
 
 
 async def test_what_grew_after_the_plan_is_refused_by_the_engine(

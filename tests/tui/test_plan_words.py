@@ -16,15 +16,14 @@ from ctxtop.core.compaction.plan import (
     EscalationStep,
     Operation,
     PlanOptions,
+    PlanTarget,
     ProtectedTokens,
     Refusal,
     ReplaceValue,
     Severity,
     SummaryOutcome,
     check_options,
-    effective_window,
     make_plan,
-    target_tokens,
 )
 from ctxtop.core.measure.levels import Level
 from ctxtop.core.measure.window import ClaimSource, Window
@@ -89,7 +88,9 @@ def operation(
     )
 
 
-def plan(*operations: Operation, refused: tuple[Refusal, ...] = ()) -> CompactionPlan:
+def plan(
+    *operations: Operation, refused: tuple[Refusal, ...] = (), target: int | None = None
+) -> CompactionPlan:
     made = make_plan(
         "s",
         "0" * 64,
@@ -98,6 +99,7 @@ def plan(*operations: Operation, refused: tuple[Refusal, ...] = ()) -> Compactio
         before_tokens=160_000,
         refused=refused,
         protected=(ProtectedTokens("newest turns", 75_000),),
+        target=None if target is None else PlanTarget(target, 200_000, 167_000),
     )
     return with_fields(made, break_even_requests=4.2, break_even_requests_1h=7.0)
 
@@ -139,9 +141,7 @@ def test_few_values_are_dots_and_many_a_line() -> None:
 @pytest.mark.parametrize("width", [40, 60, 78, 118, 238])
 def test_the_plan_at_a_glance_fits_its_width(width: int) -> None:
     refused = (Refusal("futile", "it would free 9 tokens", "grow"),)
-    drawn = plan_lines(
-        plan(*FOUND, refused=refused), CONTEXT, width, is_stale=False, target_tokens=1
-    )
+    drawn = plan_lines(plan(*FOUND, refused=refused, target=1), CONTEXT, width, is_stale=False)
     lines = drawn.plain.split("\n")
     assert lines[0].startswith("now")
     assert lines[1].startswith("after")
@@ -153,7 +153,7 @@ def test_the_plan_at_a_glance_fits_its_width(width: int) -> None:
 
 def test_what_a_plan_frees_costs_and_takes() -> None:
     made = plan(*FOUND)
-    assert savings_text(made) == "frees ≈ 42 k tokens, 26.2 % · file −297 B"
+    assert savings_text(made) == "frees ≈ 42 k tokens, 26.2 % of the context · file −297 B"
     assert (
         break_even_text(made)
         == "breaks even after 5 requests (with the 1-hour cache: after 7 requests)"
@@ -167,11 +167,21 @@ def test_what_a_plan_frees_costs_and_takes() -> None:
 
 
 def test_a_missed_target_is_told_with_what_stays() -> None:
-    told = plan_lines(plan(*FOUND), CONTEXT, 100, is_stale=False, target_tokens=100_000).plain
-    assert "above the target of 100 k: ≈ 75 k are protected (newest turns)" in told
+    told = plan_lines(plan(*FOUND, target=100_000), CONTEXT, 100, is_stale=False).plain
+    missed = "target: ≈ 18 k above 50 % of the window (100 k): ≈ 75 k are protected (newest turns)"
+    assert missed in told
     assert "The strategy condense goes further" in told
-    reached = plan_lines(plan(*FOUND), CONTEXT, 100, is_stale=False, target_tokens=120_000).plain
-    assert "above the target" not in reached
+    reached = plan_lines(plan(*FOUND, target=120_000), CONTEXT, 100, is_stale=False).plain
+    assert "target: 60 % of the window (120 k) is reached" in reached
+    assert "above" not in reached
+    assert "condense" not in reached
+
+
+def test_a_target_that_the_client_would_not_leave_alone_is_told() -> None:
+    at_once = plan_lines(plan(*FOUND, target=170_000), CONTEXT, 120, is_stale=False).plain
+    warning = "Claude Code auto-compacts at 84 % of the window (167 k), below this target"
+    assert warning in at_once
+    assert warning not in plan_lines(plan(*FOUND), CONTEXT, 120, is_stale=False).plain
 
 
 def test_the_steps_of_a_plan_that_condenses_are_told() -> None:
@@ -180,16 +190,16 @@ def test_the_steps_of_a_plan_that_condenses_are_told() -> None:
         EscalationStep(Severity.MASKED, 12_000, 3, 900),
         EscalationStep(Severity.SUMMARY, 30_000, 9, 900),
     )
-    made = with_fields(plan(digest), steps=steps)
-    told = plan_lines(made, CONTEXT, 100, is_stale=False, target_tokens=100_000).plain.split("\n")
+    made = with_fields(plan(digest, target=100_000), steps=steps)
+    told = plan_lines(made, CONTEXT, 100, is_stale=False).plain.split("\n")
     assert told[-3:] == [
         "level 3, masked: frees ≈ 12 k; after it 3 of 900 names are gone",
         "level 7, summary: frees ≈ 30 k; after it 9 of 900 names are gone",
-        "118,000 stay",
+        "target: 118,000 stay",
     ]
-    enough = with_fields(plan(*FOUND), steps=steps[:1])
-    told = plan_lines(enough, CONTEXT, 100, is_stale=False, target_tokens=120_000).plain.split("\n")
-    assert told[-1] == "levels 1 to 4 reach it: nothing is condensed"
+    enough = with_fields(plan(*FOUND, target=120_000), steps=steps[:1])
+    told = plan_lines(enough, CONTEXT, 100, is_stale=False).plain.split("\n")
+    assert told[-1] == "target: 60 % of the window (120 k) is reached: nothing is condensed"
 
 
 def test_a_refusal_says_what_to_do_on_the_screen() -> None:
@@ -252,18 +262,14 @@ def test_an_operation_is_shown_before_and_after() -> None:
 def test_the_page_names_the_compression_that_is_due() -> None:
     """003-15."""
     due = DueCompression(Level.MEDIUM, "92% of its window, medium from 90%")
-    said = plan_lines(
-        plan(*FOUND), CONTEXT, 100, is_stale=False, target_tokens=None, compression=due
-    ).plain
+    said = plan_lines(plan(*FOUND), CONTEXT, 100, is_stale=False, compression=due).plain
     assert "due: medium compression (92% of its window, medium from 90%)" in said
 
 
 def test_the_page_draws_the_limit_of_a_policy() -> None:
     """R001-06."""
     due = DueCompression(None, "no", limit_tokens=100_000, limit_share=0.5)
-    said = plan_lines(
-        plan(*FOUND), CONTEXT, 80, is_stale=False, target_tokens=None, compression=due
-    ).plain
+    said = plan_lines(plan(*FOUND), CONTEXT, 80, is_stale=False, compression=due).plain
     assert f"limit  {'█' * 15}{'░' * 15}  50 % of 100 k, Medium" in said
 
 
@@ -330,8 +336,18 @@ def test_sliders_ask_what_the_command_asks() -> None:
     assert slider_options(BY_LEVEL, values | {"target": 0}).target is None
 
 
-def test_the_target_is_a_share_of_what_fits() -> None:
-    assert effective_window(200_000) == 167_000
-    assert target_tokens(200_000) == 83_500
-    assert PlanOptions().target_tokens(200_000) == 83_500
-    assert PlanOptions(level=4).target_tokens(200_000) is None
+def test_the_target_is_a_share_of_the_window() -> None:
+    half = PlanTarget(100_000, 200_000, 167_000)
+    assert PlanOptions().target_in(200_000, 167_000) == half
+    assert PlanOptions(target=0.5, level=4).target_in(200_000, 167_000) == half
+    assert PlanOptions(level=4).target_in(200_000) is None
+    assert half.share == 0.5
+    assert not half.passes_trigger
+
+
+def test_without_a_choice_the_target_is_below_auto_compaction() -> None:
+    early = PlanOptions().target_in(1_000_000, 400_000)
+    assert early == PlanTarget(200_000, 1_000_000, 400_000)
+    chosen = PlanOptions(target=0.5).target_in(1_000_000, 400_000)
+    assert chosen == PlanTarget(500_000, 1_000_000, 400_000)
+    assert chosen.passes_trigger

@@ -66,7 +66,8 @@ async def test_what_fills_it_adds_up_and_names_the_largest(demo: Stage) -> None:
         names = [" ".join(row.split()[:2]) for row in rows]
         assert names[0] == "tool results"
         assert {"Bash", "Read"} <= {name.split()[0] for name in names[1:3]}
-        assert sum(percents(rows, "tool results", "unexplained", "system tools")) > 85
+        # Of 82 % of the window.
+        assert sum(percents(rows, "tool results", "unexplained", "system tools")) > 69
         await it.press("2")
         largest = listed(it)
         assert len(largest) > 20
@@ -76,7 +77,7 @@ async def test_what_fills_it_adds_up_and_names_the_largest(demo: Stage) -> None:
 
 
 def percents(rows: list[str], *names: str) -> list[int]:
-    """The shares of the categories of these names."""
+    """What the categories of these names take of the window."""
     found = {name: row for row in reversed(rows) for name in names if row.startswith(name)}
     return [int(row.split("%")[0].split()[-1]) for row in found.values() if "%" in row]
 

@@ -26,7 +26,7 @@ from ctxtop.core.compaction.automation_rules import (
     decide_recovery,
 )
 from ctxtop.core.compaction.compression_level import COMPACTING_ACTIONS
-from ctxtop.core.compaction.plan import effective_window, target_tokens
+from ctxtop.core.compaction.plan import PlanOptions
 from ctxtop.core.compaction.policy_strategy import automatic_strategy
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState
@@ -188,7 +188,9 @@ def test_the_target_is_a_share_of_any_window(window: int) -> None:
     known = replace(context(30_000), window=Window(window, ClaimSource.POLICY))
     target = automatic_target(OPTED_IN, known)
     assert target > 0
-    assert target_tokens(window, target / effective_window(window)) == target
+    aimed = PlanOptions(target=target / window).target_in(window)
+    assert aimed is not None
+    assert aimed.tokens == target
 
 
 def test_the_breaker() -> None:
@@ -372,8 +374,8 @@ def test_no_policy_lifts_the_limit_of_runs_an_hour() -> None:
     assert decide_compaction(hasty, replace(after[-1], now_ms=NOW + later)).allowed
 
 
-def test_the_usual_target_is_half_of_what_the_client_leaves_room_for() -> None:
-    assert automatic_target(OPTED_IN, context()) == 83_500
+def test_the_usual_target_is_half_of_the_window() -> None:
+    assert automatic_target(OPTED_IN, context(220_000)) == 100_000
 
 
 @pytest.mark.parametrize(
@@ -401,11 +403,11 @@ def test_who_compacts_and_how(values: dict[str, Any], strategy: str) -> None:
 @pytest.mark.parametrize(
     ("reduction", "tokens", "target"),
     [
-        ((0.5, 0.7), 175_000, 83_500),  # half of the usable window: 52 % less
+        ((0.5, 0.7), 175_000, 87_500),  # half of the window, 100,000, would be 43 % less
         ((0.6, 0.7), 175_000, 70_000),
         ((0.1, 0.3), 175_000, 122_500),
         ((0.0, 0.1), 190_000, 85_000),  # 171,000 would be above the threshold of 170,000
-        ((0.0, 1.0), 175_000, 83_500),
+        ((0.0, 1.0), 175_000, 100_000),
     ],
 )
 def test_the_target_is_inside_the_range_of_reduction(

@@ -38,7 +38,10 @@ def test_a_reduction_is_compared_with_its_target(
 
 
 def test_a_reduction_in_words() -> None:
-    assert reduction_with_flag(0.871, (0.5, 0.7)) == "87.1 % less, above the 50–70 % aimed for"
+    assert (
+        reduction_with_flag(0.871, (0.5, 0.7))
+        == "87.1 % less, above the 50–70 % of compact.target_reduction"
+    )
     assert reduction_with_flag(0.0, (0.5, 0.7)) == "0.0 % less"
     shares = (0.871, 0.6, 0.2, 0.0, None)
     signs = [reduction_with_sign(share, (0.5, 0.7)) for share in shares]

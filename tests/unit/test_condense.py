@@ -19,7 +19,6 @@ from ctxtop.core.compaction.plan import (
     ReplaceValue,
     Severity,
     check_options,
-    effective_window,
     plan_to_dict,
 )
 from ctxtop.core.compaction.receipts import ApplyMode
@@ -70,7 +69,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def options(tokens: int, keep: int | None = None) -> PlanOptions:
-    share = tokens / effective_window(SMALL_WINDOW)
+    share = tokens / SMALL_WINDOW
     return PlanOptions(
         strategies=(CONDENSE,),
         target=share,
@@ -198,7 +197,7 @@ def test_what_is_too_large_for_the_target_is_named(tmp_path: Path) -> None:
     plan = condensed(path, 14_000)
     why = plan.operations[-1].why
     assert plan.refused == ()
-    assert "tokens above the target of 14,000: your own words take" in why
+    assert "tokens above the target of 7 % of the window (14,000): your own words take" in why
     assert "\n" not in why
 
 
@@ -395,4 +394,6 @@ def test_options_that_do_not_fit_condensing() -> None:
         PlanOptions(keep=3, restore_turn=1),
     ):
         assert check_options(wrong)
-    assert PlanOptions(strategies=(CONDENSE,)).target_tokens(200_000) == 83_500
+    aimed = PlanOptions(strategies=(CONDENSE,)).target_in(200_000)
+    assert aimed is not None
+    assert aimed.tokens == 100_000

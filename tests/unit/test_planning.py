@@ -12,7 +12,6 @@ from ctxtop.core.compaction.plan import (
     PlanOptions,
     RemoveLine,
     Severity,
-    effective_window,
     requests_to_break_even,
 )
 from ctxtop.core.compaction.protection import NEWEST_TURNS, SHORTENED
@@ -96,7 +95,7 @@ def test_what_the_model_is_working_on_is_changed_last(tmp_path: Path) -> None:
     path = session.write(tmp_path / "s.jsonl")
     everything = plan_of(path, short(Severity.MASKED))
     target = everything.before_tokens - everything.tokens_saved // 3
-    options = replace(short(Severity.MASKED), target=target / effective_window(SMALL_WINDOW))
+    options = replace(short(Severity.MASKED), target=target / SMALL_WINDOW)
     some = {each.line for each in plan_of(path, options).operations}
     assert {each.line for each in everything.operations} >= set(lines)
     changed = [line in some for line in lines]

@@ -96,7 +96,11 @@ def rearm(policy: Policy) -> object:
 
 
 def usable(policy: Policy) -> object:
-    return policy.usable_tokens(LARGE)
+    return policy.effective_window(LARGE)
+
+
+def reserve(policy: Policy) -> object:
+    return policy.reserve_tokens
 
 
 def assumed(policy: Policy) -> object:
@@ -158,8 +162,8 @@ OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
     "limit.override": ({"claude-x": 64_000}, lambda policy: policy.lowest_threshold_tokens),
     "limit.safety_factor": (0.8, usable),
     "limit.unknown": ("none", assumed),
-    "limit.output_reserve": (1_000, usable),
-    "limit.autocompact_buffer": (1_000, usable),
+    "limit.output_reserve": (1_000, reserve),
+    "limit.autocompact_buffer": (1_000, reserve),
     "threshold": (["0.3:high:compact"], levels),
     "rearm.on_compaction": (False, rearm),
     "rearm.hysteresis": (0.2, rearm),

@@ -6,6 +6,8 @@ import math
 
 import pytest
 from ctxtop.core.measure.token_estimate import nearest_rank
+from ctxtop.core.measure.window import ClaimSource, Trigger, Window
+from ctxtop.core.model.context import Context, ContextState, TokenCounts
 from ctxtop.core.saves.memory_plugin import PluginFit, SaveArchitecture, check_plugin
 from ctxtop.core.saves.save_metrics import (
     BEFORE_BAND,
@@ -120,20 +122,27 @@ def test_by_how_much_a_save_is_above_its_band_and_what_a_leak_takes_from_it() ->
     assert expected.reduction == (0.5, 0.6)
 
 
+def filled(counter: int | None, trigger: int | None) -> Context:
+    placed = None if trigger is None else Trigger(trigger, ClaimSource.TABLE)
+    counts = TokenCounts(counter, counter, counter)
+    window = Window(200_000, ClaimSource.TABLE)
+    return Context(counter, ContextState.MEASURED, window, placed, counts)
+
+
 def test_whether_a_save_would_cross_the_trigger() -> None:
     cost = expected_cost([NOISE, replace(NOISE, tokens=2001)])
     assert (cost.tokens, cost.sample_count) == (1600, 2)
 
     for counter, crosses in ((165_400, False), (165_401, True), (170_000, True)):
-        found = check_crossing("s", counter, 167_000, cost)
+        found = check_crossing("s", filled(counter, 167_000), cost)
         assert found
         assert found.would_cross == crosses
         assert found.tokens_to_trigger == max(0, 167_000 - counter)
-    known = check_crossing("s", 0, 167_000, cost)
+    known = check_crossing("s", filled(0, 167_000), cost)
     assert known
-    assert known.share == pytest.approx(1600 / 167_000)
-    assert check_crossing("s", None, 167_000, cost) is None
-    assert check_crossing("s", 1, None, cost) is None
+    assert known.window_share == pytest.approx(1600 / 200_000)
+    assert check_crossing("s", filled(None, 167_000), cost) is None
+    assert check_crossing("s", filled(1, None), cost) is None
     assert expected_cost([]).tokens == DEFAULT_SAVE_TOKENS == 13_500
 
 

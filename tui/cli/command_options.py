@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 import click
 
@@ -136,6 +137,44 @@ class _PathParameter(click.ParamType[Path]):
         if not str(value):
             self.fail("it is empty", param, ctx)
         return Path(str(value))
+
+
+_TARGET: Final = re.compile(r"(\d+(?:\.\d+)?|\.\d+)(%|[km]?)", re.IGNORECASE)
+_TOKEN_UNITS: Final = {"": 1, "k": 1_000, "m": 1_000_000}
+_MIN_TARGET_TOKENS: Final = 1_000  # a smaller number without a unit is more likely a mistake
+
+
+class TargetParameter(click.ParamType[float]):
+    """A size of the context: up to 1 it is a share of the window, above that it is tokens.
+
+    `0.5`, `50%` and `50` are the same share; `80k` and `80000` are tokens.
+    """
+
+    name = "target"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        match = _TARGET.fullmatch(str(value).strip().replace(",", "").replace("_", ""))
+        if match is None:
+            self._fail(value, param, ctx)
+        number, unit = float(match[1]), match[2].lower()
+        if unit == "%" or (not unit and 1 < number <= 100):
+            number, unit = number / 100, ""
+            if number > 1:
+                self._fail(value, param, ctx)
+        if number <= 1 and not unit:
+            return number
+        size = round(number * _TOKEN_UNITS[unit])
+        if size < _MIN_TARGET_TOKENS:
+            self._fail(value, param, ctx)
+        return size
+
+    def _fail(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> NoReturn:
+        wanted = "a share of the window, e.g. 50% or 0.5, nor a size in tokens, e.g. 80k"
+        self.fail(f"{value!r} is neither {wanted}", param, ctx)
 
 
 def _shared_option(

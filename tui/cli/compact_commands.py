@@ -38,7 +38,13 @@ from .command_errors import (
     print_error,
     print_errors,
 )
-from .command_options import add_alias, common_command, options_of, store_command
+from .command_options import (
+    TargetParameter,
+    add_alias,
+    common_command,
+    options_of,
+    store_command,
+)
 from .command_store import StoreSnapshot, open_snapshot
 from .json_records import Record, costs_record, record_of
 from .printing import print_result, repeat_command
@@ -147,9 +153,10 @@ _REFUSAL_CODES: Final = {
 )
 @click.option(
     "--target",
-    type=click.FloatRange(0, 1),
-    metavar="RATIO",
-    help="Stop at this share of the window.  [default: 0.5, none with --level]",
+    type=TargetParameter(),
+    metavar="50%|80k",
+    help="Stop at this share of the window, or at so many tokens.  [default: 50%, none with"
+    " --level]",
 )
 @click.option(
     "--keep",
@@ -228,6 +235,8 @@ def compact(
     try:
         with open_snapshot(options_of(context)) as snapshot:
             access = open_target(snapshot, session)
+            window = access.session.context.window.tokens
+            options = _with_target_share(context, options, window)
             options = with_policy_strategy(options, access.policy)
             _check_options(context, options)
             holder = access.target.find_holder(access.target.session_id)
@@ -250,17 +259,24 @@ def compact(
         return _apply_plan(context, plan, access.target, mode)
     if explain is not None:
         return _print_operation(context, plan, explain, access.target.transcript)
-    title, window = access.session.title, access.session.context.window.tokens
+    title = access.session.title
     command = repeat_command(context, session)
-    target = options.target_tokens(window)
     print_result(
         context,
         _plan_record(plan, due, costs),
-        lambda: preview_lines(
-            plan, due, title, window, command, open_in=holder, target_tokens=target, costs=costs
-        ),
+        lambda: preview_lines(plan, due, title, window, command, open_in=holder, costs=costs),
     )
     return _refusal_code(plan.refused)
+
+
+def _with_target_share(context: click.Context, options: PlanOptions, window: int) -> PlanOptions:
+    """Convert a target in tokens to a share of the window."""
+    if options.target is None or options.target <= 1:
+        return options
+    if options.target > window:
+        size = f"{options.target:,.0f} tokens is more than its window of {window:,}"
+        raise click.UsageError(f"--target: {size}: name less, e.g. 50%", context)
+    return msgspec.structs.replace(options, target=options.target / window)
 
 
 def _check_options(context: click.Context, options: PlanOptions) -> None:

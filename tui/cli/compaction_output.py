@@ -36,9 +36,8 @@ from ..text.compaction_text import kept_text
 from ..text.formats import (
     date_time,
     percent,
-    reduction,
     reduction_flag_text,
-    reduction_with_flag,
+    reduction_text,
     text_bar,
     tokens,
 )
@@ -61,13 +60,11 @@ def preview_lines(
     window_tokens: int,
     command: str,
     open_in: str | None,
-    target_tokens: int | None = None,
     costs: PauseCosts | None = None,
 ) -> list[str]:
     """Draw a plan; what matters most is at the end, where a terminal shows it.
 
-    `command` made the plan, `open_in` is the process that has the session open, `target_tokens`
-    is the size that the context was to have afterwards.
+    `command` made the plan, `open_in` is the process that has the session open.
     """
     head = f"{plan.session_id[:8]}  {one_line(title)}"
     return [
@@ -80,7 +77,7 @@ def preview_lines(
         "",
         *_size_lines(plan, window_tokens, due),
         *_step_lines(plan),
-        *_target_lines(plan, target_tokens),
+        *_target_lines(plan),
         *labelled_lines("due", f"{due.level or 'no'} compression: {due.reason}"),
         "",
         *_price_lines(plan, costs),
@@ -175,8 +172,9 @@ def _strategy_table(operations: Sequence[Operation]) -> list[str]:
 def _size_lines(plan: CompactionPlan, window: int, due: DueCompression) -> Iterator[str]:
     now, then = _gauge(plan.before_tokens, window), _gauge(plan.after_tokens, window, "ok")
     yield label_beside("context", f"now   {now} of {tokens(window)}")
-    yield label_beside("", f"then  {then}  {reduction(plan.saved_share)} less")
-    if flag := reduction_flag_text(plan.saved_share, plan.target_reduction):
+    yield label_beside("", f"then  {then}  {reduction_text(plan.saved_share)}")
+    flag = reduction_flag_text(plan.saved_share, plan.target_reduction)
+    if flag and plan.target is None:
         yield label_beside("", flag)
     if limit := plan_text.limit_gauge(due):
         yield label_beside("limit", f"now   {paint(limit.bar, limit.color)}  {limit.text}")
@@ -190,11 +188,13 @@ def _step_lines(plan: CompactionPlan) -> Iterator[str]:
         yield label_beside("" if number else "steps", text)
 
 
-def _target_lines(plan: CompactionPlan, target_tokens: int | None) -> list[str]:
-    text = plan_text.target_text(plan, target_tokens)
-    if text and not plan.steps:
+def _target_lines(plan: CompactionPlan) -> list[str]:
+    text = plan_text.target_text(plan)
+    if text and plan.misses_target and not plan.steps:
         text += "; --strategy condense goes further"
-    return labelled_lines("target", text) if text else []
+    lines = labelled_lines("target", text) if text else []
+    warning = plan_text.trigger_text(plan.target)
+    return [*lines, *(labelled_lines("warning", warning) if warning else ())]
 
 
 def _gauge(count: int, window: int, color: str = "") -> str:
@@ -505,8 +505,8 @@ def _applied_summary(receipt: CompactionReceipt) -> Iterator[str]:
     }
     yield from labelled_lines("done", done[receipt.mode])
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
-    less = reduction_with_flag(plan.saved_share, plan.target_reduction)
-    yield from labelled_lines("context", f"{sizes}, {less}")
+    yield from labelled_lines("context", f"{sizes}, {plan_text.plan_reduction_text(plan)}")
+    yield from _target_lines(plan)
     yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes")
     yield from _summary_lines(plan)
 

@@ -315,7 +315,7 @@ def _trigger_fields(context: Context) -> Record:
     trigger = context.trigger
     return {
         **record_of(context, "trigger_tokens=trigger.tokens trigger_source=trigger.source"),
-        "trigger_ratio": context.trigger_ratio,
+        "trigger_left": context.trigger_left,
         "trigger_armed": trigger.tokens is not None if trigger else None,
         "trigger_reason": trigger.why if trigger else None,
     }

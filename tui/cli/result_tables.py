@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...core.measure.compaction_quality import ReductionFlag, flag_reduction
 from ...core.measure.levels import Level
@@ -348,16 +348,27 @@ def _first_lines(text_lines: Sequence[str]) -> tuple[list[str], int]:
     return rows, len(text_lines)
 
 
-NamedShare = tuple["CategoryShare", Cell]  # a category of a composition, or one of its parts
-_SHARE_COLUMNS: Final[Sequence[TextColumn[NamedShare]]] = (
-    Column("breakdown", lambda each: each[1], flexible=True),
-    Column("tokens", lambda each: session_text.share_tokens_text(each[0]), right=True),
-    Column("share", lambda each: percent(each[0].share), right=True),
+class _ShareRow(NamedTuple):
+    share: CategoryShare  # a category of a composition, or one of its parts
+    name: Cell
+    largest: int  # tokens of the largest category
+    window: int
+
+
+def _share_bar(row: _ShareRow) -> Cell:
+    ratio = row.share.tokens / (row.largest or 1)
+    return Cell(formats.text_bar(ratio, session_text.SHARE_CELLS), row.name.style)
+
+
+_SHARE_COLUMNS: Final[Sequence[TextColumn[_ShareRow]]] = (
+    Column("breakdown", lambda each: each.name, flexible=True),
+    Column("tokens", lambda each: session_text.share_tokens_text(each.share), right=True),
     Column(
-        "",
-        lambda each: Cell(formats.text_bar(each[0].share, session_text.SHARE_CELLS), each[1].style),
-        priority=1,
+        "of window",
+        lambda each: session_text.window_percent(each.share.tokens, each.window),
+        right=True,
     ),
+    Column("", _share_bar, priority=1),
 )
 
 _ITEM_COLUMNS: Final[Sequence[TextColumn[ContextItem]]] = (
@@ -376,12 +387,15 @@ _ITEM_COLUMNS: Final[Sequence[TextColumn[ContextItem]]] = (
 )
 
 
-def composition_tables(found: Composition) -> list[str]:
-    shares: list[NamedShare] = []
+def composition_tables(found: Composition, window_tokens: int) -> list[str]:
+    shares: list[_ShareRow] = []
+    largest = max((each.tokens for each in found.categories), default=0)
     for each in found.categories:
-        shares.append((each, Cell(each.name)))
-        parts = session_text.largest_parts(each)
-        shares += [(part, Cell(f"  {part.name}", "quiet")) for part in parts]
+        shares.append(_ShareRow(each, Cell(each.name), largest, window_tokens))
+        shares += [
+            _ShareRow(part, Cell(f"  {part.name}", "quiet"), largest, window_tokens)
+            for part in session_text.largest_parts(each)
+        ]
     total = session_text.composition_total_text(found)
     lines = [total, "", *draw_table(_SHARE_COLUMNS, shares)]
     return [*lines, "", *draw_table(_ITEM_COLUMNS, found.largest)] if found.largest else lines

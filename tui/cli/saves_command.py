@@ -86,7 +86,7 @@ def _save_record(project: ProjectSaves, report: SavesReport, now_ms: int) -> Rec
         ),
         "crossings": records_of(
             project.crossings,
-            "session_id left_tokens=tokens_to_trigger share_of_trigger=share would_cross",
+            "session_id left_tokens=tokens_to_trigger window_share would_cross",
         ),
         **record_of(project, "durations phases_ms"),
         "triggers": {

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ...core.injection.context_selection import Injection, InjectionLimits
     from ...core.measure.evidence import AssessedClaim
     from ...core.measure.timeline import Timeline
+    from ...core.model.context import Context
     from ...core.model.session import Session
     from ...core.store.queries.query_rows import CompactionRow
 
@@ -63,6 +64,7 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
         agent_id = snapshot.agent_id(session_id, agent)
         (of,) = snapshot.sessions(session_id)
         policy = snapshot.policies.for_project(of.project_root)
+        window = _context_of(snapshot, session_id, agent_id).window.tokens
         try:
             composed = read_composition(
                 snapshot.db,
@@ -76,8 +78,8 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
             raise RefusedError(str(error)) from error
         return printing.print_result(
             context,
-            composition_record(of, agent_id, composed),
-            lambda: composition_tables(composed),
+            composition_record(of, agent_id, composed) | {"window_tokens": window},
+            lambda: composition_tables(composed, window),
         )
 
 
@@ -97,6 +99,12 @@ def timeline(context: click.Context, *, session: str, agent: str | None) -> int:
         return printing.print_result(context, record, lambda: _timeline_lines(read))
 
 
+def _context_of(snapshot: StoreSnapshot, session_id: str, agent_id: str | None) -> Context:
+    (session,) = snapshot.sessions(session_id)
+    agents = snapshot.agents(session_id) if agent_id else []
+    return next((each.context for each in agents if each.agent_id == agent_id), session.context)
+
+
 def _read_timeline(snapshot: StoreSnapshot, session_id: str, agent_id: str | None) -> Timeline:
     from ...core.measure.timeline import with_events
     from ...core.store.readers.timeline_reader import read_timeline
@@ -107,7 +115,7 @@ def _read_timeline(snapshot: StoreSnapshot, session_id: str, agent_id: str | Non
         each.agent_id for each in agents if each.compliance and each.compliance.failed
     )
     (session,) = snapshot.sessions(session_id)
-    context = next((each.context for each in agents if each.agent_id == agent_id), session.context)
+    context = _context_of(snapshot, session_id, agent_id)
     read = read_timeline(snapshot.db, (session_id, agent_id), context, failed)
     return with_events(read, miss_events(read, read_ledger(snapshot, session), agent_id))
 

@@ -92,9 +92,9 @@ _METRICS: Final = {
         _TOKENS,
         "Tokens at which Claude Code auto-compacts; missing if that is not armed.",
     ),
-    "session.trigger.used": (
-        _RATIO,
-        "Claude Code's counter divided by its auto-compaction threshold.",
+    "session.trigger.left": (
+        _TOKENS,
+        "Tokens until Claude Code auto-compacts, by its own counter.",
     ),
     "session.turns.left": (
         _COUNT,
@@ -218,7 +218,7 @@ def _session_values(session: Session) -> dict[str, float | None]:
         "session.window": context.window.tokens,
         "session.used": context.ratio,
         "session.trigger": context.trigger_tokens,
-        "session.trigger.used": context.trigger_ratio,
+        "session.trigger.left": context.trigger_left,
         "session.turns.left": end.turns.p50 if end else None,
         "session.level": _LEVEL_RANKS[context.level] if context.level else 0,
         "session.agents": session.agents,

@@ -260,10 +260,17 @@ def reduction(share: float | None) -> str:
     return NOTHING if share is None else f"{share * 100:.1f} %"
 
 
+def reduction_text(share: float) -> str:
+    """Write how much smaller a context became, of what it had."""
+    return f"{reduction(-share)} more" if share < 0 else f"{reduction(share)} less"
+
+
 def reduction_flag_text(share: float | None, target: tuple[float, float]) -> str:
-    """Write where a reduction is, seen from its target; empty if nothing was freed (001-12)."""
+    """Write where a reduction is, seen from what the settings ask for; empty if it is none."""
     flag, (least, most) = flag_reduction(share, target), target
-    return f"{flag} the {least * 100:.0f}–{most * 100:.0f} % aimed for" if flag else ""
+    if not flag or (share or 0.0) < 0:
+        return ""
+    return f"{flag} the {least * 100:.0f}–{most * 100:.0f} % of compact.target_reduction"
 
 
 _FLAG_SIGNS: Final = {ReductionFlag.BELOW: " ↓", ReductionFlag.ABOVE: " ↑"}
@@ -276,10 +283,9 @@ def reduction_with_sign(share: float | None, target: tuple[float, float]) -> str
 
 
 def reduction_with_flag(share: float | None, target: tuple[float, float]) -> str:
-    if share is not None and share < 0:
-        return f"{reduction(-share)} more"
+    """Write a reduction, and where it is in the range that the settings ask for (001-12)."""
     flag = reduction_flag_text(share, target)
-    return f"{reduction(share)} less{f', {flag}' if flag else ''}"
+    return f"{reduction_text(share or 0.0)}{f', {flag}' if flag else ''}"
 
 
 def half_cell_bar(ratio: float | None, cells: int) -> str:

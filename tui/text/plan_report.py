@@ -31,14 +31,13 @@ def plan_lines(
     width: int,
     *,
     is_stale: bool,
-    target_tokens: int | None,
     compression: DueCompression | None = None,
     cost: str = "",
 ) -> Content:
     """Draw a plan in lines of `width` cells; a stale one is dim until the next one is there.
 
-    `target_tokens` is the size that the context is to have afterwards; the level of compression
-    that is due now is named with its reason, if there is one. `cost` says when it pays off.
+    The level of compression that is due now is named with its reason, if there is one. `cost`
+    says when it pays off.
     """
     if plan is None:
         now = _bar("now", context.tokens, context, width)
@@ -50,7 +49,7 @@ def plan_lines(
         *(Content(shorten(each, width)) for each in _facts(plan, width, cost)),
         *(Content(shorten(each, width)) for each in _due_lines(compression)),
         *_refusal_lines(plan.refused, width),
-        *(Content(shorten(each, width)) for each in _target_lines(plan, target_tokens)),
+        *(Content(shorten(each, width)) for each in _target_lines(plan)),
     )
     return quiet(drawn.plain) if is_stale else drawn
 
@@ -69,7 +68,8 @@ def _due_lines(compression: DueCompression | None) -> Iterator[str]:
 def savings_text(plan: CompactionPlan) -> str:
     less = plan.bytes_saved
     size = f"file {'−' if less >= 0 else '+'}{format_bytes(abs(less))}"
-    return f"frees ≈ {tokens(plan.tokens_saved)} tokens, {reduction(plan.saved_share)} · {size}"
+    share = f"{reduction(plan.saved_share)} of the context"
+    return f"frees ≈ {tokens(plan.tokens_saved)} tokens, {share} · {size}"
 
 
 def break_even_text(plan: CompactionPlan) -> str:
@@ -119,8 +119,9 @@ MAX_BAR_CELLS: Final = 100  # a longer bar is not read more exactly
 def _bar(label: str, count: int | None, context: Context, width: int) -> Content:
     room = width - BAR_LABEL_CELLS - PERCENT_CELLS - NUMBER_CELLS
     cells = max(MIN_GAUGE_CELLS, min(room, MAX_BAR_CELLS))
-    # The same marks as on the fleet's bar, for another fill.
-    shown = replace(context, tokens=count, state=ContextState.ESTIMATED)
+    # The same marks as on the fleet's bar, for another fill, and by the window as the target is.
+    window = replace(context.window, limit=None)
+    shown = replace(context, tokens=count, state=ContextState.ESTIMATED, window=window)
     number = fit_right(f"≈ {tokens(count)}", NUMBER_CELLS)
     head = quiet(f"{label:<{BAR_LABEL_CELLS}}")
     return head + gauge(shown, cells) + Content.styled(number, "bold $foreground")
@@ -132,13 +133,15 @@ def _facts(plan: CompactionPlan, width: int, cost: str) -> list[str]:
     return [*([line] if len(line) <= width else [savings, price]), harm_text(plan)]
 
 
-def _target_lines(plan: CompactionPlan, target_tokens: int | None) -> Iterator[str]:
+def _target_lines(plan: CompactionPlan) -> Iterator[str]:
     """Describe the steps towards the target, and what keeps the plan from it."""
     yield from plan_text.step_texts(plan)
-    if text := plan_text.target_text(plan, target_tokens):
-        yield text
-        if not plan.steps:
+    if text := plan_text.target_text(plan):
+        yield f"target: {text}"
+        if plan.misses_target and not plan.steps:
             yield "The strategy condense goes further: the oldest turns become a digest."
+    if text := plan_text.trigger_text(plan.target):
+        yield text
 
 
 MAX_REFUSALS: Final = 2  # the first names what to do first

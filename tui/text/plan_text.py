@@ -19,6 +19,7 @@ from ...core.compaction.plan import (
     CompactionPlan,
     Edit,
     Operation,
+    PlanTarget,
     Refusal,
     RemoveLine,
     ReplaceValue,
@@ -31,7 +32,7 @@ from ...core.files.json_spans import JsonPointerError, read_value
 from ...core.transcript.line_decoder import decode_string
 from ...core.transcript.raw_lines import MAX_LINE_BYTES
 from ...core.transcript.sanitize import sanitize_text
-from .formats import percent, plural, text_bar, tokens
+from .formats import percent, plural, reduction_text, reduction_with_flag, text_bar, tokens
 
 if TYPE_CHECKING:
     from ...core.actions.session_recovery import Recovery
@@ -120,18 +121,40 @@ def step_texts(plan: CompactionPlan) -> Iterator[str]:
         yield f"{level}: frees ≈ {tokens(step.tokens_saved)}; after it {gone}"
 
 
-def target_text(plan: CompactionPlan, target_tokens: int | None) -> str:
-    """Describe how condensing ends, or what keeps a plan from its target; empty if nothing."""
+def target_text(plan: CompactionPlan) -> str:
+    """Say whether a plan reaches its target, or what keeps it from it; empty if it has none."""
     condensed = next((each for each in plan.operations if each.strategy == CONDENSE), None)
     if condensed is not None:
         return condensed.why
-    if target_tokens is None or plan.refused or plan.after_tokens <= target_tokens:
-        return "levels 1 to 4 reach it: nothing is condensed" if plan.steps else ""
-    above = plan.after_tokens - target_tokens
+    if plan.target is None or plan.refused:
+        return ""
+    aim = f"{percent(plan.target.share)} of the window ({tokens(plan.target.tokens)})"
+    if not plan.misses_target:
+        return f"{aim} is reached" + (": nothing is condensed" if plan.steps else "")
+    above = plan.after_tokens - plan.target.tokens
     why = "".join(
         f": ≈ {tokens(each.tokens)} are protected ({each.why})" for each in plan.protected[:1]
     )
-    return f"≈ {tokens(above)} above the target of {tokens(target_tokens)}{why}"
+    return f"≈ {tokens(above)} above {aim}{why}"
+
+
+def plan_reduction_text(plan: CompactionPlan) -> str:
+    """Write how much smaller a plan makes a context; one with a target is judged by that alone."""
+    if plan.target is not None:
+        return reduction_text(plan.saved_share)
+    return reduction_with_flag(plan.saved_share, plan.target_reduction)
+
+
+def trigger_text(target: PlanTarget | None) -> str:
+    """Warn of a target at which Claude Code would compact all the same; empty if it is below."""
+    if target is None or not target.passes_trigger:
+        return ""
+    trigger = target.trigger_tokens or 0
+    share = percent(trigger / target.window_tokens)
+    return (
+        f"Claude Code auto-compacts at {share} of the window ({tokens(trigger)}), below this"
+        f" target: choose a smaller one"
+    )
 
 
 def appended_texts(operation: Operation) -> Iterator[str]:

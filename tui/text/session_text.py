@@ -28,7 +28,7 @@ from ...core.measure.retention import SOON_DAYS, days_left
 from ...core.model.session import Session, SessionStatus
 from ...core.transcript.sanitize import one_line
 from .amounts import amount_texts, dollars
-from .formats import age, duration, shorten, shorten_end, sparkline, tokens, turns_to_go
+from .formats import age, duration, percent, shorten, shorten_end, sparkline, tokens, turns_to_go
 
 if TYPE_CHECKING:
     from ...core.measure.composition import CategoryShare, Composition, ContextItem
@@ -367,6 +367,7 @@ def composition_total_text(found: Composition) -> str:
 
 
 MIN_SHARE: Final = 0.01  # of the whole; smaller parts are only in `--json`
+_LEAST_PERCENT: Final = 0.005  # rounds up to 1 %
 MAX_PARTS: Final = 5  # lines below a category
 
 
@@ -377,6 +378,12 @@ def oversized_text(item: ContextItem) -> str:
 
 def largest_parts(share: CategoryShare) -> list[CategoryShare]:
     return [part for part in share.parts if part.share >= MIN_SHARE][:MAX_PARTS]
+
+
+def window_percent(count: int, window_tokens: int) -> str:
+    """Write what a part of a context takes of the window, as Claude Code's /context does."""
+    ratio = count / window_tokens
+    return "<1 %" if 0 < ratio < _LEAST_PERCENT else percent(ratio)
 
 
 def share_tokens_text(share: CategoryShare) -> str:

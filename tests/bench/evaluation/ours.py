@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ctxtop.core.actions.conversation_planning import plan_conversation, shorten_output
 from ctxtop.core.compaction.condensing import plan_condensed
-from ctxtop.core.compaction.plan import CONDENSE, PlanOptions, Severity, effective_window
+from ctxtop.core.compaction.plan import CONDENSE, PlanOptions, Severity
 from ctxtop.core.compaction.protection import RetainedTail
 from ctxtop.core.compaction.rewritten_lines import lines_after, rewrite_lines
 from ctxtop.core.compaction.strategies.summary_and_cut import (
@@ -109,7 +109,7 @@ def compact_by(path: Path, tokens: int) -> bytes:
     """Compact with levels up to 4 until so many tokens are freed."""
     before = plan_level_4(path).before_tokens
     window = SMALL_WINDOW if before <= SMALL_WINDOW else LARGE_WINDOW
-    target = max(0, before - tokens) / effective_window(window)
+    target = max(0, before - tokens) / window
     options = PlanOptions(level=Severity.INPUTS.value, target=target)
     return _carried_out(plan_transcript(_source(path), options), path)
 

@@ -381,8 +381,9 @@ def _context_lines(agent: Agent, detail: AgentDetails, width: int) -> Iterator[C
 def _context_facts(agent: Agent) -> Iterator[Fact]:
     trigger, usage = agent.context.trigger, agent.usage
     if trigger is not None and trigger.tokens is not None:
-        way = percent(agent.context.trigger_ratio)
-        yield "compaction", f"at {tokens(trigger.tokens)}, {way} of the way"
+        place = percent(trigger.tokens / agent.context.window.tokens)
+        left = tokens(agent.context.trigger_left)
+        yield "compaction", f"at {tokens(trigger.tokens)}, {place} of the window; {left} left"
     if usage is not None:
         some = agent.progress_responses
         more = f"; {some} of its answers are only in its parent's progress lines" if some else ""

@@ -25,7 +25,6 @@ from ....core.compaction.plan import (
     PlanOptions,
     ProtectedTokens,
     Refusal,
-    target_tokens,
 )
 from ....core.transcript.sanitize import one_line
 from ...tables import Column
@@ -213,6 +212,7 @@ MAX_KEPT: Final = 40
 MAX_TURNS: Final = 60  # keeping more makes nothing smaller
 BY_LEVEL: Final = "by level"  # the ladder: least harm first, and no more than reaches the target
 PLAN_STRATEGIES: Final = (BY_LEVEL, *WHOLE_STRATEGIES)
+TARGET_SCALE: Final = SliderScale(0, 95, 5)  # percent of the window
 DEFAULT_CUT_TURNS: Final = 10  # newest turns that a cut leaves
 
 _SLIDERS_BY_STRATEGY: Final = {
@@ -266,7 +266,7 @@ class PlanOptionsBar(Vertical):
         first = self._by_level
         keep, keep_turns = self._options.keep, self._options.keep_turns
         target = round((first.target or 0) * 100)
-        level, shares = SliderScale(0, 6), SliderScale(0, 95, 5)
+        level = SliderScale(0, 6)
         kept, turns, back = SliderScale(0, MAX_KEPT), SliderScale(1, MAX_TURNS), SliderScale(1, 2)
         chosen = PLAN_STRATEGIES.index(self._strategy)
         yield Choice(PLAN_STRATEGIES, chosen, id="strategy", name="strategy")
@@ -278,7 +278,7 @@ class PlanOptionsBar(Vertical):
                 id="level",
                 name="level",
             )
-            yield Slider(shares, target, self._target_label, id="target", name="target")
+            yield Slider(TARGET_SCALE, target, self._target_label, id="target", name="target")
             keep = min(first.min_turns if keep is None else keep, MAX_KEPT)
             yield Slider(kept, keep, self._keep_label, id="keep", name="keep last")
             keep_turns = min(keep_turns or DEFAULT_CUT_TURNS, MAX_TURNS)
@@ -333,7 +333,7 @@ class PlanOptionsBar(Vertical):
     def _target_label(self, share: int) -> str:
         if not share:
             return "all it allows"
-        return f"{share} % ≈ {tokens(target_tokens(self._window, share / 100))}"
+        return f"{share} % ≈ {tokens(round(share / 100 * self._window))}"
 
     def _keep_label(self, count: int) -> str:
         return plural(count, "message" if self._strategy == SUMMARISE else "turn")

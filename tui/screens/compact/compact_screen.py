@@ -275,7 +275,6 @@ class CompactScreen(ActionPage):
             context,
             width,
             is_stale=self.is_stale,
-            target_tokens=self._options.target_tokens(context.window.tokens),
             compression=due_compression(policy, context),
             cost=self._cost_text(policy),
         )
@@ -309,13 +308,13 @@ class CompactScreen(ActionPage):
 
 
 def _default_options(session: Session) -> plan.PlanOptions:
-    """Aim at half of what fits, or if the session is below that, at all that may go."""
-    now, half = session.context.tokens, plan.target_tokens(session.context.window.tokens)
-    is_below = now is not None and now <= half
+    """Aim at the default target, or if the session is below that, at all that may go."""
+    context = session.context
+    target = plan.default_target(context.window.tokens, context.trigger_tokens)
+    is_below = context.tokens is not None and context.tokens <= target.tokens
     level, keep = plan.DEFAULT_OPTIONS.max_level.value, plan.DEFAULT_OPTIONS.min_turns
-    return plan.PlanOptions(
-        level=level, target=None if is_below else plan.DEFAULT_TARGET_SHARE, keep=keep
-    )
+    share = compact_panes.TARGET_SCALE.nearest(round(100 * target.share)) / 100
+    return plan.PlanOptions(level=level, target=None if is_below else share, keep=keep)
 
 
 def _strategy_text(row: compact_panes.OperationRow) -> Content:

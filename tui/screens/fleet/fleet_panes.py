@@ -26,7 +26,7 @@ from ....core.store.bulkhead import FAILED, NOT_SHOWN, bulkhead
 from ....core.store.queries.query_rows import SummaryRow
 from ....core.transcript.sanitize import one_line
 from ...text import session_text
-from ...text.formats import age, fit_left, fit_right, percent, shorten_end, tokens
+from ...text.formats import age, fit_left, fit_right, shorten_end, tokens
 from ...text.gauge import EIGHTHS, FULL_CELL, limit_thresholds
 from ...text.summary_text import summary_lines
 from ...text.text_lines import highlight_matches, lost_line, match_pattern
@@ -202,29 +202,31 @@ MIN_SHARE_BAR: Final = 4
 MAX_ITEMS: Final = 20  # of the largest; the session's page has more
 
 
-def context_lines(composition: Composition, width: int) -> Iterator[Content]:
+def context_lines(composition: Composition, window_tokens: int, width: int) -> Iterator[Content]:
     short = f"{tokens(composition.total_tokens)} tokens in context"
     texts = (session_text.composition_total_text(composition), short)
     yield Content.styled(fit_left(session_text.longest_fitting(texts, width), width), "$quiet")
+    largest = max((share.tokens for share in composition.categories), default=0)
     for share in composition.categories:
         if share.share >= session_text.MIN_SHARE:
-            yield _category_line(share, width)
+            yield _category_line(share, largest, window_tokens, width)
     for item in composition.largest[:MAX_ITEMS]:
         yield _item_line(item, width)
 
 
-def _category_line(share: CategoryShare, width: int) -> Content:
+def _category_line(share: CategoryShare, largest: int, window_tokens: int, width: int) -> Content:
     room = width - CATEGORY_CELLS - SHARE_PERCENT_CELLS - SHARE_TOKEN_CELLS - 1
     cells = max(room, 0) if room >= MIN_SHARE_BAR else 0
     name = max(0, width - cells - SHARE_PERCENT_CELLS - SHARE_TOKEN_CELLS - 1)
-    eighths = round(min(max(share.share, 0.0), 1.0) * cells * 8)
-    full, rest = divmod(max(eighths, 1) if share.share > 0 and cells else eighths, 8)
+    eighths = round(max(share.tokens, 0) / (largest or 1) * cells * 8)
+    full, rest = divmod(max(eighths, 1) if share.tokens > 0 and cells else eighths, 8)
     bar = FULL_CELL * full + (EIGHTHS[rest] if rest else "")
+    of_window = session_text.window_percent(share.tokens, window_tokens)
     return Content.assemble(
         (fit_left(share.name, name), "$foreground"),
         " ",
         (fit_left(bar, cells), "$accent"),
-        (fit_right(percent(share.share), SHARE_PERCENT_CELLS), "$foreground"),
+        (fit_right(of_window, SHARE_PERCENT_CELLS), "$foreground"),
         (fit_right(session_text.share_tokens_text(share), SHARE_TOKEN_CELLS), "$quiet"),
     )
 
@@ -308,7 +310,9 @@ class ContextPane(RowList):
             self.empty = known or ("reading its transcript …" if session else NO_SESSION)
             self.show_rows([])
             return
-        self.show_rows([Row(str(n), line) for n, line in enumerate(context_lines(known, width))])
+        window = session.context.window.tokens if session else 0
+        lines = context_lines(known, window, width)
+        self.show_rows([Row(str(n), line) for n, line in enumerate(lines)])
 
 
 def _session_state(session: Session) -> SessionState:

@@ -272,7 +272,7 @@ def _fill(line: SessionLine) -> Drawing:
 
 
 def _trigger(line: SessionLine) -> Cell:
-    """Return the context size as a share of the auto-compact trigger."""
+    """Return what is left until Claude Code auto-compacts."""
     context = line.session.context
     if context.trigger is None or context.tokens is None:
         return Cell("")
@@ -280,7 +280,7 @@ def _trigger(line: SessionLine) -> Cell:
         return Cell("did not run", "$level-warning")
     if not context.trigger.tokens:
         return Cell("not armed", "$quiet")
-    return Cell(percent(context.trigger_ratio), line.style())
+    return Cell(formats.tokens(context.trigger_left), line.style())
 
 
 def _until(line: SessionLine) -> Cell:
@@ -383,7 +383,7 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
         cells=9,
         priority=11,
         name="trigger",
-        tooltip="share of the auto-compaction threshold",
+        tooltip="tokens until Claude Code auto-compacts, by its own counter",
     ),
     Column(
         "left",

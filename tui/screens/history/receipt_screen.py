@@ -26,12 +26,11 @@ from ...text.formats import (
     fit_left,
     format_bytes,
     plural,
-    reduction_with_flag,
     shorten,
     tokens,
 )
 from ...text.plan_report import FULL_TEXT_LINES, change_lines, preview_lines
-from ...text.plan_text import HARM_NAMES, OperationChange
+from ...text.plan_text import HARM_NAMES, OperationChange, plan_reduction_text, target_text
 from ...text.text_lines import ScreenColumn, grow_columns, item_line
 from ...widgets.row_list import Row, RowList, Rows
 from ...widgets.text_pane import Pager
@@ -150,10 +149,12 @@ def _summary_facts(
         ApplyMode.APPEND: "appended to the session; no line was rewritten",
     }
     yield "where", fit(where[receipt.mode])
-    less = reduction_with_flag(plan.saved_share, plan.target_reduction)
+    less = plan_reduction_text(plan)
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}, {less}"
     files = f"file {format_bytes(plan.bytes_before)} → {format_bytes(plan.bytes_after)}"
     yield "context", fit(f"{sizes} · {files}")
+    if target := target_text(plan):
+        yield "target", fit(target)
     if plan.summary and (kept := kept_text(plan.summary.kept, plan.summary.lost)):
         yield "kept", fit(kept)
     if receipt.mode is not ApplyMode.FORK and receipt.backup:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from textual.content import Content
 
@@ -19,6 +19,7 @@ from ...text.session_text import (
     largest_parts,
     oversized_text,
     share_tokens_text,
+    window_percent,
 )
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
@@ -68,25 +69,34 @@ def bar_with_track(ratio: float | None, cells: int, style: str) -> tuple[tuple[s
     return (bar, style), ("▁" * (cells - len(bar)), "$bar-track")
 
 
-def categories_listing(composition: Composition, width: int) -> Listing:
+class _BarScale(NamedTuple):
+    largest: int  # tokens of the longest bar
+    window: int  # tokens that the percentages are of
+
+
+def categories_listing(composition: Composition, window_tokens: int, width: int) -> Listing:
     rows = []
+    largest = max((share.tokens for share in composition.categories), default=0)
+    scale = _BarScale(largest, window_tokens)
     for share in composition.categories:
-        line = _share_line(share, share.name, "$foreground", "$accent", width)
+        line = _share_line(share, scale, share.name, ("$foreground", "$accent"), width)
         rows.append(Row(share.name, line, share))
         for part in largest_parts(share):
-            line = _share_line(part, f"  {part.name}", "$quiet", "$bar-mark", width)
+            line = _share_line(part, scale, f"  {part.name}", ("$quiet", "$bar-mark"), width)
             rows.append(Row(f"{share.name}\n{part.name}", line, share))
     head = quiet(shorten(composition_total_text(composition), width))
     return Listing(tuple(rows), head, NOTHING_IN_CONTEXT)
 
 
-def category_detail(composition: Composition, share: CategoryShare, width: int) -> Content:
+def category_detail(
+    composition: Composition, share: CategoryShare, window_tokens: int, width: int
+) -> Content:
     """Describe a category and its largest items."""
-    name = share.name
+    name, of_window = share.name, window_percent(share.tokens, window_tokens)
     items = [item for item in composition.largest if item.kind == name]
     parts = [
         heading(name),
-        Content(f"{share_tokens_text(share)} tokens, {percent(share.share)} of the context"),
+        Content(f"{share_tokens_text(share)} tokens, {of_window} of the window"),
         quiet(CATEGORY_MEANINGS.get(name, "")),
     ]
     if items:
@@ -140,14 +150,18 @@ def item_detail(item: ContextItem, text: str) -> Content:
     return join_lines(*parts, Content(""), Content(text))
 
 
-def _share_line(share: CategoryShare, name: str, style: str, bar_style: str, width: int) -> Content:
+def _share_line(
+    share: CategoryShare, scale: _BarScale, name: str, styles: tuple[str, str], width: int
+) -> Content:
+    """Draw a part of the context in the styles of its text and its bar."""
+    style, bar_style = styles
     name_cells = min(NAME_CELLS, max(12, width - MIN_BAR_CELLS - PERCENT_CELLS - TOKEN_CELLS - 1))
     bar_cells = min(MAX_BAR_CELLS, max(1, width - name_cells - PERCENT_CELLS - TOKEN_CELLS - 1))
     return Content.assemble(
         (fit_left(name, name_cells - 1), style),
         " ",
-        *bar_with_track(share.share, bar_cells, bar_style),
-        (fit_right(percent(share.share), PERCENT_CELLS), style),
+        *bar_with_track(share.tokens / (scale.largest or 1), bar_cells, bar_style),
+        (fit_right(window_percent(share.tokens, scale.window), PERCENT_CELLS), style),
         (fit_right(share_tokens_text(share), TOKEN_CELLS), style),
     )
 
@@ -321,7 +335,7 @@ def _numbers(context: Context) -> Iterator[NumberSource]:
         counter,
         "likely",
         "What Claude Code compares with its auto-compaction threshold before each request. It is"
-        f" ahead of the context: {percent(context.trigger_ratio)} of the way.",
+        f" ahead of the context{_until_trigger(context)}.",
     )
     yield _number(
         "hook",
@@ -339,6 +353,13 @@ def _numbers(context: Context) -> Iterator[NumberSource]:
         "seen",
         "The report of /context counts each category separately, so it differs slightly.",
     )
+
+
+def _until_trigger(context: Context) -> str:
+    if not context.trigger_tokens or context.trigger_left is None:
+        return ""
+    share = percent(context.trigger_tokens / context.window.tokens)
+    return f": {tokens(context.trigger_left)} until auto-compaction, at {share} of the window"
 
 
 def _context_source(context: Context) -> str:

@@ -395,7 +395,8 @@ def tab_listing(tab: SessionTab, data: SessionTabData, width: int) -> Listing:
             why = one_line(data.turn.problem) if data.turn else READING_TRANSCRIPT
             return Listing((), Content(""), why)
         if tab is SessionTab.BREAKDOWN:
-            return context_breakdown.categories_listing(data.composition, width)
+            window = session.context.window.tokens
+            return context_breakdown.categories_listing(data.composition, window, width)
         return context_breakdown.items_listing(data.composition, width)
     if tab is SessionTab.COMPACTIONS:
         return compactions_listing(details.compactions, width, now_ms)
@@ -415,7 +416,8 @@ def tab_listing(tab: SessionTab, data: SessionTabData, width: int) -> Listing:
 def row_detail(data: SessionTabData, item: object, width: int) -> Content:
     """Describe the item of a row; the page itself describes a ContextItem."""
     if isinstance(item, CategoryShare) and data.composition:
-        return context_breakdown.category_detail(data.composition, item, width)
+        window = data.session.context.window.tokens
+        return context_breakdown.category_detail(data.composition, item, window, width)
     if isinstance(item, ReportedCompaction):
         return compaction_detail(item, width, data.now_ms)
     if isinstance(item, ContextWarning):
