@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from ..summaries.key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
 from ..summaries.mentions import split_words
-from ..transcript.conversation import Entry, PartKind
+from ..transcript.conversation import Entry, PartKind, newest_model
+from ..transcript.visible_messages import behind_bound_answer
 from . import plan as plans
 from .edit_builder import iter_strings
 from .plan import (
@@ -30,6 +31,7 @@ from .protection import tail_start
 from .rewritten_lines import apply_replacements
 from .strategies.condense import LOST_WEIGHT, CondensedTurns, TurnCondenser
 from .strategies.summary_and_cut import (
+    UNFINISHED_TURN,
     Conversation,
     make_boundary_operation,
     tokens_behind_boundary,
@@ -102,7 +104,12 @@ class _Escalation:
             places[view.blocks[start].entry.offset] if start < len(view.blocks) else len(places)
             for start in starts
         ]
-        self._condenser: Final = TurnCondenser(conversation, view, self._limits, importance)
+        sent = conversation.visible_entries
+        self._bound: Final = behind_bound_answer(sent, newest_model(sent))
+        """Where the answer ends whose thinking has to stay with all before it, or to go with it."""
+        may_end_turn = self._bound and options.keep is None
+        limits = [*self._limits, self._bound, len(sent)] if may_end_turn else self._limits
+        self._condenser: Final = TurnCondenser(conversation, view, limits, importance)
         self._saved_by_line: Final = Counter[int]()  # by all that levels 1 to 4 can do
 
     def plan(self) -> CondensedPlan | Refusal:
@@ -111,13 +118,16 @@ class _Escalation:
             return plans.target_refusal(view.tokens, self._aim)
         selection = complete_selection(view, choose_operations(view, self._by_level))
         saved = sum(each.tokens_saved for each in selection.operations)
-        if not selection.refusals and view.tokens - saved <= target:
+        if view.tokens - saved <= target:
             operations = add_lowered_usage(view, selection.operations)
             return CondensedPlan(operations, self._steps(selection.operations, None))
         for operation in selection.operations:
             self._saved_by_line[operation.line or 0] += operation.tokens_saved
-        if not any(not turn.is_summary for turn in self._condenser.turns):
+        turns = self._condenser.turns
+        if all(turn.is_summary for turn in turns):
             return _NOTHING_TO_CONDENSE
+        if turns[-1].end < self._bound:
+            return _MUST_KEEP_TURN
         return self._condensed(self._find_candidate())
 
     def _condensed(self, found: _Candidate) -> CondensedPlan | Refusal:
@@ -150,6 +160,7 @@ class _Escalation:
         most = len(self._condenser.turns)
         # Condensing a further turn hardly ever makes the context larger.
         short = bisect_left(range(most - 1), -self._target, key=lambda n: -self._estimate(n + 1))
+        short = max(short, sum(turn.end < self._bound for turn in self._condenser.turns))
         found: list[_Candidate] = []
         step = 1
         while short < most:
@@ -271,7 +282,10 @@ class _Escalation:
 
     def _shorter_tail(self, found: _Candidate) -> str:
         """Return a note if fewer of the newest turns stay than usual; empty if not."""
-        is_shorter = self._condenser.turns[found.turns - 1].end > self._limits[0]
+        end = self._condenser.turns[found.turns - 1].end
+        if 0 < self._bound <= end:
+            return "; the unfinished turn is condensed too: its thinking is valid only after it all"
+        is_shorter = end > self._limits[0]
         return "; less of the newest turns is kept whole than usual" if is_shorter else ""
 
 
@@ -316,6 +330,11 @@ _NOTHING_TO_CONDENSE: Final = Refusal(
     "too_few",
     "no turn is older than the newest ones, which stay as they are",
     "keep fewer turns (--keep), or wait until the session has grown",
+)
+
+
+_MUST_KEEP_TURN: Final = replace(
+    UNFINISHED_TURN, what_to_do="omit --keep: the digest then holds that turn too"
 )
 
 

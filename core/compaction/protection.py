@@ -1,7 +1,7 @@
 """What stays of a conversation: what no strategy may change and why, and what a summary keeps."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -10,12 +10,20 @@ from msgspec.structs import replace
 from ..measure.tokens import TASK_REMINDERS
 from ..summaries.artifacts import TODO_TOOLS
 from ..transcript import conversation
-from ..transcript.conversation import ConversationMessage, Entry, PartKind
-from ..transcript.visible_messages import is_call, is_result, retained_uuids
-from .plan import DEFAULT_OPTIONS, PlanOptions, ProtectedTokens
+from ..transcript.conversation import ConversationMessage, Entry, PartKind, newest_model
+from ..transcript.visible_messages import (
+    behind_bound_answer,
+    is_call,
+    is_result,
+    last_bound_thinking,
+    retained_uuids,
+    waits_for_model,
+)
+from .plan import PlanOptions, ProtectedTokens
 from .transcript_view import FileLine, VisibleBlock
 
 NEWEST_TURNS: Final = "newest turns"  # only dropping bound thinking (rule T) goes past it
+BOUND: Final = "before thinking that must stay"  # of a model that binds thinking to it
 AGENT_RESULT: Final = "agent's result"  # older than the newest turns
 PLAN_OR_TODOS: Final = "plan or todos"  # of reminders of the todos, the newest
 ERROR: Final = "error"  # older than the newest turns
@@ -25,9 +33,12 @@ UNREAD: Final = "cannot be read"  # a field is of another type than any version 
 
 
 def mark_protected(
-    blocks: Sequence[VisibleBlock], retained_uuids: set[str], options: PlanOptions = DEFAULT_OPTIONS
+    blocks: Sequence[VisibleBlock], retained_uuids: set[str], options: PlanOptions, bound_end: int
 ) -> list[VisibleBlock]:
-    """Return the blocks with the reason why each is protected; a boundary kept `retained_uuids`."""
+    """Return the blocks with the reason why each is protected; a boundary kept `retained_uuids`.
+
+    `bound_end` is `find_bound_end` of the blocks.
+    """
     answers = (block.index for block in blocks if block.entry.role is conversation.Role.ASSISTANT)
     first_answer, tail = next(answers, len(blocks)), tail_start(blocks, options)
     todo_calls = [
@@ -46,10 +57,34 @@ def mark_protected(
         why = _protection_reason(block, retained_uuids, last_todo)
         if why == PLAN_OR_TODOS and block.line in older_reminders:
             why = None
-        is_newest = block.index >= tail and why in {None, AGENT_RESULT, ERROR}
-        return NEWEST_TURNS if is_newest else why
+        if why not in {None, AGENT_RESULT, ERROR}:
+            return why
+        if block.index < bound_end:
+            return BOUND
+        return NEWEST_TURNS if block.index >= tail else why
 
     return [replace(block, protected_reason=reason(block)) for block in blocks]
+
+
+def find_bound_end(
+    blocks: Sequence[VisibleBlock], model: str | None, held_lines: Collection[int]
+) -> int:
+    """Return the index behind the last block before which nothing may change; 0 if there is none.
+
+    It is thinking of a model that binds it, and must stay: of a turn that is open, or in one of
+    the `held_lines`, which stay for another reason.
+    """
+    if not conversation.binds_thinking(model):
+        return 0
+    open_place = last_bound_thinking([block.entry for block in blocks], model)
+    held = (
+        block.index
+        for block in blocks
+        if block.line in held_lines
+        and block.part.kind is PartKind.THINKING
+        and not conversation.is_from_other_model(block.entry, model)
+    )
+    return 1 + max(-1 if open_place is None else open_place, *held, -1)
 
 
 def _older_reminders(blocks: Iterable[VisibleBlock]) -> set[int]:
@@ -242,7 +277,9 @@ def retain_last_messages(visible: Sequence[Entry], count: int) -> RetainedTail:
     if start < len(messages):
         places = range(start, max(-1, start - count - 1), -1)
         start = next((place for place in places if conversation.has_prompt(messages[place])), start)
-    return _split_at(messages, start)
+    bound = {each.offset for each in visible[: behind_bound_answer(visible, newest_model(visible))]}
+    unbound = (n for n, each in enumerate(messages) if each.entries[-1].offset not in bound)
+    return _split_at(messages, max(start, next(unbound, len(messages))))
 
 
 def retain_last_turns(visible: Sequence[Entry], turns: int) -> RetainedTail:
@@ -291,10 +328,7 @@ def _count_leading_results(entries: Sequence[Entry]) -> int:
 def _retains_thinking(retained: Sequence[Entry]) -> bool:
     """Whether thinking is retained: if a call is open and the model does not bind thinking.
 
-    Models that see earlier thinking bind it to everything before it; other models need the
-    current turn's thinking while a call is open (compaction.md 2.5).
+    Of a model that binds it nothing is retained that the open turn's thinking belongs to.
     """
     model = next((each.model for each in reversed(retained) if each.model), None)
-    last = next((each for each in reversed(retained) if each.type != "attachment"), None)
-    is_open = last is not None and any(map(is_result, last.parts))
-    return is_open and conversation.drops_thinking(model)
+    return not conversation.binds_thinking(model) and waits_for_model(retained)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..measure.models import SMALL_WINDOW
-from ..transcript.conversation import Role, last_boundary
+from ..transcript.conversation import Role, binds_thinking, last_boundary
 from ..transcript.visible_messages import retained_uuids
 from . import plan as plans
 from . import transcript_view
@@ -17,6 +17,7 @@ from .edit_builder import FindOperations, OperationReason
 from .plan import CompactionPlan, Operation, PlanOptions, PlanTarget, Refusal, Severity
 from .protection import first_recent_line, mark_protected, sum_protected_tokens
 from .strategies import attachments, files, inputs, masked, reasoning, redundant
+from .strategies.summary_and_cut import UNFINISHED_TURN
 from .transcript_reading import PlanSource, add_lowered_usage, read_transcript_view
 from .transcript_view import OpenTranscript, TranscriptScan, TranscriptView
 
@@ -94,6 +95,7 @@ that others ask for (opencode) refused every fourth session near its trigger."""
 
 MIN_SAVED_OF_CONTEXT: Final = 0.1  # for one that fills little of its window (compaction.md 7.5)
 LET_SESSION_GROW: Final = "wait until the session has grown"  # if nothing frees enough
+CONDENSE_TURN: Final = UNFINISHED_TURN.what_to_do  # nothing else may change enough
 
 
 class OperationSelection(msgspec.Struct, frozen=True):
@@ -102,7 +104,6 @@ class OperationSelection(msgspec.Struct, frozen=True):
     operations: tuple[Operation, ...]
     tokens_before: int
     """Tokens before the first change of the context; the whole context if there is none."""
-    refusals: tuple[Refusal, ...] = ()
 
 
 def choose_operations(view: TranscriptView, options: PlanOptions) -> list[Operation]:
@@ -115,7 +116,7 @@ def choose_operations(view: TranscriptView, options: PlanOptions) -> list[Operat
     claimed = _ClaimedValues()
     target = target_of(view, options)
     left = None if target is None else view.tokens - target.tokens
-    enabled = _enabled_strategies(options)
+    enabled = _enabled_strategies(options, view)
     recent_line = first_recent_line(view.blocks)
     for level in sorted({each.level for each in enabled}):
         if left is not None and left <= 0 and level is not Severity.FILE_ONLY:
@@ -147,10 +148,10 @@ def target_of(view: TranscriptView, options: PlanOptions) -> PlanTarget | None:
 
 def complete_selection(view: TranscriptView, chosen: list[Operation]) -> OperationSelection:
     """Put operations in order, and add the drop of thinking that they make invalid (rule T)."""
-    operations, refusals = _add_bound_thinking(chosen, view)
+    operations = _add_bound_thinking(chosen, view)
     places = [_tokens_before(each, view) for each in operations if each.tokens_saved]
     ordered = tuple(sorted(operations, key=lambda each: each.line or 0))
-    return OperationSelection(ordered, min(places, default=view.tokens), tuple(refusals))
+    return OperationSelection(ordered, min(places, default=view.tokens))
 
 
 def min_saved_tokens(context_tokens: int, window_tokens: int) -> int:
@@ -190,15 +191,18 @@ def _changed_values(operation: Operation) -> Iterator[tuple[int, str]]:
             yield edit.line, "/".join(pointer.split("/")[:4])
 
 
-def _enabled_strategies(options: PlanOptions) -> list[CompactionStrategy]:
+def _enabled_strategies(options: PlanOptions, view: TranscriptView) -> list[CompactionStrategy]:
     if options.strategies:
         return [each for each in STRATEGIES if each.name in options.strategies]
+    # Where a turn is open, thinking of earlier ones goes in place of what may not change before
+    # the open one's; where it is over, all thinking behind a change goes.
+    instead = "all-thinking" if view.bound_end and options.max_level is Severity.INPUTS else None
     # A plan for the context changes nothing that the model never sees, and the reverse.
     is_file_only = options.max_level is Severity.FILE_ONLY
     return [
         each
         for each in STRATEGIES
-        if each.level <= options.max_level
+        if (each.level <= options.max_level or each.name == instead)
         and not each.is_opt_in
         and (each.level is Severity.FILE_ONLY) == is_file_only
     ]
@@ -219,22 +223,16 @@ def _tokens_before(operation: Operation, view: TranscriptView) -> int:
     return view.overhead_tokens + view.tokens_before_line.get(operation.line or 0, 0)
 
 
-def _add_bound_thinking(
-    chosen: list[Operation], view: TranscriptView
-) -> tuple[list[Operation], list[Refusal]]:
+def _add_bound_thinking(chosen: list[Operation], view: TranscriptView) -> list[Operation]:
     """Drop the thinking that is bound to what the first change alters (compaction.md 2.5)."""
     lines = plans.changed_lines(each for each in chosen if each.tokens_saved)
-    if not lines or not reasoning.binds_thinking(view.model):
-        return chosen, []
+    if not lines or not binds_thinking(view.model):
+        return chosen
     if any(each.level is Severity.REASONING for each in chosen):
-        return chosen, []
+        return chosen
     first = min(each.index for each in view.blocks if each.line in lines)
-    if not reasoning.list_thinking_after(view, first):
-        return chosen, []
     dropped = reasoning.drop_thinking_after(view, first)
-    if dropped is None or reasoning.has_open_call(view):
-        return chosen, [_BOUND_THINKING]
-    return _put_first([dropped], chosen), []
+    return _put_first([dropped], chosen) if dropped else chosen
 
 
 def _put_first(first: list[Operation], others: list[Operation]) -> list[Operation]:
@@ -243,11 +241,13 @@ def _put_first(first: list[Operation], others: list[Operation]) -> list[Operatio
     return [*claimed.unclaimed(first), *claimed.unclaimed(others)]
 
 
-_BOUND_THINKING: Final = Refusal(
-    "thinking",
-    "the model's latest thinking is valid only after an unchanged conversation, and must be kept",
-    "let the session finish its turn first, or make only the file smaller: --level 0",
-)
+def _why_bound(saved: int) -> str:
+    why = (
+        "the model's latest thinking must be kept until its turn is finished, and is valid only"
+        " after an unchanged conversation"
+    )
+    return f"{why}: what follows it would free {saved:,} tokens" if saved else why
+
 
 MIN_ADVISED_TURNS: Final = 3  # fewer leave the model no notion of what it is doing
 
@@ -256,13 +256,14 @@ def suggest_options(view: TranscriptView, options: PlanOptions) -> str:
     """Return what to allow so that a plan frees enough; takes as long as plans. Raises OSError."""
     least = min_saved_tokens(view.tokens, view.window_tokens)
     for advice, wider in _wider_options(options, target_of(view, options)):
-        blocks = mark_protected(view.blocks, retained_uuids(view.entries), wider)
+        retained = retained_uuids(view.entries)
+        blocks = mark_protected(view.blocks, retained, wider, view.bound_end)
         fresh = replace_field(view, blocks=blocks)
         selection = complete_selection(fresh, choose_operations(fresh, wider))
         freed = sum(each.tokens_saved for each in selection.operations)
-        if not selection.refusals and freed >= max(1, least):
+        if freed >= max(1, least):
             return f"{advice}: frees ≈ {freed:,} tokens"
-    return LET_SESSION_GROW
+    return CONDENSE_TURN if view.bound_end else LET_SESSION_GROW
 
 
 def _wider_options(
@@ -313,7 +314,7 @@ class PlanDraft:
         if not refused:
             kept = [each for n, each in enumerate(self.offered_operations) if n not in left_out]
             selection = complete_selection(view, kept)
-            refused += [*selection.refusals, *self._check_savings(selection, left_out)]
+            refused += self._check_savings(selection, left_out)
         operations = add_lowered_usage(view, selection.operations)
         refused += refusals_after_reading(self._file, self._scan, self._options.max_bytes)
         return plans.make_plan(
@@ -341,9 +342,13 @@ class PlanDraft:
         saved = sum(each.tokens_saved for each in operations)
         least = min_saved_tokens(view.tokens, view.window_tokens)
         changes_context = any(each.level is not Severity.FILE_ONLY for each in operations)
-        if not operations:
+        if operations and not (changes_context and saved < least):
+            return
+        if view.bound_end and self._options.max_level is not Severity.FILE_ONLY:
+            yield Refusal("thinking", _why_bound(saved), self._advise(left_out))
+        elif not operations:
             yield Refusal("nothing", "nothing can be removed", self._advise(left_out))
-        elif changes_context and saved < least:
+        else:
             why = f"it would free {saved:,} tokens; less than {least:,} is not worth"
             yield Refusal("futile", f"{why} a cold cache", self._advise(left_out))
 

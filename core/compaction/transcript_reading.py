@@ -23,7 +23,7 @@ from . import plan as plans
 from . import transcript_view
 from .edit_builder import count_saved_bytes, make_replacements
 from .plan import DEFAULT_OPTIONS, Edit, Operation, PlanOptions
-from .protection import find_protected_lines, mark_protected
+from .protection import find_bound_end, find_protected_lines, mark_protected
 from .transcript_view import OpenTranscript, TranscriptScan, TranscriptView, VisibleBlock
 
 CounterOf = Callable[[str | None], PartCounter]
@@ -77,7 +77,10 @@ def read_transcript_view(
         line if line.type else replace(line, type=types.get(line.number, "")) for line in scan.lines
     )
     found = _limit_anchors(_make_blocks(sent, measures, model), sent, source.importance.max_anchors)
-    blocks = mark_protected(found, retained_uuids(entries), options)
+    protected_lines = find_protected_lines(entries, lines)
+    held_lines = protected_lines.keys() | transcript_view.find_leaf_lines(entries)
+    bound_end = find_bound_end(found, model, held_lines)
+    blocks = mark_protected(found, retained_uuids(entries), options, bound_end)
 
     def count_entry(entry: Entry) -> int:
         if any((entry.line, part) not in measures.known for part in entry.parts):
@@ -90,9 +93,10 @@ def read_transcript_view(
         file.read_line,
         measures.counter.tokens,
         model=model,
-        protected_lines=find_protected_lines(entries, lines),
+        protected_lines=protected_lines,
         entries=entries,
         overhead_tokens=estimate_overhead(blocks, entries, count_entry),
+        bound_end=bound_end,
         torn_line=scan.torn_line,
         window_tokens=source.window_tokens or 0,
         trigger_tokens=source.trigger_tokens,

@@ -228,6 +228,8 @@ class TranscriptView:
     """Lines that no strategy touches, each with the reason."""
     entries: Sequence[Entry] = ()  # of the whole file, whether sent or not; their texts are cut
     overhead_tokens: int = 0  # of the system prompt and the tools
+    bound_end: int = 0
+    """Index behind the thinking before which nothing may change (`find_bound_end`)."""
     torn_line: FileLine | None = None  # an incomplete line at the end of the file
     window_tokens: int = 0
     """Of the session's model; if 0 is passed, of the smallest model that holds the context."""
@@ -242,9 +244,7 @@ class TranscriptView:
         self._results = {each.call_id: each for each in calls if each.part.kind != "tool_input"}
         self.tokens_before_line = {each.line: each.tokens_before for each in reversed(self.blocks)}
         """Tokens of the conversation before a line's first block."""
-        leaf = remembered_leaf(self.entries)
-        self.leaf_lines = {each.line for each in self.entries if leaf and each.uuid == leaf}
-        """The line that the client resumes from (`last-prompt`)."""
+        self.leaf_lines = find_leaf_lines(self.entries)
         self._copies = _lines_of_same_uuid(self.entries)
         self._block_counts = Counter(each.line for each in self.blocks)
         self._changed_lines: set[int] = set()
@@ -272,6 +272,11 @@ class TranscriptView:
     def copies_of(self, number: int) -> tuple[int, ...]:
         """Return the other lines with the same uuid: they are changed alike."""
         return self._copies.get(number, ())
+
+    def is_held(self, number: int) -> bool:
+        """Whether a line, or another one with its uuid, can neither be removed nor changed."""
+        lines = (number, *self.copies_of(number))
+        return any(line in self.protected_lines or line in self.leaf_lines for line in lines)
 
     def changeable_blocks(self) -> Iterator[VisibleBlock]:
         return (each for each in self.blocks if self.is_changeable(each))
@@ -369,6 +374,12 @@ class TranscriptView:
             return data, json.loads(data)
         except (ValueError, RecursionError):
             return data, None
+
+
+def find_leaf_lines(entries: Sequence[Entry]) -> set[int]:
+    """Find the line that the client resumes from (`last-prompt`), with its copies."""
+    leaf = remembered_leaf(entries)
+    return {each.line for each in entries if leaf and each.uuid == leaf}
 
 
 def _lines_of_same_uuid(entries: Sequence[Entry]) -> dict[int, tuple[int, ...]]:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ..summaries.artifacts import parse_tool_input
 from ..summaries.extract import list_all_entries
@@ -21,12 +23,13 @@ from ..transcript.conversation import (
     Role,
     has_prompt,
     has_summary,
+    newest_model,
 )
-from ..transcript.visible_messages import visible_entries
+from ..transcript.visible_messages import behind_bound_answer, visible_entries
 from .plan import RESTORE_TURN, Operation, Refusal, Severity
 from .protection import without_bound_thinking
 from .strategies.condense import read_digest_state
-from .strategies.summary_and_cut import Conversation, make_boundary_operation
+from .strategies.summary_and_cut import UNFINISHED_TURN, Conversation, make_boundary_operation
 
 
 class RestoredPart(msgspec.Struct, frozen=True):
@@ -87,6 +90,8 @@ def plan_restore(conversation: Conversation, number: int) -> Operation | Refusal
         return found
     session_id = str(conversation.last_line.get("sessionId") or "")
     sent = conversation.visible_entries
+    if behind_bound_answer(sent, newest_model(sent)):
+        return _UNFINISHED_TURN
     later = [entry for entry in sent if entry.offset != found.digest.offset]
     between = _prompt_between(found.entries, later, conversation.entries)
     retained = without_bound_thinking([*found.entries, *between, *later])
@@ -99,6 +104,11 @@ def plan_restore(conversation: Conversation, number: int) -> Operation | Refusal
         Severity.SUMMARY,
         (RESTORE_TURN, f"turn {number} is in the context again: {lines}", "as requested"),
     )
+
+
+_UNFINISHED_TURN: Final = replace(
+    UNFINISHED_TURN, what_to_do="let the session finish its turn first"
+)
 
 
 def _prompt_between(

@@ -1,15 +1,22 @@
 """Checks that compare what the model would be sent before and after a plan."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import Final
 
 import msgspec
 
 from ..transcript import conversation
-from ..transcript.conversation import Entry, MessagePart, PartKind, Role, group_messages
-from ..transcript.visible_messages import is_call, is_result, waits_for_model
+from ..transcript.conversation import (
+    Entry,
+    MessagePart,
+    PartKind,
+    Role,
+    group_messages,
+    newest_model,
+)
+from ..transcript.visible_messages import is_call, is_result, last_bound_thinking, open_turn
 from .plan import (
     RESTORE_TURN,
     AppendLine,
@@ -275,28 +282,38 @@ def _content_size(messages: Sequence[Sequence[MessagePart]]) -> tuple[int, int]:
     return sum(part.media for part in parts), sum(len(part.text) for part in parts)
 
 
-def check_newest_thinking(compared: TranscriptComparison) -> str | None:
-    """V10: thinking of the newest answer stays while the results of its calls wait for the model.
+def check_open_thinking(compared: TranscriptComparison) -> str | None:
+    """V10: the thinking of a turn that is open stays with each of its answers that stays.
 
-    In a turn that is over the API takes an answer without it (compaction 2.5, rule 2).
+    Where the model binds it, nothing before it may change either. In a turn that is over the API
+    takes an answer without its thinking (compaction 2.5, rule 2).
     """
-    if compared.severity >= Severity.SUMMARY or not waits_for_model(compared.visible_before):
+    before, after = compared.visible_before, compared.visible_after
+    turn = {entry.message_id for entry in open_turn(before)} - {None}
+    staying = turn & {entry.message_id for entry in after}
+    if _thinking_of(before, staying) != _thinking_of(after, staying):
+        return "thinking of the unfinished turn would be gone"
+    place = last_bound_thinking(before, newest_model(before))
+    if place is None or before[place].message_id not in staying:
         return None
-    answers = (each for each in reversed(compared.visible_before) if each.role is Role.ASSISTANT)
-    newest = next(answers, None)
-    if newest is None or newest.message_id is None:
-        return None
-    old, new = (
-        [
-            part.text
-            for entry in entries
-            if entry.message_id == newest.message_id
-            for part in entry.parts
-            if part.kind is PartKind.THINKING
-        ]
-        for entries in (compared.visible_before, compared.visible_after)
-    )
-    return "thinking of the newest answer would be gone" if old != new else None
+    last = next((n for n, each in enumerate(after) if each.uuid == before[place].uuid), 0)
+    is_same = _said_in(before[:place]) == _said_in(after[:last])
+    return None if is_same else "something before the unfinished turn's thinking would change"
+
+
+def _thinking_of(entries: Sequence[Entry], answers: Collection[str | None]) -> list[str]:
+    return [
+        part.text
+        for entry in entries
+        if entry.message_id in answers
+        for part in entry.parts
+        if part.kind is PartKind.THINKING
+    ]
+
+
+def _said_in(entries: Sequence[Entry]) -> list[MessagePart]:
+    """Return all parts but thinking, which may be left out where it leads."""
+    return [part for each in entries for part in each.parts if part.kind is not PartKind.THINKING]
 
 
 MESSAGE_CHECKS: Final[tuple[tuple[str, Callable[[TranscriptComparison], str | None]], ...]] = (
@@ -304,7 +321,7 @@ MESSAGE_CHECKS: Final[tuple[tuple[str, Callable[[TranscriptComparison], str | No
     ("V6", check_graph),
     ("V7", check_call_pairs),
     ("V8", check_server_pairs),
-    ("V10", check_newest_thinking),
+    ("V10", check_open_thinking),
     ("V11", check_boundary),
     ("V12", check_leaf),
     ("V13", check_roles),

@@ -426,6 +426,17 @@ def drops_thinking(model: str | None) -> bool:
     return model is not None and _DROPS_THINKING.match(model) is not None
 
 
+_UNBOUND_MODELS: Final = re.compile(r"claude-(?:3-|(?:opus|sonnet|haiku)-4(?:\D|$))")
+"""Models known to accept their thinking after a changed text: all before the fifth generation.
+Unknown models are taken to bind it (compaction.md 2.5: the preserved-thinking pages name Fable
+5.1 and later, Opus, Sonnet and Haiku 5.5)."""
+
+
+def binds_thinking(model: str | None) -> bool:
+    """Whether a model accepts its thinking only after an unchanged conversation; yes if unknown."""
+    return model is None or _UNBOUND_MODELS.match(model) is None
+
+
 def is_from_other_model(entry: Entry, model: str | None) -> bool:
     """Return whether another model wrote an answer: no model gets its thinking (client 2.1.329)."""
     return model is not None and entry.model is not None and entry.model != model

@@ -13,10 +13,14 @@ from msgspec.structs import replace
 
 from .conversation import (
     Boundary,
+    ConversationMessage,
     Entry,
     MessagePart,
     PartKind,
     Role,
+    binds_thinking,
+    group_messages,
+    is_from_other_model,
     last_boundary,
     only_thinks,
     remembered_leaf,
@@ -291,6 +295,60 @@ def waits_for_model(sent: Iterable[Entry]) -> bool:
     """
     newest = takewhile(lambda entry: entry.role is not Role.ASSISTANT, reversed([*sent]))
     return any(is_result(part) for entry in newest for part in entry.parts)
+
+
+def open_turn(sent: Iterable[Entry]) -> list[Entry]:
+    """Return the turn whose results wait for the model, from its prompt on; empty if none waits.
+
+    A prompt that is sent in one message with results, as after an interruption, begins no turn.
+    """
+    entries = [*sent]
+    if not waits_for_model(entries):
+        return []
+    messages: list[ConversationMessage] = []
+    for message in reversed(group_messages(entries)):
+        messages.append(message)
+        if message.role is Role.USER and not any(map(is_result, message.parts)):
+            break
+    return [entry for message in reversed(messages) for entry in message.entries]
+
+
+def last_bound_thinking(sent: Sequence[Entry], model: str | None) -> int | None:
+    """Return the place of the open turn's last thinking if the model binds it; None if not.
+
+    The API takes that thinking only as it was, and only after all that it was written after
+    (compaction.md 2.5): nothing before it may change while its turn is open.
+    """
+    if not binds_thinking(model):
+        return None
+    turn = {entry.offset for entry in open_turn(sent)}
+    places = (
+        place
+        for place in range(len(sent) - 1, -1, -1)
+        if sent[place].offset in turn
+        and not is_from_other_model(sent[place], model)
+        and any(part.kind is PartKind.THINKING for part in sent[place].parts)
+    )
+    return next(places, None)
+
+
+def behind_bound_answer(sent: Sequence[Entry], model: str | None) -> int:
+    """Return the place behind the answer with `last_bound_thinking`, and its results; 0 if none.
+
+    Only what follows it can stay if anything before it changes.
+    """
+    place = last_bound_thinking(sent, model)
+    if place is None:
+        return 0
+    answer = sent[place].message_id
+    return next(
+        (
+            later
+            for later in range(place + 1, len(sent))
+            if sent[later].role is Role.ASSISTANT and sent[later].message_id != answer
+        ),
+        len(sent),
+    )
 
 
 def _has_content(entry: Entry) -> bool:

@@ -57,7 +57,8 @@ class ScriptedApi:
         """One a request: number, path, headers, body, status, reply, what (answer, summary, probe,
         error, count, dropped, refused), and usage where the reply is a message. `refused` lists
         what made the request invalid, `unbound` the thinking that lost what it was bound to,
-        `written_again` how many tokens were lost from the prompt cache."""
+        `missing` the answers of an open turn that lost it, `written_again` how many tokens were
+        lost from the prompt cache."""
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
         self._given: set[str] = set()
@@ -96,6 +97,7 @@ class ScriptedApi:
         body = exchange["body"]
         exchange["refused"] = [*refusals(body), *self._thoughts.refusals(body)]
         exchange["unbound"] = [*self._thoughts.unbound(body)]
+        exchange["missing"] = [*self._thoughts.missing(body)]
         if exchange["refused"]:
             return _error(exchange, 400, exchange["refused"][0], "refused")
         if exchange["path"].endswith("/count_tokens"):

@@ -146,7 +146,7 @@ class Day:
     def resume(self, path: Path, what: str) -> Json:
         """Go on with the session or a fork of it, and give the request that the client sends."""
         asked = resume(self.lab, path.stem, f"{self.name}: {what}", more=TOOLS)
-        assert asked["unbound"] == [], what
+        assert asked["unbound"] == asked["missing"] == [], what
         return asked
 
     def put_back(self) -> None:

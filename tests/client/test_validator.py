@@ -215,6 +215,18 @@ def test_thinking_that_the_last_answer_lacks(talk: Talk, kind: str) -> None:
     )
 
 
+def test_an_answer_of_an_open_turn_without_its_thinking(talk: Talk) -> None:
+    body = talk.end()
+    assert [*talk.thoughts.missing(body)] == []
+    del body["messages"][3]["content"][0]
+    (found,) = talk.thoughts.missing(body)
+    assert found == "messages.3: the thinking of this answer is missing."
+    body["messages"][-1]["content"].append(text("And go on."))
+    assert len([*talk.thoughts.missing(body)]) == 1
+    body["messages"] += [answer(text("Done.")), user(text("Next."))]
+    assert [*talk.thoughts.missing(body)] == []
+
+
 def unbound(talk: Talk, body: Json) -> list[str]:
     return [one.partition(": ")[0] for one in talk.thoughts.unbound(body)]
 

@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from .validator import blocks_of
+from .validator import blocks_of, open_answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +59,8 @@ class Thoughts:
         self._handed: dict[str, HandedOut] = {}
         self._begun: set[str] = set()
         """Calls whose answer began with thinking."""
+        self._thought: dict[str, list[str]] = {}
+        """Signatures of all thinking of a call's answer."""
 
     def hand_out(self, number: int, body: Json, blocks: list[Json]) -> None:
         """Sign the thinking of an answer, and remember what it follows."""
@@ -77,6 +79,8 @@ class Thoughts:
                 before = block["signature"]
             else:
                 said.append(("assistant", block))
+        thought = [block["signature"] for block in blocks if block["type"] == "thinking"]
+        self._thought |= {block["id"]: thought for block in blocks if block["type"] == "tool_use"}
         if blocks and blocks[0]["type"] == "thinking":
             self._begun |= {block["id"] for block in blocks if block["type"] == "tool_use"}
 
@@ -100,6 +104,24 @@ class Thoughts:
                     "enabled, a final `assistant` message must start with a thinking block "
                     "(preceeding the lastmost set of `tool_use` and `tool_result` blocks)."
                 )
+
+    def missing(self, body: Json) -> Iterator[str]:
+        """Yield an error for each answer of the open turn that lacks thinking it was given with.
+
+        The real API refuses such a request where thinking is `enabled`, and elsewhere goes on
+        without what the model had thought.
+        """
+        messages: list[Json] = body.get("messages", [])
+        for place in open_answers(messages):
+            blocks = blocks_of(messages[place]["content"])
+            there = [block["signature"] for block in blocks if block.get("type") == "thinking"]
+            given = [
+                signature
+                for block in blocks
+                for signature in self._thought.get(str(block.get("id")), ())
+            ]
+            if not set(given) <= set(there):
+                yield f"messages.{place}: the thinking of this answer is missing."
 
     def unbound(self, body: Json) -> Iterator[str]:
         """Yield an error for each thinking block whose preceding context has changed.

@@ -56,6 +56,21 @@ def blocks_of(content: object) -> list[Json]:
     return [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
 
 
+def open_answers(messages: list[Json]) -> list[int]:
+    """Return the places of the answers of the turn whose results wait for the model.
+
+    A message of results begins no turn, not even if a prompt follows them in it.
+    """
+    found: list[int] = []
+    for place in range(len(messages) - 1, -1, -1):
+        role = messages[place].get("role")
+        if role == "assistant":
+            found.insert(0, place)
+        elif role != "system" and not _typed(messages[place], "tool_result", "user"):
+            break
+    return found if found and _typed(messages[-1], "tool_result", "user") else []
+
+
 def _roles(messages: list[Json]) -> Iterator[str]:
     before = None
     for place, message in enumerate(messages):

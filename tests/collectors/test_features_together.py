@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from itertools import combinations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
@@ -147,8 +148,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, str(tmp_path / "home"))
     for name in ("CLAUDE_PROJECT_DIR", "CLAUDE_CONFIG_DIR"):
         monkeypatch.delenv(name, raising=False)
-    real = hook_answer.time
-    clock = SimpleNamespace(time_ns=lambda: NOW_MS * 1_000_000, monotonic=real.monotonic)
+    clock = SimpleNamespace(time_ns=lambda: NOW_MS * 1_000_000, monotonic=time.monotonic)
     monkeypatch.setattr(hook_answer, "time", clock)
 
 

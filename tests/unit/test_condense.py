@@ -23,6 +23,7 @@ from ctxtop.core.compaction.plan import (
 )
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.strategies.condense import NamesOfEntries, split_into_turns
+from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.turn_restoring import RestoredTurn, plan_restore, read_turn
 from ctxtop.core.compaction.undo import undo
@@ -36,7 +37,7 @@ from msgspec.structs import replace
 from ..entries import answered, asked, attached, called, returned, summed_up
 from ..planned import COUNTERS, view_of
 from ..sessions_on_disk import operation, place, rest, subject_of
-from ..worked import WORDS, Session, numbered
+from ..worked import NEWER, WORDS, Session, numbered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -397,3 +398,58 @@ def test_options_that_do_not_fit_condensing() -> None:
     aimed = PlanOptions(strategies=(CONDENSE,)).target_in(200_000)
     assert aimed is not None
     assert aimed.tokens == 100_000
+
+
+def unfinished(tmp_path: Path, model: str, calls: int = 12) -> Path:
+    """A session whose last turn is not over: it thought before each of its calls but the last 3."""
+    session = story(Session(model), 10)
+    session.ask("Mend all that is left.")
+    for number in range(calls):
+        is_early = number < calls - 3
+        words = numbered(30, words=f"{WORDS} open {number}")
+        session.use("Bash", words, thinking=is_early, command=f"make open_{number}")
+    folder = tmp_path / "projects" / "p"
+    folder.mkdir(parents=True)
+    return session.write(folder / "11111111-2222-4333-8444-555555555555.jsonl")
+
+
+def thinks(entry: Entry) -> bool:
+    return any(part.kind is PartKind.THINKING for part in entry.parts)
+
+
+def test_an_unfinished_turn_is_condensed_with_its_thinking_or_not_at_all(tmp_path: Path) -> None:
+    path = unfinished(tmp_path, NEWER)
+    before = sent(path)
+    thought = {each.message_id for each in before if thinks(each)}
+    plan = condensed(path, 24_000, keep=None)
+    assert plan.refused == ()
+    assert "the unfinished turn is condensed too" in plan.operations[-1].why
+    apply(path, plan)
+    after = sent(path)
+    assert not thought & {each.message_id for each in after}
+    assert sum(each.message_id is not None for each in after) == 3
+    assert "open_8" in digest_of(after)
+
+
+def test_what_must_be_kept_of_an_unfinished_turn_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = unfinished(tmp_path, NEWER)
+    (refused,) = condensed(path, 24_000, keep=6).refused
+    assert (refused.check, refused.what_to_do[:11]) == ("thinking", "omit --keep")
+    source = PlanSource(path.stem, path, COUNTERS.for_model)
+    (cut,) = plan_conversation(source, lambda whole, _: plan_cut(whole, 1)).refused
+    assert cut.check == "thinking"
+    assert cut.what_to_do.startswith("use condense (--strategy condense)")
+
+
+def test_an_unfinished_turn_keeps_its_thinking_where_the_model_does_not_bind_it(
+    tmp_path: Path,
+) -> None:
+    path = unfinished(tmp_path, "claude-opus-4-6")
+    plan = condensed(path, 24_000, keep=None)
+    assert plan.refused == ()
+    apply(path, plan)
+    staying = {each.message_id for each in sent(path)}
+    kept = {each.message_id for each in sent(path) if thinks(each)}
+    entries = [each for each in read_entries(path) if thinks(each)]
+    assert kept == {each.message_id for each in entries} & staying
+    assert kept

@@ -146,11 +146,83 @@ def test_bound_thoughts_behind_a_change_go_and_the_harm_rises(tmp_path: Path) ->
     assert plan_of(older, short(Severity.SUPERSEDED)).harm is Severity.SUPERSEDED
 
 
-def test_bound_thoughts_of_an_open_turn_refuse_the_plan(tmp_path: Path) -> None:
+def open_session(model: str, thinking: bool) -> tuple[Session, int]:
+    """A turn of long work that is over, and one that is not; gives the line of its first thought.
+
+    `thinking` says whether it thought before each of its calls, or before the first one alone.
+    """
+    session = long_session(model, thinking=True)
+    session.ask("and now the other part")
+    first = len(session.lines) + 1
+    for number in range(20):
+        words = numbered(90, words=f"{WORDS} open {number}")
+        session.use("Bash", words, thinking=thinking or not number, command=f"make {number}")
+    return session, first
+
+
+def thoughts_of(path: Path) -> list[int]:
+    lines = path.read_bytes().splitlines()
+    return [number for number, line in enumerate(lines, 1) if b'"thinking"' in line]
+
+
+def test_an_open_turn_keeps_its_thoughts_and_all_before_them(tmp_path: Path) -> None:
+    session, first = open_session(NEWER, thinking=False)
+    path = session.write(tmp_path / "s.jsonl")
+    plan = plan_of(path, short(Severity.MASKED))
+    assert not plan.refused
+    assert plan.tokens_saved > 0
+    changed = {each.line or 0 for each in plan.operations if each.tokens_saved}
+    assert min(changed) > first
+    after = carried_out(plan.operations, path.read_bytes()).splitlines()
+    assert after[:first] == path.read_bytes().splitlines()[:first]
+
+
+def test_level_4_gives_up_thoughts_of_earlier_turns_where_nothing_else_may_change(
+    tmp_path: Path,
+) -> None:
+    session, first = open_session(NEWER, thinking=True)
+    path = session.write(tmp_path / "s.jsonl")
+    plan = plan_of(path, short(Severity.INPUTS))
+    (dropped,) = [each for each in plan.operations if each.tokens_saved]
+    assert (dropped.strategy, dropped.level) == ("all-thinking", Severity.REASONING)
+    left = tmp_path / "left.jsonl"
+    left.write_bytes(carried_out(plan.operations, path.read_bytes()))
+    assert len(thoughts_of(left)) == 20
+    assert len([line for line in thoughts_of(path) if line < first]) == 12
+    assert not plan_of(path, short(Severity.MASKED)).operations
+
+
+def test_a_plan_says_the_one_thing_to_do_in_the_middle_of_a_turn(tmp_path: Path) -> None:
+    session = Session(NEWER)
+    session.ask("mend all of it")
+    for number in range(30):
+        words = numbered(90, words=f"{WORDS} part {number}")
+        session.use("Bash", words, thinking=True, command=f"make {number}")
+    (refused,) = plan_of(session.write(tmp_path / "s.jsonl"), short(Severity.PROSE)).refused
+    assert refused.check == "thinking"
+    assert refused.what_to_do.startswith("use condense (--strategy condense)")
+
+
+def test_an_open_turn_of_a_model_that_does_not_bind_thoughts_keeps_them_alone(
+    tmp_path: Path,
+) -> None:
+    session, first = open_session("claude-opus-4-6", thinking=True)
+    path = session.write(tmp_path / "s.jsonl")
+    plan = plan_of(path, short(Severity.REASONING))
+    assert not plan.refused
+    assert min(each.line or 0 for each in plan.operations if each.tokens_saved) < first
+    left = tmp_path / "left.jsonl"
+    left.write_bytes(carried_out(plan.operations, path.read_bytes()))
+    assert len(thoughts_of(left)) == 20
+
+
+def test_an_open_turn_without_thoughts_binds_nothing(tmp_path: Path) -> None:
     session = long_session(NEWER, thinking=True)
-    session.use("Bash", "ok", thinking=True, command="make")
+    session.ask("and now the other part")
+    session.use("Bash", "ok", command="make")
     plan = plan_of(session.write(tmp_path / "s.jsonl"), short(Severity.SUPERSEDED))
-    assert "thinking" in checks(plan)
+    assert not plan.refused
+    assert plan.harm is Severity.REASONING
 
 
 def test_too_little_is_refused_as_futile(tmp_path: Path) -> None:

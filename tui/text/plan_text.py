@@ -94,7 +94,6 @@ _SCREEN_ADVICE: Final = {
     "target": "lower the target",
     "live": "a fork can be made at any time",
     "changed": "it will be planned again once the session is idle",
-    "thinking": "let the session finish its turn first, or use level 0",
     "file-size": "`ctxtop compact --force` plans it anyway",
     "open": "close it there, or write a fork",
     "agent": "wait until it is idle, or write a fork",

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ...measure.window import OUTPUT_RESERVE
-from ...transcript.conversation import Entry, PartKind, Role, group_messages
+from ...transcript.conversation import Entry, PartKind, Role, binds_thinking, group_messages
 from ...transcript.visible_messages import follow_chain, visible_entries
 from .. import edit_builder, plan
 from ..edit_builder import CONTENT_POINTER, OperationReason, resolve_pointer
@@ -425,15 +425,15 @@ def _add_bound_thinking(
 ) -> tuple[Operation, ...] | None:
     """Drop the thinking that is bound to what a change alters (rule T, compaction.md 2.5).
 
-    None if the newest answer's is among it, which must stay while its call is open.
+    None if thinking must stay that is bound to it.
     """
     edits = [*plan.edits_of(operations)]
     changed = [edit.line for edit in edits if isinstance(edit, ReplaceValue)]
     removed = {edit.line for edit in edits if isinstance(edit, RemoveLine)}
     indexes = [each.index for each in view.blocks if changed and each.line >= min(changed)]
-    if not indexes or not reasoning.binds_thinking(view.model):
+    if not indexes or not binds_thinking(view.model):
         return operations
-    if reasoning.has_open_call(view) and reasoning.list_thinking_after(view, min(indexes)):
+    if min(indexes) < view.bound_end:
         return None
     dropped = reasoning.drop_thinking_after(view, min(indexes))
     if dropped is None or dropped.line in removed:

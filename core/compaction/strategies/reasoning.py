@@ -1,12 +1,11 @@
 """Level 5: drop thinking, always as whole blocks."""
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from ...transcript.conversation import PartKind
+from ...transcript.conversation import PartKind, binds_thinking
 from ...transcript.entry_decoder import THINKING_BLOCKS
-from ...transcript.visible_messages import nearest_remaining, waits_for_model
+from ...transcript.visible_messages import nearest_remaining, open_turn
 from .. import edit_builder
 from ..edit_builder import CONTENT_POINTER, Because, OperationReason
 from ..plan import Edit, Operation, ReplaceValue, Severity
@@ -18,24 +17,17 @@ def list_thinking_after(view: TranscriptView, index: int) -> list[VisibleBlock]:
     return [each for each in view.blocks[index + 1 :] if each.part.kind is PartKind.THINKING]
 
 
-def has_open_call(view: TranscriptView) -> bool:
-    """Whether the newest call's results wait for the model, so that its thinking must stay."""
-    return waits_for_model(block.entry for block in view.blocks)
-
-
 def drop_thinking(
     view: TranscriptView, blocks: Sequence[VisibleBlock], reason: OperationReason
 ) -> Operation | None:
-    """Drop thinking blocks in one operation: all of them or none.
+    """Drop thinking blocks in one operation; None if there are none.
 
     A line that holds nothing else is removed and its children are attached to its parent,
     because no client is sure to accept a message without content. The other blocks of a line
-    keep their bytes. None if a line must stay for another reason.
+    keep their bytes.
     """
     numbers = sorted({line for each in blocks for line in (each.line, *view.copies_of(each.line))})
-    if not numbers or any(
-        line in view.protected_lines or line in view.leaf_lines for line in numbers
-    ):
+    if not numbers:
         return None
     only_thinking = {line for line in numbers if all(map(_is_thinking, _content(view, line)))}
     edits: list[Edit] = []
@@ -93,15 +85,24 @@ def _reparent_children(view: TranscriptView, removed: set[int]) -> Iterator[Edit
 
 THINKING_AFTER: Final = "thinking-after"
 
-_UNBOUND_MODELS: Final = re.compile(r"claude-(?:3-|(?:opus|sonnet|haiku)-4(?:\D|$))")
-"""Models known to accept their thinking after a changed text: all before the fifth generation.
-Unknown models are taken to bind it (compaction.md 2.5: the preserved-thinking pages name Fable
-5.1 and later, Opus, Sonnet and Haiku 5.5)."""
 
+def droppable_thinking(view: TranscriptView) -> list[VisibleBlock]:
+    """List the thinking that may go if nothing else changes, whatever stays of the rest.
 
-def binds_thinking(model: str | None) -> bool:
-    """Whether a model accepts its thinking only after an unchanged conversation; yes if unknown."""
-    return model is None or _UNBOUND_MODELS.match(model) is None
+    That of an open turn stays (compaction.md 2.5, rule 2), and what stands in a line that stays.
+    Where a model binds thinking, none may be missing between two that stay: what leads may go,
+    and what follows the last of them.
+    """
+    turn = {entry.offset for entry in open_turn(block.entry for block in view.blocks)}
+    thinking = [each for each in view.blocks if each.part.kind is PartKind.THINKING]
+    staying = [
+        each.index for each in thinking if each.entry.offset in turn or view.is_held(each.line)
+    ]
+    if not staying:
+        return thinking
+    if binds_thinking(view.model):
+        return [each for each in thinking if not staying[0] <= each.index <= staying[-1]]
+    return [each for each in thinking if each.index not in staying]
 
 
 def find_thinking_after_change(
@@ -112,18 +113,18 @@ def find_thinking_after_change(
 
 
 def drop_thinking_after(view: TranscriptView, index: int) -> Operation | None:
-    """Drop all thinking after a block's index, the newest too: none of it would be accepted."""
+    """Drop all thinking after a block's index, the newest too: none of it would be accepted.
+
+    The content before thinking that must stay is protected, and so never changed.
+    """
     why = "depends on earlier content that changes"
     reason = OperationReason(THINKING_AFTER, Severity.REASONING, why)
     return drop_thinking(view, list_thinking_after(view, index), reason)
 
 
 def find_all_thinking(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find all thinking; none while calls wait for the model (compaction.md 2.5, rule 2)."""
-    if has_open_call(view):
-        return
-    reason = because("thinking of earlier turns")
-    operation = drop_thinking(view, list_thinking_after(view, -1), reason)
+    """Find the thinking of all turns that are over."""
+    operation = drop_thinking(view, droppable_thinking(view), because("thinking of earlier turns"))
     # A model that does not see earlier turns' thinking gains nothing.
     if operation and operation.tokens_saved:
         yield operation

@@ -40,9 +40,20 @@ from ...summaries.summary_facts import (
     render_facts,
 )
 from ...transcript.authorship import CUT_MARKER, HAND_OFF_MARKER
-from ...transcript.conversation import Entry, MessagePart, PartKind, group_messages, has_prompt
+from ...transcript.conversation import (
+    Entry,
+    MessagePart,
+    PartKind,
+    group_messages,
+    has_prompt,
+    newest_model,
+)
 from ...transcript.redaction import redact
-from ...transcript.visible_messages import reannounced_attachments, visible_entries
+from ...transcript.visible_messages import (
+    behind_bound_answer,
+    reannounced_attachments,
+    visible_entries,
+)
 from ..edit_builder import count_saved_bytes, remove_line
 from ..plan import (
     CUT,
@@ -356,6 +367,14 @@ def _list_anchors(summary: Summary) -> Iterator[str]:
         yield f"anchors: {', '.join([*scored[:MAX_ANCHORS], *more])}"
 
 
+UNFINISHED_TURN: Final = Refusal(
+    "thinking",
+    "the last turn is not finished, and the model accepts its thinking only after an unchanged"
+    " conversation",
+    "use condense (--strategy condense), which makes a digest of the unfinished turn too",
+)
+
+
 def plan_cut(conversation: Conversation, turns: int) -> Operation | Refusal:
     """Plan to keep the first prompt and the last turns, each from its prompt to its end.
 
@@ -372,6 +391,8 @@ def plan_cut(conversation: Conversation, turns: int) -> Operation | Refusal:
     ]
     if len(tail.removed) <= len(first_prompt):
         return Refusal("too_few", f"there are only {turns} turns", "keep fewer turns")
+    if len(tail.removed) < behind_bound_answer(sent, newest_model(sent)):
+        return UNFINISHED_TURN
     last = "turn" if turns == 1 else f"{turns} turns"
     lines = [entry.line for entry in tail.removed]
     retained = (*first_prompt, *tail.retained)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.core.compaction.plan import RemoveLine
 from ctxtop.core.compaction.strategies.inputs import KEPT_PROMPT_CHARS
-from ctxtop.core.compaction.strategies.reasoning import binds_thinking
+from ctxtop.core.compaction.strategies.reasoning import droppable_thinking
+from ctxtop.core.transcript.conversation import binds_thinking
 from msgspec.structs import replace
 
 from tests import transcripts as made
-from tests.planned import SHORT, carried_out, found_by, plan_of, tokens_of
+from tests.planned import SHORT, carried_out, found_by, plan_of, tokens_of, view_of
 from tests.worked import NEWER, OLDER, WORDS, Session, numbered
 
 if TYPE_CHECKING:
@@ -93,6 +94,36 @@ def test_thoughts_stay_while_results_wait_for_the_model(tmp_path: Path) -> None:
     session.ask()
     session.use("Bash", "ok", thinking=True, command="make")
     assert found_by("all-thinking", session, tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "left"),
+    [
+        # None may be missing between two that stay.
+        (NEWER, [3, 4, 5, 6]),
+        ("claude-opus-4-6", [3, 6]),
+    ],
+)
+def test_thoughts_go_but_for_those_whose_lines_must_stay(
+    tmp_path: Path, model: str, left: list[int]
+) -> None:
+    session = Session(model)
+    session.ask()
+    for number in range(1, 9):
+        session.use("Bash", "ok", thinking=True, command=f"make {number}")
+    session.say()
+    thoughts = [each for each in session.lines if "thinking" in json.dumps(each.get("message"))]
+    kept = [thoughts[number - 1]["uuid"] for number in (3, 6)]
+    # A copy that is the newest line for the client, and one that a compaction kept.
+    session.add({"type": "last-prompt", "leafUuid": kept[0], "sessionId": "s"})
+    path = session.write(tmp_path / "one.jsonl")
+    with view_of(path) as view:
+        lines = {each.line: "kept by a compaction" for each in view.entries if each.uuid == kept[1]}
+        view.protected_lines = lines
+        found = droppable_thinking(view)
+    gone = {each.entry.uuid for each in found}
+    stay = [n for n, each in enumerate(thoughts, 1) if each["uuid"] not in gone]
+    assert stay == left
 
 
 @pytest.mark.parametrize(
