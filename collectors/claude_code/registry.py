@@ -80,6 +80,7 @@ class _RegistryEntry(msgspec.Struct, rename="camel"):
     cwd: str | None = None
     version: str | None = None
     proc_start: str | None = None
+    pid_domain: str | None = None
     started_at: UnixMs | None = None
     updated_at: UnixMs | None = None
 
@@ -90,7 +91,8 @@ class SessionRegistry(NamedTuple):
     clients: tuple[LiveSession, ...]
     """One entry for each live process, in no order; two may have one session open."""
     stale_ids: frozenset[str]
-    """Sessions of leftover entries: their process is not alive, or not on this machine."""
+    """Sessions of leftover entries whose process may be alive on another machine. One that is dead
+    on this machine, as after a kill, has ended: its entry says nothing more."""
     exists: bool  # the folder exists: clients write into it
 
     def is_closed(self, session_id: str, client_version: str | None) -> bool:
@@ -121,7 +123,7 @@ def read_session_registry(folder: ClaudeFolder) -> SessionRegistry:
         session = _to_live_session(entry)
         if _is_alive(entry):
             clients.append(session)
-        else:
+        elif entry.pid_domain is None or entry.pid_domain != read_pid_domain():
             stale_ids.add(session.session_id)
     return SessionRegistry(tuple(clients), frozenset(stale_ids), folder.sessions.is_dir())
 
@@ -172,6 +174,26 @@ def _is_alive(entry: _RegistryEntry) -> bool:
     if entry.started_at is not None and began > entry.started_at / 1000 + START_SLACK_S:
         return False
     return _matches_start_date(entry.proc_start, began)
+
+
+_MACHINE_ID_FILES: Final = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
+_FIRST_PID: Final = 1  # alive as long as the machine, or the container
+
+
+def read_pid_domain() -> str | None:
+    """Name the processes that can be seen here as the client does (2.1.329, `pidDomain`).
+
+    None where that is unknown: on other systems than Linux, and where /proc hides processes.
+    """
+    if sys.platform != "linux" or linux_stat_field(_FIRST_PID, _PROC_START_FIELD) is None:
+        return None
+    for path in _MACHINE_ID_FILES:
+        try:
+            machine = path.read_text(encoding="ascii").strip()
+            return f"linux:{machine}:{Path('/proc/self/ns/pid').readlink()}"
+        except (OSError, UnicodeDecodeError):
+            continue
+    return None
 
 
 def _matches_start_date(written: str | None, began: float) -> bool:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.collectors.claude_code.registry import linux_stat_field
 from ctxtop.core.model.session import SessionStatus
 
 from .lab import SMALL
@@ -52,6 +56,25 @@ def test_a_client_is_listed_before_its_first_prompt_and_has_ended_as_soon_as_it_
     assert "idle" not in asked.err
     assert "was written" not in asked.err
     done = ctxtop(lab, "trigger", new)
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["via"] == "cli"
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.skipif(sys.platform != "linux", reason="the client names a domain in Linux only")
+def test_a_client_that_was_killed_has_ended_and_can_be_resumed_at_once(lab: Lab) -> None:
+    screen = lab.interactive()
+    screen.ask("Begin. [[bash:seq 1 3&&&usage:21000]] [[say:ok&&&usage:52000/12]]")
+    session_id, entry = screen.session_id, screen.entry()
+    screen.type("Go on. [[bash:sleep 60]]")
+    screen.until_status("busy")
+    os.kill(entry["pid"], signal.SIGKILL)
+    deadline = time.monotonic() + 10
+    while linux_stat_field(entry["pid"], 22) is not None and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert [*lab.config.glob("sessions/*.json")], "the client left its entry"
+    assert listed(lab)[session_id]["status"] == SessionStatus.ENDED
+    done = ctxtop(lab, "trigger", session_id)
     assert done.code == 0, done.err
     assert json.loads(done.out)["via"] == "cli"
 

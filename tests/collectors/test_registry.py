@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from ctxtop.collectors.claude_code.registry import list_open_sessions
+from ctxtop.collectors.claude_code import registry as registry_module
+from ctxtop.collectors.claude_code.registry import (
+    list_open_sessions,
+    read_pid_domain,
+    read_session_registry,
+)
 
 from ..dump import dump
 from ..transcripts import SESSION
@@ -62,6 +67,27 @@ def test_all_that_an_entry_says_is_stored(
     assert (live.cwd, live.tmux, live.started_at) == (FULL["cwd"], "work:@0.%0", FULL["startedAt"])
     (row,) = dump(store)["live"]
     assert set(row) >= {live.waiting_for, live.cwd, live.started_at}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the client names a domain in Linux only")
+def test_a_dead_process_of_this_machine_has_ended_and_one_of_another_may_live(
+    claude: ClaudeFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = read_pid_domain()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    found = {}
+    domains = (own, "linux:0123:pid:[1]", None)
+    for domain in domains:
+        enter(claude, "1", pid=ended.pid, procStart="1", pidDomain=domain)
+        registry = read_session_registry(claude)
+        assert registry.clients == ()
+        found[domain] = registry.is_closed(SESSION, "2.1.329")
+    assert found == {own: True, domains[1]: False, None: False}
+    # Where /proc hides the processes of others, none of them can be told from a dead one.
+    monkeypatch.setattr(registry_module, "_FIRST_PID", ended.pid)
+    enter(claude, "1", pid=ended.pid, procStart="1", pidDomain=own)
+    assert not read_session_registry(claude).is_closed(SESSION, "2.1.329")
 
 
 def test_an_old_entry_says_less(claude: ClaudeFolder) -> None:
