@@ -1,4 +1,4 @@
-"""A plan that reaches its target: levels 1 to 4 first, then the oldest turns are condensed."""
+"""A plan that reaches its target: levels 2 to 4 first, then the oldest turns are condensed."""
 
 import json
 from bisect import bisect_left
@@ -72,8 +72,8 @@ def plan_condensed(
 ) -> CondensedPlan | Refusal:
     """Plan to reach the target with as little harm as possible.
 
-    Levels 1 to 4 alone, if they reach it. Otherwise as few of the oldest turns as the target
-    needs become a digest, and what stays gets the edits of levels 1 to 4. A target that cannot
+    Levels 2 to 4 alone, if they reach it. Otherwise as few of the oldest turns as the target
+    needs become a digest, and what stays gets the edits of levels 2 to 4. A target that cannot
     be reached is missed by as little as possible; the operation says why.
     """
     return _Escalation(conversation, view, options, importance).plan()
@@ -110,7 +110,7 @@ class _Escalation:
         may_end_turn = self._bound and options.keep is None
         limits = [*self._limits, self._bound, len(sent)] if may_end_turn else self._limits
         self._condenser: Final = TurnCondenser(conversation, view, limits, importance)
-        self._saved_by_line: Final = Counter[int]()  # by all that levels 1 to 4 can do
+        self._saved_by_line: Final = Counter[int]()  # by all that levels 2 to 4 can do
 
     def plan(self) -> CondensedPlan | Refusal:
         view, target = self._view, self._target

@@ -44,12 +44,12 @@ STRATEGIES: Final = (
         "before-boundary", Severity.FILE_ONLY, files.find_before_boundary, is_opt_in=True
     ),
     CompactionStrategy("second-images", Severity.FILE_ONLY, files.find_second_images),
-    CompactionStrategy("duplicate-results", Severity.LOSSLESS, redundant.find_duplicate_results),
-    CompactionStrategy("unchanged-reads", Severity.LOSSLESS, redundant.find_unchanged_reads),
+    CompactionStrategy("duplicate-results", Severity.SUPERSEDED, redundant.find_duplicate_results),
+    CompactionStrategy("unchanged-reads", Severity.SUPERSEDED, redundant.find_unchanged_reads),
     CompactionStrategy(
-        "repeated-attachments", Severity.LOSSLESS, attachments.find_repeated_attachments
+        "repeated-attachments", Severity.SUPERSEDED, attachments.find_repeated_attachments
     ),
-    CompactionStrategy("plain-output", Severity.LOSSLESS, redundant.find_plain_output),
+    CompactionStrategy("plain-output", Severity.SUPERSEDED, redundant.find_plain_output),
     CompactionStrategy("covered-reads", Severity.SUPERSEDED, redundant.find_covered_reads),
     CompactionStrategy("overwritten-reads", Severity.SUPERSEDED, redundant.find_overwritten_reads),
     CompactionStrategy("repeated-lines", Severity.SUPERSEDED, redundant.find_repeated_lines),
@@ -273,7 +273,7 @@ def _wider_options(
     if target is not None:
         yield "stop later (a smaller --target)", whole
     # Never level 0, which is below every maximum.
-    levels = [each for each in Severity if options.max_level < each < Severity.SUMMARY]
+    levels = [each for each in plans.OFFERED_LEVELS if each > options.max_level]
     ways = [
         (f"allow level {each.value} (--level {each.value})", replace(whole, level=each.value))
         for each in (() if options.strategies else levels)

@@ -1,7 +1,7 @@
 """How far back the next answers of recorded sessions reach: what a compaction's tail must keep.
 
 At every answer of the shared corpus the next ten are asked where their references come from:
-names that only results and the inputs of calls hold (what levels 1 to 4 may remove), and the
+names that only results and the inputs of calls hold (what levels 2 to 4 may remove), and the
 old texts of their Edits. Each distance is that to the nearest source, in tokens and in
 answers with calls. Names survive in the stubs of what is removed; an Edit's old text does not.
 Usage: python -m tests.bench.bench_tail, with CTXTOP_SHARED naming the shared folder.
@@ -37,7 +37,7 @@ TOKENS: Final = (0, 2_000, 5_000, 10_000, 15_000, 20_000, 30_000, 40_000, 80_000
 TURNS: Final = (0, 1, 2, 3, 5, 8, 10, 15, 20, 40)
 
 REMOVABLE: Final = frozenset({PartKind.TOOL_RESULT, PartKind.TOOL_INPUT})
-"""What levels 1 to 4 remove; a name that anything else holds is never lost."""
+"""What levels 2 to 4 remove; a name that anything else holds is never lost."""
 
 _LINE_NUMBER: Final = re.compile(r"^ *\d+(?:\t|→)", re.MULTILINE)
 

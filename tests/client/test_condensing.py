@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 TURNS = 9
 MORE = 3_000
-"""Tokens beyond what levels 1 to 4 free: they protect results that failed."""
+"""Tokens beyond what levels 2 to 4 free: they protect results that failed."""
 NEWEST = PlanOptions(keep=2, min_tail_tokens=0, max_task_tokens=0)
 
 
@@ -67,7 +67,7 @@ def worked(new_lab: Callable[[type[Lab]], Lab]) -> Callable[[str], tuple[Lab, Pa
 
 
 def condense(lab: Lab, path: Path) -> CompactionReceipt:
-    """Free a little more than levels 1 to 4 can."""
+    """Free a little more than levels 2 to 4 can."""
     by_level = plan_transcript(source(path), replace(NEWEST, level=4))
     share = (by_level.after_tokens - MORE) / SMALL_WINDOW
     options = replace(NEWEST, strategies=(CONDENSE,), target=share)

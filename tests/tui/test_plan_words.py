@@ -10,6 +10,7 @@ from ctxtop.core.compaction.plan import (
     CONDENSE,
     CUT,
     LAST_PROMPT,
+    OFFERED_LEVELS,
     REVERT,
     ROLLOVER,
     SUMMARISE,
@@ -107,7 +108,7 @@ def plan(
 FOUND = (
     operation("old-results", 3),
     operation("old-results", 9, 21_000),
-    operation("duplicate-results", 5, 12_000, Severity.LOSSLESS),
+    operation("duplicate-results", 5, 12_000, Severity.SUPERSEDED),
 )
 
 
@@ -327,7 +328,8 @@ def test_sliders_ask_what_the_command_asks() -> None:
         REVERT: PlanOptions(strategies=(REVERT,), to=LAST_PROMPT),
         ROLLOVER: PlanOptions(strategies=(ROLLOVER,)),
     }
-    values = {"level": 4, "target": 50, "keep": 10, "turns": 10, "back": 1}
+    place = OFFERED_LEVELS.index(Severity.INPUTS)
+    values = {"level": place, "target": 50, "keep": 10, "turns": 10, "back": 1}
     for strategy, wanted in asked.items():
         found = slider_options(strategy, values, prompts)
         assert found == wanted

@@ -51,7 +51,7 @@ RULE = "Never push to main, whatever happens."
 
 
 def story(session: Session, turns: int = 20, first: int = 1) -> Session:
-    """Turns that levels 1 to 4 hardly make smaller: the model's own words are most of them."""
+    """Turns that levels 2 to 4 hardly make smaller: the model's own words are most of them."""
     for number in range(first, first + turns):
         session.ask(f"Mend part {number}, please. {RULE if number == 1 else ''}")
         session.use("Bash", numbered(30, words=WORDS), command=f"make part_{number}")

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 from ctxtop.core.compaction.plan import (
     PlanOptions,
@@ -263,14 +264,31 @@ def advised(path: Path, options: PlanOptions) -> str:
 
 
 def test_what_would_free_enough_is_said_and_nothing_else(tmp_path: Path) -> None:
-    path = long_session().write(tmp_path / "s.jsonl")
-    plan = plan_of(path, short(Severity.SUPERSEDED))
+    session = Session()
+    session.ask("mend the decoder")
+    for number in range(12):
+        words = numbered(90, words=f"{WORDS} part {number}")
+        session.use("Bash", words, command=f"make {number}")
+    session.rest()
+    path = session.write(tmp_path / "s.jsonl")
+    plan = plan_of(path, short(Severity.MASKED))
     assert not plan.refused
     freed = plan.before_tokens - plan.after_tokens
-    said = advised(path, short(Severity.LOSSLESS))
-    assert said == f"allow level 2 (--level 2): frees ≈ {freed:,} tokens"
-    every = replace(short(Severity.LOSSLESS), keep=3, min_tail_tokens=10**6, max_task_tokens=10**6)
+    said = advised(path, short(Severity.SUPERSEDED))
+    assert said == f"allow level 3 (--level 3): frees ≈ {freed:,} tokens"
+    every = replace(
+        short(Severity.SUPERSEDED), keep=3, min_tail_tokens=10**6, max_task_tokens=10**6
+    )
     assert advised(path, every) == LET_SESSION_GROW
+
+
+def test_old_numbers_of_levels_are_understood(tmp_path: Path) -> None:
+    path = long_session().write(tmp_path / "s.jsonl")
+    plans = [plan_of(path, replace(SHORT, level=level)) for level in (1, 2)]
+    assert plans[0].operations == plans[1].operations
+    assert plans[0].tokens_saved > 0
+    assert Severity(1) is Severity.SUPERSEDED
+    assert msgspec.json.decode(b"1", type=Severity) is Severity.SUPERSEDED
 
 
 def test_fewer_turns_to_keep_are_named_where_they_free_enough(tmp_path: Path) -> None:

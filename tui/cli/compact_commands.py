@@ -223,7 +223,7 @@ def compact(
     SESSION is an id or its start. The least harmful changes come first, and no more than needed.
     Levels 7 (summary) and 8 (removes turns) need --strategy condense, summarise, cut, revert or
     rollover; without options, a policy's compact.strategy chooses condense, summarise or cut.
-    condense reaches the target: it uses levels 1 to 4 first, then turns the oldest turns into a
+    condense reaches the target: it uses levels 2 to 4 first, then turns the oldest turns into a
     digest that keeps your words and decisions word for word.
     """
     from .compaction_output import preview_lines

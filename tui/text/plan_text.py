@@ -73,11 +73,10 @@ def break_even_after(requests: float) -> str:
     return f"after {count} requests" if count > 1 else "after 1 request"
 
 
-# Each level of harm, and what it takes from the model.
+# Each level of harm, and what it takes from the model; level 1 is an old name of level 2.
 _HARM: Final = (
     ("file only", "the model sees the same as before"),
-    ("lossless", "nothing is lost: the context has it elsewhere"),
-    ("superseded", "removes superseded content"),
+    *2 * (("superseded", "removes what the context repeats or something newer replaces"),),
     ("masked", "keeps a digest of old results"),
     ("inputs", "keeps a digest of tool inputs"),
     ("reasoning", "removes thinking"),

@@ -294,7 +294,7 @@ def _fill_operation(view: TranscriptView, entry: Entry, changes: dict[str, objec
     ]
     return Operation(
         strategy=RecoveryStep.FIX_EMPTY,
-        level=Severity.LOSSLESS,
+        level=Severity.SUPERSEDED,
         line=entry.line,
         kind=entry.type,
         what=f"an empty {entry.role} message",
@@ -359,8 +359,8 @@ def _propose_pruning(context: RecoveryContext, step: RecoveryStep) -> StepPropos
     if step is RecoveryStep.DEDUP:
         strategies = [each for each in STRATEGIES if each.name in _DEDUP_STRATEGIES]
     else:
-        mild = Severity.LOSSLESS, Severity.SUPERSEDED
-        strategies = [each for each in STRATEGIES if each.level in mild and not each.is_opt_in]
+        mild = Severity.SUPERSEDED
+        strategies = [each for each in STRATEGIES if each.level is mild and not each.is_opt_in]
     operations = tuple(
         operation
         for strategy in strategies

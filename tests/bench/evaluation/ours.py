@@ -115,7 +115,7 @@ def compact_by(path: Path, tokens: int) -> bytes:
 
 
 def condense(path: Path) -> bytes:
-    """Compact to half of the window: levels 1 to 4, then a digest of the oldest turns."""
+    """Compact to half of the window: levels 2 to 4, then a digest of the oldest turns."""
     return _carried_out(plan_condensing(path), path)
 
 

@@ -17,6 +17,7 @@ from ....core.compaction.plan import (
     CONDENSE,
     CUT,
     LAST_PROMPT,
+    OFFERED_LEVELS,
     REVERT,
     ROLLOVER,
     SUMMARISE,
@@ -229,8 +230,8 @@ def slider_options(
 ) -> PlanOptions:
     """Return the options that the sliders select; `prompts` are the session's, oldest first.
 
-    `values` are by slider: the target in percent, where 0 takes all that the level allows, and
-    how many prompts to go back, where 1 is the newest.
+    `values` are by slider: the level as its place among OFFERED_LEVELS, the target in percent,
+    where 0 takes all that the level allows, and how many prompts to go back, where 1 is the newest.
     """
     if strategy == CONDENSE:
         return PlanOptions(strategies=(CONDENSE,), target=values["target"] / 100)
@@ -245,7 +246,13 @@ def slider_options(
     if strategy == ROLLOVER:
         return PlanOptions(strategies=(ROLLOVER,))
     target = values["target"] / 100 if values["target"] else None
-    return PlanOptions(level=values["level"], target=target, keep=values["keep"])
+    level = OFFERED_LEVELS[values["level"]].value
+    return PlanOptions(level=level, target=target, keep=values["keep"])
+
+
+def _level_label(place: int) -> str:
+    level = OFFERED_LEVELS[place]
+    return f"{int(level)} {HARM_NAMES[level]}"
 
 
 class PlanOptionsBar(Vertical):
@@ -266,15 +273,16 @@ class PlanOptionsBar(Vertical):
         first = self._by_level
         keep, keep_turns = self._options.keep, self._options.keep_turns
         target = round((first.target or 0) * 100)
-        level = SliderScale(0, 6)
+        level = SliderScale(0, len(OFFERED_LEVELS) - 1)
+        allowed = sum(each <= first.max_level for each in OFFERED_LEVELS) - 1
         kept, turns, back = SliderScale(0, MAX_KEPT), SliderScale(1, MAX_TURNS), SliderScale(1, 2)
         chosen = PLAN_STRATEGIES.index(self._strategy)
         yield Choice(PLAN_STRATEGIES, chosen, id="strategy", name="strategy")
         with Horizontal(id="sliders"):
             yield Slider(
                 level,
-                first.max_level.value,
-                lambda level: f"{level} {HARM_NAMES[level]}",
+                allowed,
+                _level_label,
                 id="level",
                 name="level",
             )
