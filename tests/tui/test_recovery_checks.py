@@ -15,6 +15,8 @@ from ctxtop.core.compaction.recovery.recovery_run import (
     take_run_lock,
 )
 from ctxtop.core.host import process_start_time
+from ctxtop.core.policy.policy import PolicyOrigin
+from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
 from ctxtop.core.store.automation_records import (
     AUTOMATIC_RUN_TIMEOUT_MS,
     AutomaticRunRecord,
@@ -48,16 +50,35 @@ def db(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         yield writer.connection
 
 
-def check(db: sqlite3.Connection, name: str, at: int = NOW) -> DoctorCheck:
-    found = recovery_checks(db, [], at)
+def check(
+    db: sqlite3.Connection, name: str, at: int = NOW, policies: Policies = DEFAULT_POLICIES
+) -> DoctorCheck:
+    found = recovery_checks(db, [], policies, at)
     return next(each for each in found if each.name == name)
 
 
 def test_nothing_to_tell_of(db: sqlite3.Connection) -> None:
-    for each in recovery_checks(db, [], NOW):
+    for each in recovery_checks(db, [], DEFAULT_POLICIES, NOW):
         assert each.ok
     assert check(db, "recovery locks").detail == "none"
-    assert "mode = auto" in check(db, "automatic runs").detail
+    assert check(db, "automatic runs").detail.startswith("none in 7 days: off, mode is not auto")
+
+
+def test_automation_is_on_where_the_person_or_a_trusted_project_says_so(
+    db: sqlite3.Connection,
+) -> None:
+    auto = resolve_policy([RawValue("mode", "auto", PolicyOrigin.USER_FILE, "/u/config.toml")])
+    here = "none in 7 days: on while the dashboard runs, /u/config.toml sets mode = auto"
+    assert check(db, "automatic runs", policies=Policies(auto)).detail == here
+    project = Policies(acting_projects={"/p": auto})
+    assert check(db, "automatic runs", policies=project).detail == here
+    shown = Policies(projects={"/p": auto})
+    assert "off, mode is not auto" in check(db, "automatic runs", policies=shown).detail
+    none = RawValue("compact.strategy", "none", PolicyOrigin.USER_FILE, "/u/config.toml")
+    mode = RawValue("mode", "auto", PolicyOrigin.USER_FILE, "/u/config.toml")
+    off = resolve_policy([mode, none])
+    found = check(db, "automatic runs", policies=Policies(off)).detail
+    assert found.endswith("off, compact.strategy is none")
 
 
 def test_a_lock_that_nobody_holds(db: sqlite3.Connection) -> None:
@@ -92,7 +113,7 @@ def test_what_was_done_by_itself(db: sqlite3.Connection) -> None:
     done = check(db, "automatic runs", at=NOW + AUTOMATIC_RUN_TIMEOUT_MS)
     assert "s-1, compacted" in done.detail
     assert done.fix == "`ctxtop undo r-1`"
-    assert "nothing" in check(db, "automatic runs", at=NOW + RECENT_RUN_MS + 1).detail
+    assert "none in 7" in check(db, "automatic runs", at=NOW + RECENT_RUN_MS + 1).detail
 
 
 def test_a_refused_session_until_it_is_mended(

@@ -158,7 +158,7 @@ def _content_checks(db: sqlite3.Connection, places: Places) -> Iterator[DoctorCh
             "measurements": lambda: [measurement_check(db)],
             "hooks": lambda: [hooks_check(db, places.store)],
             "force hooks": lambda: force_hooks_check(db),
-            "recoveries": lambda: recovery_checks(db, sessions(), now_ms),
+            "recoveries": lambda: recovery_checks(db, sessions(), policies.policies, now_ms),
             "saving": lambda: [unsaved_check(sessions(), now_ms)],
             "auto-compact": lambda: [
                 compaction_check(config_queries.settings_files(db), sessions(), now_ms)

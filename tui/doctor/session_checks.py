@@ -9,12 +9,14 @@ from ...collectors.places import Places
 from ...core.archive.archive_index import TranscriptArchive, find_damaged_sessions
 from ...core.archive.archive_mode import ArchiveMode
 from ...core.archive.archive_policy import read_archive_settings
+from ...core.compaction.automation_rules import check_automation_enabled
 from ...core.compaction.recovery.limit_errors import parse_recoverable_error
 from ...core.compaction.recovery.recovery_run import LOCKED_STATES, release_dead_holder
 from ...core.measure.effective_config import find_compact_hooks
 from ...core.measure.retention import DAY_MS, SOON_DAYS, cleanup_days, deletion_time
 from ...core.model.session import Session
 from ...core.policy.policy import Policy
+from ...core.policy.resolve import Policies
 from ...core.store import database
 from ...core.store.automation_records import (
     AUTOMATIC_RUN_TIMEOUT_MS,
@@ -119,12 +121,13 @@ MAX_NAMED_SESSIONS: Final = 3
 def recovery_checks(
     db: sqlite3.Connection,
     sessions: Iterable[Session],
+    policies: Policies,
     now_ms: int,
 ) -> list[DoctorCheck]:
     return [
         _refused_sessions_check(sessions, now_ms),
         _locks_check(db, now_ms),
-        _automatic_runs_check(db, now_ms),
+        _automatic_runs_check(db, policies.acting, now_ms),
     ]
 
 
@@ -163,11 +166,24 @@ def _locks_check(db: sqlite3.Connection, now_ms: int) -> DoctorCheck:
     return passed(name, "none")
 
 
-def _automatic_runs_check(db: sqlite3.Connection, now_ms: int) -> DoctorCheck:
+def _automation_text(acting_policies: Policies) -> str:
+    """Say whether automation is on anywhere, and who turned it on, or why it is off."""
+    decisions = [check_automation_enabled(each) for each in acting_policies.all]
+    on = next((each for each in decisions if each.allowed), None)
+    if on is not None:
+        return f"on while the dashboard runs, {on.why}"
+    hint = "; your config.toml or a trusted project can set mode = auto"
+    return f"off, {decisions[0].why}{hint if decisions[0].check == 'mode' else ''}"
+
+
+def _automatic_runs_check(
+    db: sqlite3.Connection, acting_policies: Policies, now_ms: int
+) -> DoctorCheck:
     name, runs = "automatic runs", read_automatic_runs(db, now_ms - RECENT_RUN_MS)
     if not runs:
-        hint = "off until your config.toml or a trusted project sets mode = auto"
-        return passed(name, f"nothing: {hint}")
+        return passed(
+            name, f"none in {RECENT_RUN_MS // DAY_MS} days: {_automation_text(acting_policies)}"
+        )
     count = plural(len(runs), "run")
     lost = [
         run for run in runs if run.outcome is None and now_ms - run.at >= AUTOMATIC_RUN_TIMEOUT_MS
