@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import msgspec
 
-from ...core.archive.archive_mode import ArchiveMode
+from ...core.actions.session_access import archived_reason
 from ...core.compaction.compaction_target import resume_command
 from ...core.host import client_environment, find_program
-from ...core.model.session import Session, SessionStatus
+from ...core.model.session import Session
 from ...core.transcript.sanitize import sanitize_path
 from ...core.transcript.stored_paths import shell_word
 from ..claude_code.registry import read_session_registry
@@ -100,8 +100,8 @@ def _plan_resume(
     if session.live:
         why = "Claude Code wrote to it just now: wait until that process has ended"
         raise NotResumedError(ResumeFailure.LIVE, why)
-    if session.status is SessionStatus.ARCHIVED:
-        raise NotResumedError(ResumeFailure.NOTHING, _archived_reason(session))
+    if (why := archived_reason(session)) is not None:
+        raise NotResumedError(ResumeFailure.NOTHING, why)
     if not session.path or not is_session_id(session.session_id):
         why = "it has no transcript that Claude Code can resume"
         raise NotResumedError(ResumeFailure.NOTHING, why)
@@ -116,12 +116,6 @@ def _plan_resume(
         )
         raise NotResumedError(ResumeFailure.FAILED, why)
     return ResumePlan(session.session_id, where, explicit_config_dir(folder.root))
-
-
-def _archived_reason(session: Session) -> str:
-    if session.archived == ArchiveMode.ALL:
-        return f"only the archive has it: run `ctxtop archive restore {session.session_id[:8]}`"
-    return "Claude Code deleted its transcript, and the archive has only its summaries"
 
 
 def resume_in_tmux(

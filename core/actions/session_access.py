@@ -6,11 +6,12 @@ from typing import Protocol
 
 import msgspec
 
+from ..archive.archive_mode import ArchiveMode
 from ..compaction.compaction_target import CompactionTarget
 from ..compaction.plan import Refusal, RefusalKind
 from ..compaction.receipts import CompactionReceipt
 from ..compaction.recovery.recovery_run import RecoveryRetry
-from ..model.session import Session
+from ..model.session import Session, SessionStatus
 from ..policy.policy import Policy
 
 
@@ -95,6 +96,15 @@ class SessionAccess(msgspec.Struct, frozen=True):
     store: Path
     target: CompactionTarget
     client: SessionClient
+
+
+def archived_reason(session: Session) -> str | None:
+    """Say why there is no transcript to act on, and how to get it back; None if it is there."""
+    if session.status is not SessionStatus.ARCHIVED:
+        return None
+    if session.archived == ArchiveMode.ALL:
+        return f"only the archive has it: run `ctxtop archive restore {session.session_id[:8]}`"
+    return "Claude Code deleted its transcript, and the archive has only its summaries"
 
 
 class NotPlannedError(Exception):

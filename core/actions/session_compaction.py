@@ -34,7 +34,7 @@ from ..summaries.key_messages import read_importance_settings
 from ..summaries.rule_choices import read_rule_choices
 from ..transcript.entry_decoder import iter_entries
 from . import session_access
-from .session_access import ActionFailure, NotPlannedError, SessionAccess
+from .session_access import ActionFailure, NotPlannedError, SessionAccess, archived_reason
 
 Result = TypeVar("Result")
 
@@ -120,6 +120,8 @@ def _plan_source(context: PlanContext, options: PlanOptions) -> PlanSource:
 def _readable(context: PlanContext) -> Iterator[Path]:
     """Raise NotPlannedError if the transcript cannot be read."""
     path = context.access.target.transcript
+    if why := archived_reason(context.access.session):
+        raise NotPlannedError(f"{context.access.session.session_id[:8]} was not planned: {why}")
     try:
         yield path
     except OSError as error:

@@ -160,3 +160,38 @@ def test_a_file_with_an_odd_name_is_told_wherever_the_session_is_named(
     assert (restored.code, restored.json["skipped"]) == (0, [skipped])
     assert f"was never archived: {why}" in restored.err
     assert (side / "good.txt").read_text() == "kept"
+
+
+@pytest.mark.parametrize("mode", ["all", "summaries"])
+def test_what_needs_the_transcript_offers_the_restore(
+    call_ctxtop: Run, path: Path, mode: str
+) -> None:
+    call_ctxtop("archive", "--set", f"archive.mode={mode}")
+    path.unlink()
+    offered = {
+        "all": "only the archive has it: run `ctxtop archive restore 11111111`",
+        "summaries": "the archive has only its summaries",
+    }[mode]
+    commands = [("compact",), ("compact", "--strategy", "cut", "--keep-turns", "1")]
+    commands += [("trigger",), ("recover",), ("resume", "--print")]
+    # The breakdown is read from a whole copy.
+    commands += [("context",)] if mode == "summaries" else []
+    for words in commands:
+        ended = call_ctxtop(words[0], SESSION[:8], *words[1:])
+        assert ended.code != 0
+        assert offered in ended.err, words
+        assert "cannot be read" not in ended.err
+    assert call_ctxtop("context", SESSION[:8]).code == (1 if mode == "summaries" else 0)
+
+
+def test_a_damaged_entry_is_named_where_its_session_is_asked_for(
+    call_ctxtop: Run, path: Path, tmp_path: Path
+) -> None:
+    call_ctxtop("archive", *ALL)
+    path.unlink()
+    (entry,) = tmp_path.rglob("archive/sessions/*.json")
+    entry.write_text("{broken", encoding="utf-8")
+    ended = call_ctxtop("archive", "restore", SESSION[:8])
+    assert ended.code == 1
+    assert f"{entry}: the archive cannot read it" in ended.err
+    assert "restore it from a backup, or delete it" in ended.err

@@ -25,6 +25,7 @@ from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
 from ctxtop.tui.screens.terminal_dialogs import AnswerScreen, ResumeScreen
 from ctxtop.tui.widgets.header_footer import StatusLine
 from msgspec.structs import replace
+from textual.widgets import Button
 
 from .support import opened
 
@@ -108,6 +109,21 @@ async def test_a_prompt_is_answered_after_it_was_shown_whole(
 def asks_for(command: str) -> ProvedPrompt:
     call = replace(CALL, input={"command": command, "description": "Rotate it"})
     return replace(SHOWN, call=call, prompt=replace(PROMPT, body=command))
+
+
+@pytest.mark.parametrize("columns", [24, 36, 40, 60])
+async def test_every_answer_is_whole_in_a_narrow_terminal(
+    demo: Stage, client: Client, columns: int
+) -> None:
+    async with opened(demo, (columns, 24)) as it:
+        await it.press("w")
+        await ask(it)
+        foot = it.app.screen.query_one("#foot").region
+        buttons = it.app.screen.query(Button)
+        assert [str(each.label) for each in buttons] == ["Esc Cancel", "y Yes, once", "n No"]
+        for each in buttons:
+            assert foot.contains_region(each.region)
+            assert str(each.label) in it.words
 
 
 async def test_a_command_below_empty_lines_is_seen_before_it_is_approved(

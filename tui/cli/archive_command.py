@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -322,6 +323,11 @@ def _archived_id(kept: TranscriptArchive, start: str) -> str:
     if len(matches) == 1:
         return matches[0]
     if not matches:
+        damaged = [
+            each for each in kept.problems if Path(each.where).name.startswith(start.lower())
+        ]
+        if damaged:
+            raise RefusedError(str(damaged[0]))
         raise RefusedError(
             f"no session in the archive starts with {start!r}: see `ctxtop archive list`"
         )

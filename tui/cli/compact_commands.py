@@ -296,6 +296,8 @@ def _print_turn(context: click.Context, turn: RestoredTurn | Refusal) -> int:
 def open_target(snapshot: StoreSnapshot, start: str) -> session_access.SessionAccess:
     """Open the session whose id begins so. Raises RefusedError."""
     session = snapshot.session(start)
+    if why := session_access.archived_reason(session):
+        raise RefusedError(f"{session.session_id[:8]} has no transcript: {why}")
     policy = snapshot.policies.acting.for_project(session.project_root)
     return open_session(snapshot.places.folder, snapshot.places.store, session, policy)
 

@@ -58,6 +58,7 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
         TranscriptUnavailableError,
         read_composition,
     )
+    from ...core.actions.session_access import archived_reason
 
     with open_snapshot(options_of(context)) as snapshot:
         session_id = snapshot.session_id(session)
@@ -75,7 +76,7 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
                 warn_result_chars=policy.count("tools.warn_result_chars"),
             )
         except TranscriptUnavailableError as error:
-            raise RefusedError(str(error)) from error
+            raise RefusedError(archived_reason(of) or str(error)) from error
         return printing.print_result(
             context,
             composition_record(of, agent_id, composed) | {"window_tokens": window},
