@@ -19,7 +19,7 @@ from ..compliance.findings import (
 )
 from ..compliance.judge import SEVERITIES
 from ..compliance.run_verdict import ComplianceCost, ComplianceScore, RunVerdict, WeighedResult
-from ..model.agent import Agent, AgentStatus
+from ..model.agent import Agent, AgentStatus, each_once
 from .agent_inventory import NO_INVENTORY, AgentInventory, DefinedAgent, ForceHook
 from .token_estimate import nearest_rank
 from .tokens import tokens_or_estimate
@@ -123,7 +123,7 @@ def summarize_compliance(
     settings: ComplianceSettings,
     inventory: AgentInventory = NO_INVENTORY,
 ) -> ComplianceSummary:
-    """Sum up the agents' compliance; those without a verdict are left out.
+    """Sum up the agents' compliance, each once; those without a verdict are left out.
 
     Types of the inventory, and with it those that the policy's rules name, are listed even if no
     agent of them ran (000-40 to 000-44).
@@ -131,7 +131,7 @@ def summarize_compliance(
     rules = settings.format_rules if inventory is not NO_INVENTORY else {}
     judged = [
         _JudgedAgent(agent, agent.compliance, _result_tokens(agent))
-        for agent in agents
+        for agent in each_once(agents)
         if agent.compliance
     ]
     judged.sort(key=lambda each: -(each.agent.ended_at or 0))

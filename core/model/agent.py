@@ -102,10 +102,27 @@ class Agent(msgspec.Struct, frozen=True):
     its silence says nothing."""
     has_answered: bool = False  # its last line is an answer that ends its turn
     problem: str = ""  # why its file is not read, or not to its end
+    sessions: int = 1  # that contain it: a fork contains its parent's agents, too
+    counted_in: str = ""  # the session that it counts for
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it counts for another session."""
+        return self.counted_in not in {"", self.session_id}
 
     @property
     def status_label(self) -> str:
         return "completed (session end)" if self.ended_with_session else self.status.label
+
+
+def each_once(agents: Iterable[Agent]) -> list[Agent]:
+    """Keep one of the copies of an agent that several sessions contain."""
+    found: dict[tuple[str, str], Agent] = {}
+    for agent in agents:
+        key = agent.counted_in or agent.session_id, agent.tool_use_id or agent.agent_id
+        if key not in found or found[key].is_copy:
+            found[key] = agent
+    return [*found.values()]
 
 
 def newest_agent_order(agent: Agent) -> tuple[object, ...]:
@@ -172,6 +189,8 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         ),
         has_answered=bool(row.has_answered),
         problem=row.problem or "",
+        sessions=row.sessions,
+        counted_in=row.counted_in,
     )
 
 

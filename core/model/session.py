@@ -99,6 +99,8 @@ class Session(msgspec.Struct, frozen=True):
     path: str  # below the projects folder; empty before the first prompt
     outlook: Outlook = NO_OUTLOOK
     agents_noncompliant: int | None = None  # did not compress their results; None if not checked
+    agents_copied: int = 0  # of a fork: its parent's, which count for that
+    noncompliant_copied: int = 0  # of those
     forked_from: str | None = None  # the session that it was made from, by the client or by ctxtop
     activity: Activity | None = None  # None if nothing is in flight, or it is unknown
     waiting_for: WaitingFor | None = None  # None if it waits for nobody

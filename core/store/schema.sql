@@ -512,6 +512,7 @@ CREATE TABLE launch (
     skill TEXT, -- Whose format the prompt asks for.
     PRIMARY KEY (file_id, tool_use_id)
 ) STRICT;
+CREATE INDEX launch_call ON launch (tool_use_id);
 
 -- What came back from an agent into its parent.
 CREATE TABLE agent_return (

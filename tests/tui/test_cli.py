@@ -51,7 +51,7 @@ KEYS = {
     " limit_tokens limit_ratio trigger_tokens trigger_source trigger_left trigger_armed"
     " trigger_reason turns_left"
     " minutes_left next_threshold counter_tokens hook_tokens report_tokens contradictions"
-    " context_source context_components problem injected",
+    " context_source context_components problem sessions counted_in injected",
     "compactions": "session_id agent_id boundary_uuid at trigger pre_tokens post_tokens"
     " next_answer_tokens estimated_next_tokens dropped_tokens duration_ms kept_messages summary"
     " forgotten thrash cleared_results"

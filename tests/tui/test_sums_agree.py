@@ -93,5 +93,22 @@ def test_all_places_agree_on_answers_that_count_apart(
     assert total.output == 10 + 90 + 20 + 10 + 10 + 800 + 10 + 10 + 71 + 10 + 10
 
 
+def test_an_agent_that_forks_contain_counts_once_and_says_where_it_is(
+    stage: Stage, call_ctxtop: Callable[..., Ended]
+) -> None:
+    write_sessions(stage.root / "projects")
+    store = ("--config-dir", str(stage.root), "--db", str(stage.places.store))
+    assert call_ctxtop("scan", "--json", *store).json["agents"] == 2
+    agents = call_ctxtop("agents", "--json", "--no-scan", *store).json
+    assert len(agents) == 2 * 3
+    assert {(each["sessions"], each["counted_in"]) for each in agents} == {(3, SESSION)}
+    shown = call_ctxtop("agents", "--no-scan", *store).out
+    assert shown.count("3 sessions") == 6
+    metrics = call_ctxtop("export", "--format", "prometheus", "--no-scan", *store).out
+    assert "\nctxtop_agents 2\n" in metrics
+    report = call_ctxtop("export", "--format", "markdown", "--no-scan", *store).out
+    assert "3 sessions, 2 agents" in report
+
+
 def test_all_places_agree_on_the_demo(untold: Stage, call_ctxtop: Callable[..., Ended]) -> None:
     assert check(call_ctxtop, untold).answers

@@ -301,6 +301,7 @@ def _agent_record(agent: Agent) -> Record:
         **_forecast_fields(agent.outlook),
         **_evidence_fields(agent.context),
         "problem": agent.problem or None,
+        **record_of(agent, "sessions counted_in"),
     }
 
 

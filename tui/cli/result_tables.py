@@ -94,6 +94,10 @@ def _agent_count(session: Session) -> str:
     return compliance_text.agent_count(session.agents, session.agents_noncompliant)
 
 
+def _holders_text(agent: Agent) -> str:
+    return plural(agent.sessions, "session") if agent.sessions > 1 else ""
+
+
 def agents_table(agents: Sequence[Agent], short_ids: Mapping[str, str], now_ms: int) -> list[str]:
     columns: list[TextColumn[Agent]] = [
         Column("session", lambda each: session_id_cell(each.session_id, short_ids), priority=4),
@@ -106,6 +110,7 @@ def agents_table(agents: Sequence[Agent], short_ids: Mapping[str, str], now_ms: 
         Column("tools", lambda each: _count(each.tool_uses), right=True, priority=6),
         Column("result", _result_size, right=True, priority=1),
         Column("verdict", lambda each: _verdict_cell(each.compliance)),
+        Column("in", _holders_text, right=True, priority=7),
         Column(
             "age",
             lambda each: age(each.ended_at or each.started_at, now_ms),

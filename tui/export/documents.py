@@ -130,7 +130,8 @@ ReportColumn = Column[Record, str]
 
 def markdown_report(records: Mapping[str, Any]) -> str:
     totals = records["totals"]
-    agents, compactions = len(records["agents"]), len(records["compactions"])
+    own = [each for each in records["agents"] if each["counted_in"] in {"", each["session_id"]}]
+    agents, compactions = len(own), len(records["compactions"])
     inputs = ("input_tokens", "cache_creation_tokens", "cache_read_tokens")
     read = sum(int(totals[kind]) for kind in inputs)
     lines = [

@@ -101,7 +101,7 @@ _METRICS: Final = {
         "Median forecast of the turns to auto-compaction, or to the end of the window.",
     ),
     "session.level": (_COUNT, f"0 for none, then {_LEVEL_HELP}."),
-    "session.agents": (_COUNT, "Agents that it started."),
+    "session.agents": (_COUNT, "Agents that it started; not those of the session it forked."),
     "session.agents.noncompliant": (_COUNT, "Agents with noncompliant results."),
     "session.compactions": (_COUNT, "Compactions."),
     "session.cost": (_DOLLARS, "Cost, including its agents."),
@@ -187,9 +187,14 @@ def _fleet_samples(
         "responses": [((), sum(row.responses for row in rows))],
         "cost": [((), sum(each.cost.usd for each in sessions if each.cost))],
         "compactions": [((), sum(each.compactions for each in sessions))],
-        "agents": [((), sum(each.agents for each in sessions))],
-        "agents.noncompliant": [((), sum(each.agents_noncompliant or 0 for each in sessions))],
+        "agents": [((), sum(each.agents - each.agents_copied for each in sessions))],
+        "agents.noncompliant": [((), sum(_own_noncompliant(each) or 0 for each in sessions))],
     }
+
+
+def _own_noncompliant(session: Session) -> int | None:
+    found = session.agents_noncompliant
+    return None if found is None else found - session.noncompliant_copied
 
 
 def _limit_values(limit: PlanLimit, now_ms: int) -> dict[str, float | None]:
@@ -221,8 +226,8 @@ def _session_values(session: Session) -> dict[str, float | None]:
         "session.trigger.left": context.trigger_left,
         "session.turns.left": end.turns.p50 if end else None,
         "session.level": _LEVEL_RANKS[context.level] if context.level else 0,
-        "session.agents": session.agents,
-        "session.agents.noncompliant": session.agents_noncompliant,
+        "session.agents": session.agents - session.agents_copied,
+        "session.agents.noncompliant": _own_noncompliant(session),
         "session.compactions": session.compactions,
         "session.cost": cost.usd if cost else None,
         "session.cost.estimated": cost.estimated if cost else None,

@@ -80,10 +80,35 @@ def sessions_with_agents(db: Connection) -> list[str]:
 
 
 def count_agents(db: Connection) -> int:
+    """Count the agents of all sessions; those that forks contain, too, count once."""
     own = IS_CLIENTS_OWN.format(agent="k")
-    sql = f"WITH {_KNOWN.format(where='1')} SELECT COUNT(*) FROM known k WHERE NOT {own}"
+    is_counted = f"{_COUNTS_HERE} AND NOT {own}"
+    sql = f"WITH {_KNOWN.format(where='1')} SELECT COUNT(*) FROM known k WHERE {is_counted}"
     return int(db.execute(sql).fetchone()[0])
 
+
+def copied_agents(db: Connection, session_ids: SessionIds) -> dict[str, int]:
+    """Count the agents of each session that count for another one: it is a fork of that."""
+    where, values = in_condition("f.session_id", session_ids)
+    known = _KNOWN.format(where=where)
+    sql = f"""WITH {known} SELECT session_id, COUNT(*) FROM known k WHERE NOT ({_COUNTS_HERE})
+        GROUP BY session_id"""
+    return dict(db.execute(sql, values * _KNOWN.count("{where}")).fetchall())
+
+
+# A fork's history has the calls that started agents, and its folder copies of their files. One
+# that several sessions contain counts for the one that was opened first and is not a fork.
+_SAME_CALL: Final = """FROM launch l JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+        WHERE l.tool_use_id = k.tool_use_id AND l.at IS k.launched_at"""
+_SAME_ANSWERS: Final = """FROM shared_response x JOIN shared_response y USING (message_id)
+        JOIN file f ON f.file_id = y.file_id LEFT JOIN session s ON s.file_id = y.file_id
+        WHERE x.file_id = k.own_file"""
+_FIRST: Final = "ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path LIMIT 1"
+_HOLDERS: Final = f"""MAX(1, (SELECT COUNT(DISTINCT f.session_id) {_SAME_CALL}),
+        (SELECT COUNT(DISTINCT f.session_id) {_SAME_ANSWERS}))"""
+_COUNTED_IN: Final = f"""COALESCE((SELECT f.session_id {_SAME_CALL} {_FIRST}),
+        (SELECT f.session_id {_SAME_ANSWERS} {_FIRST}), k.session_id)"""
+_COUNTS_HERE: Final = f"k.session_id = {_COUNTED_IN}"
 
 # An agent is known by its own file, by its lines in its parent's file, or only by the tool
 # call that started it. The return names agent and call together, and so do meta.json and a
@@ -311,7 +336,8 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
         WHERE x.agent_id = COALESCE(t.agent_id, k.agent_id) AND f.session_id = k.session_id
         AND x.status IN ({WAITING_STATUSES})),
     (SELECT x.what FROM trouble x JOIN file f ON f.path = x.place WHERE f.file_id = k.own_file),
-    z.at, s.turn IS 'ended'
+    z.at, s.turn IS 'ended',
+    {_HOLDERS}, {_COUNTED_IN}
 FROM known k
 LEFT JOIN ended d ON d.session_id = k.session_id
 LEFT JOIN stopped z ON z.session_id = k.session_id AND z.agent_id = k.agent_id

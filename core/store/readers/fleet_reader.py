@@ -216,15 +216,24 @@ class SessionReader:
         """Count the agents of each session that did not compress their results."""
         with_agents = {each.session_id for each in sessions if each.agents}
         to_check = sorted(with_agents & self._sessions_to_check) if with_agents else []
-        failed: Counter[str] = Counter()
+        failed: list[Agent] = []
         if to_check:
             agents = read_agents_without_forecast(self._db, sessions, to_check, self._policies)
-            failed.update(
-                each.session_id
-                for each in _add_compliance(self._db, agents, to_check, self._policies)
-                if each.compliance and each.compliance.failed
+            judged = _add_compliance(self._db, agents, to_check, self._policies)
+            failed = [each for each in judged if each.compliance and each.compliance.failed]
+        counts = Counter(each.session_id for each in failed)
+        copies = Counter(each.session_id for each in failed if each.is_copy)
+        forks = [each.session_id for each in sessions if each.forked_from and each.agents]
+        copied = agent_queries.copied_agents(self._db, forks) if forks else {}
+        return [
+            replace(
+                each,
+                agents_noncompliant=counts[each.session_id],
+                agents_copied=copied.get(each.session_id, 0),
+                noncompliant_copied=copies[each.session_id],
             )
-        return [replace(each, agents_noncompliant=failed[each.session_id]) for each in sessions]
+            for each in sessions
+        ]
 
 
 def read_evidence(db: Connection, policies: Policies) -> Evidence:

@@ -394,6 +394,8 @@ def _context_facts(agent: Agent) -> Iterator[Fact]:
         )
         yield "used", spent + more
     yield "id", agent.agent_id
+    if agent.sessions > 1:
+        yield "in", f"{agent.sessions} sessions: forks contain it too; it counts once"
     yield "model", agent.model or NOTHING
 
 
