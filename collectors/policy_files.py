@@ -381,6 +381,7 @@ class TrustPreview(msgspec.Struct, frozen=True):
     trust: ProjectTrust
     changes: tuple[resolve.TrustChange, ...]
     still_ignored: tuple[IgnoredValue, ...]
+    notices: tuple[PolicyNotice, ...]  # values that are not valid, and keys that do not exist
 
 
 class TrustedFolder(msgspec.Struct, frozen=True):
@@ -402,6 +403,7 @@ def preview_trust(sources: PolicySources, folder: Path) -> TrustPreview:
     user_values = PolicyFiles(sources).user_values
     file = resolve.ProjectFile(str(real), values, ProjectTrust.TRUSTED)
     sha256 = content_sha256(data)
+    shown = resolve.resolve_project_policy(user_values, file).shown
     return TrustPreview(
         folder=str(real),
         path=path,
@@ -409,7 +411,8 @@ def preview_trust(sources: PolicySources, folder: Path) -> TrustPreview:
         sha256=sha256,
         trust=trusted.state(str(real), sha256),
         changes=tuple(resolve.changes_if_trusted(user_values, file)),
-        still_ignored=resolve.resolve_project_policy(user_values, file).shown.ignored,
+        still_ignored=shown.ignored,
+        notices=tuple(each for each in shown.notices if each.origin is PolicyOrigin.PROJECT_FILE),
     )
 
 

@@ -69,6 +69,21 @@ def test_it_shows_the_file_and_what_would_begin_and_writes_nothing_unasked(
     assert run("trust", "--list").out == "You have not trusted any project's settings file.\n"
 
 
+def test_an_invalid_value_is_told_before_it_is_trusted(
+    run: Callable[..., Ended], project: Path
+) -> None:
+    (project / ".ctxtop.toml").write_text("mode = 'aut'\nmoed = 'auto'\n[compact]\nby = 'client'\n")
+    ended = run("trust")
+    assert "  mode: 'aut' is not valid; use " in ended.out
+    assert "  moed: no such key; " in ended.out
+    assert "compact.by = client" in ended.out
+    said = run("trust", "--yes", "--json").json
+    assert [(each["key"], each["what"]) for each in said["invalid"]] == [
+        ("mode", "'aut' is not valid"),
+        ("moed", "no such key"),
+    ]
+
+
 def test_trust_is_remembered_listed_and_revoked(run: Callable[..., Ended], project: Path) -> None:
     said = run("trust", str(project), "--yes", "--json").json
     assert (said["folder"], said["trust"]) == (str(project), "trusted")

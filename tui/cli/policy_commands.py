@@ -219,6 +219,7 @@ def _trust_folder(
         "trust": "trusted",
         "begins": records_of(preview.changes, "key value=value_text effect"),
         "ignored": records_of(preview.still_ignored, "key value=value_text why"),
+        "invalid": records_of(preview.notices, "key what fix"),
     }
     result = f"{preview.path} is trusted" + ("" if is_new else " already")
     return print_result(context, record, lambda: [result])
@@ -238,6 +239,11 @@ def _preview_lines(preview: TrustPreview) -> list[str]:
         *(
             f"  {each.key} = {reveal_line(each.value_text)}  still ignored: {each.why}"
             for each in preview.still_ignored
+        ),
+        *(
+            paint(f"  {reveal_line(each.key)}: {reveal_line(each.what)}", "warning")
+            + f"; {reveal_line(each.fix)}"
+            for each in preview.notices
         ),
         "",
     ]
