@@ -10,7 +10,7 @@ from .tmux_panes import (
     PaneError,
     TmuxPane,
     default_socket,
-    find_pane,
+    find_surrounding_pane,
     is_same_server,
     own_pane,
 )
@@ -45,7 +45,7 @@ def jump_to_session(
     live = next(opened, None)
     if live is None:
         raise NoTerminalError(NOT_OPEN)
-    pane = find_pane(live.pid)
+    pane = find_surrounding_pane(live.pid)
     if pane is None:
         raise NoTerminalError(f"it is not in one of your tmux panes: look {_place(live)}")
     try:

@@ -127,6 +127,22 @@ def find_pane(pid: int) -> TmuxPane | None:
     return None
 
 
+def find_surrounding_pane(pid: int) -> TmuxPane | None:
+    """Find the pane in which a process is shown; None if there is none.
+
+    A program such as `script` gives what it runs a terminal of its own: then it is the pane of a
+    process above it. Keys would not go to the process alone: this is for looking only.
+    """
+    import psutil
+
+    try:
+        above = psutil.Process(pid).parents()
+    except (psutil.Error, OSError):
+        return None
+    panes = (find_pane(each) for each in (pid, *(process.pid for process in above)))
+    return next((pane for pane in panes if pane is not None), None)
+
+
 def own_pane(environ: Mapping[str, str] = os.environ) -> TmuxPane | None:
     """Return the pane that this process runs in; None outside of tmux."""
     socket, pane_id = environ.get("TMUX", "").partition(",")[0], environ.get("TMUX_PANE", "")

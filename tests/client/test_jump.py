@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -26,13 +28,16 @@ from ctxtop.collectors.client_terminal.session_resume import (
     plan_resume,
     resume_in_tmux,
 )
+from ctxtop.collectors.client_terminal.tmux_panes import find_pane
+
+from .lab import SMALL
+from .screen import Screen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .lab import Json, Lab
     from .namespace import Ended
-    from .screen import Screen
 
 pytestmark = pytest.mark.usefixtures("terminal")
 
@@ -111,6 +116,22 @@ def test_another_tmux_session_is_switched_to_and_elsewhere_is_named(lab: Lab) ->
     with pytest.raises(ElsewhereError, match=r"it is in the tmux pane lab:0\.0: tmux -S") as error:
         jump_to_session(folder_of(lab), screen.session_id, {})
     assert error.value.command == f"tmux -S {screen._socket} attach -t lab:0.0"
+
+
+@pytest.mark.skipif(shutil.which("script") is None, reason="there is no `script`")
+def test_a_client_inside_script_is_found_in_the_pane_around_it(lab: Lab) -> None:
+    client = shlex.join([str(lab.client), "--model", SMALL, "--permission-mode", "default"])
+    screen = Screen(lab, ["script", "-qefc", client, "/dev/null"], "lab")
+    try:
+        session_id, pane = screen.session_id, shown_pane(screen)
+        window = pane_environment(screen, "new-window", "-t", "lab:")
+        screen._tmux("select-window", "-t", window["TMUX_PANE"])
+        assert shown_pane(screen) != pane
+        assert jump_to_session(folder_of(lab), session_id, window) == "lab:0.0"
+        assert shown_pane(screen) == pane
+        assert find_pane(screen.entry()["pid"]) is None, "no key is sent there"
+    finally:
+        screen.close()
 
 
 def test_a_session_without_a_terminal_is_named(lab: Lab) -> None:
