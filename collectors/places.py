@@ -44,6 +44,8 @@ class PolicySources(msgspec.Struct, frozen=True):
 
 
 CONFIG_VARIABLE: Final = "CTXTOP_CONFIG_DIR"
+SEVERAL_CONFIGS_VARIABLE: Final = "CLAUDE_CONFIG_DIRS"
+"""Names several folders for other tools; the client itself does not read it (2.1.332)."""
 STORE_VARIABLE: Final = "CTXTOP_DB"
 
 
@@ -72,6 +74,8 @@ def find_places(
 ) -> Places:
     """Resolve the options, then the environment, then the defaults; raises PlaceError."""
     named = config or _path_variable(CONFIG_VARIABLE)
+    if named is None:
+        named = _only_folder(os.environ.get(SEVERAL_CONFIGS_VARIABLE, ""))
     try:
         chosen = (named or claude_config_dir(os.environ, Path.home())).expanduser().absolute()
         if named and not chosen.is_dir():
@@ -89,6 +93,17 @@ def find_places(
         raise PlaceError(f"{file} is a folder: name a file with --db")
     sources = PolicySources(tuple(policy), dict(os.environ), user_policy_path(), trust_file_path())
     return Places(chosen, file, policy=sources)
+
+
+def _only_folder(listed: str) -> Path | None:
+    """Return the one folder of a list; None if it is empty, PlaceError if there are several."""
+    folders = dict.fromkeys(filter(None, map(str.strip, listed.split(os.pathsep))))
+    if len(folders) > 1:
+        raise PlaceError(
+            f"{SEVERAL_CONFIGS_VARIABLE} names {len(folders)} folders, and ctxtop reads one at a"
+            f" time: choose it with --config-dir or {CONFIG_VARIABLE}"
+        )
+    return next(map(Path, folders), None)
 
 
 def default_store(config: Path) -> Path:

@@ -26,6 +26,7 @@ FULL = "0a000000-0000-4000-8000-000000000001"
 COMPACTED = "0a000000-0000-4000-8000-000000000002"
 HOSTILE = "0b000000-0000-4000-8000-000000000003"
 PROJECT = "-home-dev-x"
+CONFIG_VARIABLES = ("CLAUDE_CONFIG_DIR", "CLAUDE_CONFIG_DIRS", "CTXTOP_CONFIG_DIR")
 
 KEYS = {
     "scan": "files bytes lines bad_lines unknown_types sessions agents seconds",
@@ -121,7 +122,7 @@ def write(path: Path, *lines: dict[str, object] | str) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("CLAUDE_CONFIG_DIR", "CTXTOP_CONFIG_DIR", "CTXTOP_DB", "NO_COLOR"):
+    for name in (*CONFIG_VARIABLES, "CTXTOP_DB", "NO_COLOR"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -618,6 +619,43 @@ def test_places_come_from_the_environment(
     monkeypatch.setenv("CTXTOP_DB", str(home / "s.db"))
     assert len(run("sessions", "--json").json) == 3
     assert (home / "s.db").exists()
+
+
+@pytest.mark.parametrize("option", ["--config-dir", "--db"])
+def test_a_second_folder_is_refused_wherever_it_is_given(
+    run: Callable[..., Ended], config: Path, home: Path, option: str
+) -> None:
+    """Else the numbers of one would be taken for those of both."""
+    one, two = str(config), str(home / "two")
+    for words in (
+        (option, one, option, two, "sessions"),
+        (option, one, "sessions", option, two),
+        ("sessions", option, one, option, two),
+    ):
+        ended = run(*words)
+        assert (ended.code, ended.out) == (2, "")
+        assert f"{option} is given 2 times" in one_line(ended.err)
+        assert one in ended.err
+        assert two in ended.err
+    assert not (home / "two").exists()
+    same = ("--config-dir", one, "sessions", "--config-dir", one, "--json")
+    assert len(run(*same).json) == 3
+
+
+def test_a_list_of_folders_is_refused_unless_one_is_chosen(
+    run: Callable[..., Ended], config: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIRS", f"{config}{os.pathsep}{home / 'two'}")
+    ended = run("sessions")
+    assert (ended.code, ended.out) == (1, "")
+    assert "CLAUDE_CONFIG_DIRS names 2 folders" in one_line(ended.err)
+    assert "--config-dir" in ended.err
+    assert len(run("sessions", "--config-dir", str(config), "--json").json) == 3
+    monkeypatch.setenv("CTXTOP_CONFIG_DIR", str(config))
+    assert len(run("sessions", "--json").json) == 3
+    monkeypatch.delenv("CTXTOP_CONFIG_DIR")
+    monkeypatch.setenv("CLAUDE_CONFIG_DIRS", str(config.rename(home / "only")))
+    assert len(run("sessions", "--json").json) == 3
 
 
 def test_no_scan_reads_the_store_as_it_is(run: Callable[..., Ended], config: Path) -> None:

@@ -104,6 +104,22 @@ def _store_value(context: click.Context, parameter: click.Parameter, value: obje
         setattr(options_of(context), parameter.name or "", value)
 
 
+def _store_only_path(
+    context: click.Context, parameter: click.Parameter, paths: tuple[Path, ...]
+) -> None:
+    """Store the one path of an option; raise a usage error if two were given, wherever."""
+    options, name = options_of(context), parameter.name or ""
+    given = dict.fromkeys(filter(None, (getattr(options, name), *paths)))
+    if len(given) > 1:
+        raise click.UsageError(
+            f"{parameter.opts[0]} is given {len(given)} times ({', '.join(map(str, given))}), and"
+            " ctxtop reads one at a time: run it once for each",
+            context,
+        )
+    for path in given:
+        setattr(options, name, path)
+
+
 def _store_preset(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
     if value:
         options_of(context).policy.append(("preset", value))
@@ -189,12 +205,16 @@ _config_dir: Final = _shared_option(
     "--config-dir",
     type=_PathParameter(),
     metavar="DIR",
+    multiple=True,
+    callback=_store_only_path,
     help="Claude Code's folder.  [default: CTXTOP_CONFIG_DIR, CLAUDE_CONFIG_DIR or ~/.claude]",
 )
 _db: Final = _shared_option(
     "--db",
     type=_PathParameter(),
     metavar="FILE",
+    multiple=True,
+    callback=_store_only_path,
     help="ctxtop's store (its database).  [default: CTXTOP_DB or the user's state folder]",
 )
 _json: Final = _shared_option("--json", "as_json", is_flag=True, help="Print JSON.")
