@@ -42,6 +42,7 @@ from ...core.transcript.conversation import (
     remove_dropped_thinking,
 )
 from ...core.transcript.entry_decoder import decode_entry, iter_entries, iter_lines
+from ...core.transcript.restored_content import with_restored
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ...core.transcript.visible_messages import reannounced_attachments, visible_entries
 from .transcripts.api_requests import SentPartLabels, reread_messages, reread_shape
@@ -100,6 +101,7 @@ def read_composition(
         raise TranscriptUnavailableError(f"{who} is empty: {path} has no conversation yet")
     model = newest_model(sent)
     once = CachedPartCounter(counter or read_part_counters(db, counting)(model))
+    sent = with_restored(entries, sent, once.tokens)
     context = _SplitConversation(
         entries, sent, measure_thinking(entries, once), model, current, is_partial=is_too_large
     )

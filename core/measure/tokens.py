@@ -344,9 +344,10 @@ def measure_thinking(
 ) -> dict[str | None, ThinkingTokens]:
     """Return the size of each thinking part, by the answer's message id.
 
-    The API's count is used if there is one. Clients no longer write the text of thinking, so
-    else it is what remains of the answer's output after its text and calls (claude-code-formats
-    2.4, 2.5).
+    The API's count is used if there is one. Clients write no text of thinking, or a summary of
+    it, so else it is what remains of the answer's output after its text and calls
+    (claude-code-formats 2.4, 2.5). Where less remains than its text has, the output was a
+    placeholder, and the text counts.
     """
     answers: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -359,11 +360,12 @@ def measure_thinking(
         if not thinking:
             continue
         reported = next((line.thinking_tokens for line in lines if line.thinking_tokens), None)
-        if reported is None and any(part.text for part in thinking):
-            continue
         total = reported
         if total is None:
-            said = (counter.tokens(part) for part in parts if part.kind is not PartKind.THINKING)
-            total = max(line.output_tokens or 0 for line in lines) - sum(said)
+            said = sum(counter.tokens(part) for part in parts if part.kind is not PartKind.THINKING)
+            total = max(line.output_tokens or 0 for line in lines) - said
+            texts = [part for part in thinking if part.text]
+            if texts and sum(counter.tokens(part) for part in texts) >= total:
+                continue
         sizes[message_id] = ThinkingTokens(max(0, total) // len(thinking), reported is not None)
     return sizes

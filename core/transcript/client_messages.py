@@ -176,7 +176,7 @@ NESTED_MEMORY: Final = "nested_memory"  # the attachment of a memory file beside
 _PATH_FIELDS: Final = ("filename", "displayPath", "path", "planFilePath")
 MEMORY_FILE_HEADING: Final = "Contents of "  # starts each memory file (client 2.1.329)
 
-_FILE_REFERENCE_TEXT: Final = (
+FILE_REFERENCE_TEXT: Final = (
     "Note: {} was read before the last conversation was summarized, but the contents are too"
     " large to include. Use Read tool if you need to access it."
 )
@@ -213,7 +213,7 @@ def attachment_parts(
             texts[0] += " " * _REMINDER_CHARS
     path = _attachment_path(kind, attachment)
     if kind == "compact_file_reference" and path and not texts[0]:
-        texts = [_FILE_REFERENCE_TEXT.format(path)]
+        texts = [FILE_REFERENCE_TEXT.format(path)]
     return tuple(
         MessagePart(PartKind.ATTACHMENT, part, kind, path=own_path or path)
         for text in texts

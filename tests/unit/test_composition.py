@@ -218,7 +218,10 @@ def test_thinking_is_what_the_api_told_or_what_is_left_of_the_output() -> None:
     assert measure_thinking([answer(told=55)], Letters()) == {
         "m": ThinkingTokens(55, measured=True)
     }
-    assert measure_thinking([answer("thought aloud")], Letters()) == {}
+    # A summary of it is no measure; where the output is a placeholder, its text is.
+    short, long = answer("thought aloud"), answer("x" * 71)
+    assert measure_thinking([short], Letters()) == {"m": ThinkingTokens(70, measured=False)}
+    assert measure_thinking([long], Letters()) == {}
     told = context_parts([answer(told=55)], measure_thinking([answer(told=55)], Letters()))
     found = break_down_context(ContextContent(parts=tuple(told)), Letters())
     assert {each.name: each.estimated for each in found.categories} == {
