@@ -155,17 +155,15 @@ class ForecastCalibrationJob:
     def __init__(self, writer: Writer) -> None:
         self._writer: Final = writer
         self._looked_at = float("-inf")
-        self._sessions: list[list[FillRow]] = []
+        self._sessions: list[tuple[str, list[FillRow]]] = []  # with their projects
         self._misses: list[list[forecast.PastGuess]] = []
 
     def run(self) -> bool:
         """Replay one session; False if nothing is left for now."""
         if not self._sessions and not self._load_sessions():
             return False
-        rows = self._sessions[len(self._misses)]
-        # Without forks of the session, which know what follows.
-        own = {row for row in rows if not row.is_compaction}
-        prior = forecast.make_prior(each for each in self._sessions if own.isdisjoint(each))
+        project, rows = self._sessions[len(self._misses)]
+        prior = forecast.make_prior(forecast.strangers(self._sessions, project, rows))
         self._misses.append(forecast.replay_forecasts(rows, prior))
         if len(self._misses) == len(self._sessions):
             self._save()
@@ -176,17 +174,22 @@ class ForecastCalibrationJob:
         if now - self._looked_at < FORECAST_CHECK_INTERVAL_S:
             return False
         self._looked_at = now
-        sessions = [rows for rows in read_histories(self._writer.connection) if rows]
+        sessions = [each for each in read_histories(self._writer.connection) if each[1]]
         measured = calibrated_answers(self._writer.connection)
-        answers = sum(map(len, sessions))
+        answers = sum(len(rows) for _, rows in sessions)
         if not answers or (measured is not None and abs(answers - measured) < MIN_NEW_ANSWERS):
             return False
         self._sessions, self._misses = sessions, []
         return True
 
     def _save(self) -> None:
-        calibration = forecast.blend_calibration(self._misses, forecast.SHIPPED_CALIBRATION)
+        by_project: dict[str, list[forecast.PastGuess]] = {}
+        for (project, _), misses in zip(self._sessions, self._misses, strict=True):
+            by_project.setdefault(project, []).extend(misses)
+        calibration = forecast.blend_calibration(
+            [*by_project.values()], forecast.SHIPPED_CALIBRATION
+        )
         with self._writer.transaction():
-            answers = sum(map(len, self._sessions))
+            answers = sum(len(rows) for _, rows in self._sessions)
             save_forecast_calibration(self._writer.connection, calibration, answers)
         self._sessions, self._misses = [], []

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ...core.files.safe_open import open_regular
+from ...core.measure.forecast import Interval
 from ...core.model.problem import Problem, ProblemReporter
 from ...core.model.session import Session
 from ...core.store.bulkhead import FAILED, bulkhead
@@ -294,11 +295,18 @@ def _remove_others(folder: Path, shown: set[str]) -> None:
             path.unlink(missing_ok=True)
 
 
+def _status_turns(turns: Interval) -> dict[str, int]:
+    """Return two bounds, or far away the one that is known."""
+    if turns.is_open:
+        return {"low": int(turns.low)}
+    return {"p50": int(turns.p50), "p80": int(turns.p80)}
+
+
 def status_line_record(session: Session) -> dict[str, object]:
     """Build the status line's record of a session; named as in `ctxtop sessions --json`."""
     context, forecast, cache = session.context, session.outlook.end, session.cache
     cost, compacted_at = session.rewrite_cost, session.last_compaction_at
-    turns = forecast and {"p50": int(forecast.turns.p50), "p80": int(forecast.turns.p80)}
+    turns = forecast and _status_turns(forecast.turns)
     return {
         "v": STATUS_FILE_VERSION,
         "model": session.model,

@@ -149,18 +149,19 @@ def _trigger_text(used: int | None, saved: Mapping[str, Any]) -> str:
 def _turns_text(used: int | None, trigger: int, saved: Mapping[str, Any]) -> str:
     """Update the forecast: the turns shrink in proportion to the tokens left to the trigger."""
     turns = _fields(saved, "turns_left")
-    p50, p80 = _tokens(turns.get("p50")), _tokens(turns.get("p80"))
+    bounds = [_tokens(turns.get(name)) for name in ("p50", "p80", "low")]
     counter, then = _tokens(saved.get("counter_tokens")), _tokens(saved.get("context_tokens"))
-    if used is None or p50 is None or p80 is None or counter is None or then is None:
+    if used is None or counter is None or then is None:
         return ""
     added = used - then
     left = trigger - counter
     if added < 0:
         # Compacted since: there is no new forecast yet.
         return ""
-    if added and left > 0:
-        rest = max(0, left - added) / left
-        p50, p80 = round(p50 * rest), round(p80 * rest)
+    rest = max(0, left - added) / left if added and left > 0 else 1.0
+    p50, p80, low = (None if each is None else round(each * rest) for each in bounds)
+    if p50 is None or p80 is None:
+        return "" if low is None else f"{low // 10 * 10 or low}+ turns"
     return f"≈{p50} turns" if p50 == p80 else f"≈{p50}-{p80} turns"
 
 

@@ -4,15 +4,18 @@ Each turn of a session before it reached a size is a case: at that turn, with wh
 then, how many turns until it was reached? The sizes are the largest that a run from one
 compaction to the next came to, and three quarters and half of the way there.
 
-Nothing is fitted on the session that is asked: what other sessions tell, and how far guesses
-were off, is gathered anew for each one without it and without those that share a turn with it
-(forks). Beside it stands the guess before its calibration, and what people do by eye: a
-straight line (least squares) through the last ten answers.
+Nothing is fitted on the session that is asked, nor on its project: what others tell, and how far
+guesses were off, is gathered again for each project from the others alone (a project is a folder
+of the corpus), and how far they were off by guesses that knew neither. Where there is but one
+other project, its sessions are guessed by each other. Beside it stands the guess before its
+calibration, and what people do by eye: a straight line (least squares) through the last ten
+answers.
 
 `interval` and `p80` are the shares of cases inside the 80 % interval and over by the p80: both
-should be 75 to 85 %. `under` is the share that was over before the p50, `bias` the median of
-p50 over what came, less one. A forecast can only hold by the distance that it says; by the
-distance that came, the near cases are those that were over sooner than anybody could know.
+should be 77 to 83 %. Far away the answer is `40+`, a lower bound: `held` is the share of those
+that took as long at least, and should be 77 % or more. `off` is the median error of the p50. A
+forecast can only hold by the distance that it says; by the distance that came, the near cases are
+those that were over sooner than anybody could know.
 Usage: CTXTOP_SHARED=../shared python -m tests.bench.bench_forecast [--measure]
 With --measure it prints what `core/measure/forecast.py` ships.
 """
@@ -34,6 +37,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from ctxtop.core.measure.forecast import (
     DISTANCES,
+    FAR_TURNS,
     PAUSE_MS,
     SHIPPED_CALIBRATION,
     Forecast,
@@ -47,6 +51,7 @@ from ctxtop.core.measure.forecast import (
     replay_forecasts,
     replay_targets,
     split_runs,
+    strangers,
 )
 from ctxtop.core.store.queries.query_rows import FillRow
 
@@ -67,13 +72,18 @@ MADE_TRIGGER: Final = 167_000
 MADE_MOST: Final = 40_000
 """Tokens that one turn adds at most; the most in the recorded sessions is 38,223."""
 
-BANDS: Final = ((1, 5), (6, 20), (21, 40), (41, 80), (81, None))
-"""Turns."""
+BANDS: Final = (("near", 1, 10), ("middle", 11, FAR_TURNS), ("far", FAR_TURNS + 1, None))
+"""Turns; each has about a third of the cases that are not far beyond the others'."""
+
+CAME_BANDS: Final = (*BANDS, ("beyond 80", 81, None))
 
 LEAST_SESSIONS: Final = 3
 """One to ask, and two others: what one session is off by says nothing of sessions."""
 
+MADE_ASKED: Final = "made-012"  # the first half of the made sessions is asked
+
 Fills = dict[str, list[FillRow]]
+Band = tuple[str, int, int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,26 +116,31 @@ def read_fills(shared: Path, scratch: Path) -> Fills:
         }
 
 
-def strangers(fills: Fills, *asked: str) -> list[str]:
-    """List the sessions that have no turn in common with any of these."""
-    own = {row for path in asked for row in fills[path] if not row.is_compaction}
-    return [path for path, rows in fills.items() if own.isdisjoint(rows)]
+def project_of(path: str) -> str:
+    return path.partition("/")[0]
 
 
-def misses_without(fills: Fills, asked: str) -> list[list[PastGuess]]:
-    """Replay the other sessions, each without itself and without the one that is asked."""
-    return [
-        replay_forecasts(
-            fills[path], make_prior(fills[each] for each in strangers(fills, asked, path))
-        )
-        for path in strangers(fills, asked)
-    ]
+def by_project(fills: Fills) -> dict[str, Fills]:
+    found: dict[str, Fills] = {}
+    for path, rows in fills.items():
+        found.setdefault(project_of(path), {})[path] = rows
+    return found
 
 
-def prior_without(fills: Fills, asked: str) -> GrowthPrior:
-    """Gather what the sessions tell that have no turn in common with this one."""
-    prior = make_prior(fills[path] for path in strangers(fills, asked))
-    return msgspec.structs.replace(prior, calibration=measure_errors(misses_without(fills, asked)))
+def errors_of(fills: Fills) -> ForecastCalibration | None:
+    """Measure how far these sessions' guesses are off, each guessed by other projects."""
+    sessions = [(project_of(path), rows) for path, rows in fills.items()]
+    misses: dict[str, list[PastGuess]] = {}
+    for project, rows in sessions:
+        prior = make_prior(strangers(sessions, project, rows))
+        misses.setdefault(project, []).extend(replay_forecasts(rows, prior))
+    return measure_errors(misses.values())
+
+
+def prior_without(fills: Fills, project: str) -> GrowthPrior:
+    """Gather what the sessions of all other projects tell, and how sure that is."""
+    others = {path: rows for path, rows in fills.items() if project_of(path) != project}
+    return msgspec.structs.replace(make_prior(others.values()), calibration=errors_of(others))
 
 
 def straight_line(rows: Sequence[FillRow], left: int) -> float:
@@ -175,31 +190,23 @@ def _within(value: float, told: Interval) -> bool:
 
 
 def show(name: str, found: Sequence[Case]) -> None:
-    """Print the figures of all cases, then by distance, then of each session."""
+    """Print the figures of all cases, then by distance."""
     print(f"\n{name}")
     if not found:
         print("no cases")
         return
     show_band("all", found)
     show_band("  before the calibration", found, lambda case: case.plain)
-    by_what: tuple[tuple[str, Callable[[Case], float]], ...] = (
-        ("said", lambda case: case.said.turns.p50),
-        ("came", lambda case: case.turns),
+    by_what: tuple[tuple[str, tuple[Band, ...], Callable[[Case], float]], ...] = (
+        ("said", BANDS, lambda case: case.said.turns.p50),
+        ("came", CAME_BANDS, lambda case: case.turns),
     )
-    for what, distance in by_what:
-        for low, high in BANDS:
+    for what, bands, distance in by_what:
+        for word, low, high in bands:
             some = [case for case in found if low <= distance(case) <= (high or math.inf)]
-            words = f"{low} to {high}" if high else f"beyond {low - 1}"
+            span = f"{low} to {high}" if high else f"{low} or more"
             if some:
-                show_band(f"  {what}: {words} turns", some)
-    sessions = sorted({case.session for case in found})
-    by_session = [[case for case in found if case.session == each] for each in sessions]
-    held = [_share([_within(case.turns, case.said.turns) for case in each]) for each in by_session]
-    over = [_share([case.turns <= case.said.turns.p80 for case in each]) for each in by_session]
-    print(
-        f"  mean of the sessions: interval {statistics.mean(held):.1%},"
-        f" p80 {statistics.mean(over):.1%}"
-    )
+                show_band(f"  {what}: {word}, {span}", some)
     line = statistics.median(abs(case.line - case.turns) / case.turns for case in found)
     print(f"  a straight line is off by {line:.1%} (median)")
     timed = [
@@ -212,19 +219,23 @@ def show(name: str, found: Sequence[Case]) -> None:
 def show_band(
     name: str, found: Sequence[Case], of: Callable[[Case], Forecast] = lambda case: case.said
 ) -> None:
-    """Print one line."""
+    """Print one line: the numbers, and the lower bounds."""
     told = [(of(case).turns, case.turns) for case in found]
-    interval = _share([_within(came, turns) for turns, came in told])
-    over = _share([came <= turns.p80 for turns, came in told])
-    # Half of those that came just then were sooner, had a turn no width.
-    under = _share([(came < turns.p50) + (came == turns.p50) / 2 for turns, came in told])
-    bias = statistics.median(turns.p50 / came for turns, came in told) - 1
+    numbers = [(turns, came) for turns, came in told if not turns.is_open]
+    bounds = [(turns, came) for turns, came in told if turns.is_open]
+    text = f"{name:28}{len(found):6} cases of {len({case.session for case in found}):2}"
+    if numbers:
+        interval = _share([_within(came, turns) for turns, came in numbers])
+        over = _share([came <= turns.p80 for turns, came in numbers])
+        text += f"  numbers {len(numbers):5}  interval {interval:6.1%}  p80 {over:6.1%}"
+    else:
+        text += " " * 45
     off = statistics.median(abs(turns.p50 - came) / came for turns, came in told)
-    print(
-        f"{name:28}{len(found):6} cases of {len({case.session for case in found}):2}"
-        f"  interval {interval:6.1%}  p80 {over:6.1%}  under {under:6.1%}"
-        f"  bias {bias:+6.1%}  off {off:6.1%}"
-    )
+    text += f"  off {off:6.1%}"
+    if bounds:
+        held = _share([came >= turns.low for turns, came in bounds])
+        text += f"  lower bounds {len(bounds):5}  held {held:6.1%}"
+    print(text)
 
 
 def made_fills(seed: int, count: int) -> Fills:
@@ -239,17 +250,23 @@ def made_fills(seed: int, count: int) -> Fills:
             tokens += min(MADE_MOST, int(math.exp(pace + heat)))
             at += int(source.expovariate(1 / 12_000))
             rows.append(FillRow(at, tokens, 0))
-        found[f"made-{number:03}"] = rows
+        found[f"made-{number:03}/{number:03}"] = rows
     return found
 
 
-def held_out(fills: Fills) -> list[Case]:
-    """Ask each session by the others alone."""
-    return [
-        case
-        for path, rows in fills.items()
-        for case in cases(path, rows, prior_without(fills, path))
-    ]
+def held_out(fills: Fills) -> dict[str, list[Case]]:
+    """Ask the sessions of each project by the other projects alone."""
+    return {
+        project: [case for path, rows in own.items() for case in cases(path, rows, prior)]
+        for project, own in by_project(fills).items()
+        for prior in (prior_without(fills, project),)
+    }
+
+
+def show_folds(name: str, folds: dict[str, list[Case]]) -> None:
+    for project, found in folds.items():
+        show(f"{name}: {project}", found)
+    show(f"{name}: all projects", [case for found in folds.values() for case in found])
 
 
 def show_time(rows: list[FillRow], prior: GrowthPrior) -> None:
@@ -264,10 +281,16 @@ def show_time(rows: list[FillRow], prior: GrowthPrior) -> None:
 def show_made() -> None:
     """Print the figures of made sessions: learnt from others like them, and from none."""
     made = made_fills(1, 24)
-    show("made sessions, heavy-tailed, to 167,000 tokens, by the others", held_out(made))
+    some = {path: rows for path, rows in made.items() if path < MADE_ASKED}
+    found = [
+        case
+        for path, rows in some.items()
+        for case in cases(path, rows, prior_without(made, project_of(path)))
+    ]
+    show("made sessions, heavy-tailed, to 167,000 tokens, by the others", found)
     shipped = [
         case
-        for path, rows in made.items()
+        for path, rows in some.items()
         for case in cases(path, rows, prior_of(made, path, SHIPPED_CALIBRATION))
     ]
     show("made sessions, by what is shipped alone: another machine's first day", shipped)
@@ -284,12 +307,7 @@ def prior_of(fills: Fills, asked: str, calibration: ForecastCalibration) -> Grow
 
 def print_measured(fills: Fills) -> None:
     """Print the errors of all recorded sessions, as the source has them."""
-    found = measure_errors(
-        [
-            replay_forecasts(rows, make_prior(fills[each] for each in strangers(fills, path)))
-            for path, rows in fills.items()
-        ]
-    )
+    found = errors_of(fills)
     for distance, row in zip(DISTANCES, found.errors if found else (), strict=False):
         print(f"({', '.join(f'{error:.2f}' for error in row)}),  # {distance:.0f} turns")
 
@@ -316,7 +334,7 @@ def main() -> None:
         wanted = f"{LEAST_SESSIONS} recorded sessions of 3 answers or more are"
         print(too_few(shared, wanted, len(fills)))
         return
-    show("recorded sessions, each by the others alone", held_out(fills))
+    show_folds("recorded sessions by the other projects alone", held_out(fills))
 
 
 if __name__ == "__main__":

@@ -74,6 +74,17 @@ def status(tokens: int | None, window: int | None = 200_000, **more: Any) -> dic
         # Half of what was left is used up.
         (125_000, KEPT, "context 62% 125k/200k · compacts at 160k, ≈5-15 turns"),
         (199_000, KEPT, "context 100% 199k/200k · compacts at 160k, ≈0 turns"),
+        # Far away only a lower bound is known.
+        (
+            100_000,
+            KEPT | {"turns_left": {"low": 47}},
+            "context 50% 100k/200k · compacts at 160k, 40+ turns",
+        ),
+        (
+            125_000,
+            KEPT | {"turns_left": {"low": 47}},
+            "context 62% 125k/200k · compacts at 160k, 20+ turns",
+        ),
         # Compacted since.
         (20_000, KEPT, "context 10% 20k/200k · compacts at 160k"),
         (None, KEPT, "context –/200k · compacts at 160k"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from ctxtop.core.measure.activity import Activity, ActivityKind, PromptCache, SessionCost
 from ctxtop.core.measure.cold_prompt import ColdLimits, RewriteCost
@@ -9,8 +11,10 @@ from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
 from ctxtop.core.measure.models import HOUR_MS
 from ctxtop.core.measure.plan_limits import FIVE_HOURS, WEEK
 from ctxtop.core.model.session import SessionStatus
+from ctxtop.tui.cli.json_records import forecast_fields
 from ctxtop.tui.text.amounts import amount_texts
 from ctxtop.tui.text.cache_text import warm_texts
+from ctxtop.tui.text.formats import turns_left
 from ctxtop.tui.text.session_text import (
     CACHE_CELLS,
     cache_texts,
@@ -88,6 +92,24 @@ def test_for_how_long_it_does_so() -> None:
     # Of one that is over the newest thing in flight is no news.
     assert doing_age(session(live=False, activity=ASKS), NOW_MS) == "2 min"
     assert doing_age(session(last_activity_at=NOW_MS + 5_000), NOW_MS) == "0 s"
+
+
+@pytest.mark.parametrize(
+    ("low", "words"), [(7, "7+ turns"), (12, "10+ turns"), (47, "40+ turns"), (512, "90+ turns")]
+)
+def test_far_away_only_a_lower_bound_is_told(low: int, words: str) -> None:
+    far = Outlook(
+        Forecast(
+            Interval(600, math.inf, low, math.inf), Interval(300, math.inf, low / 2, math.inf)
+        ),
+        None,
+    )
+    shown = session(live=True, outlook=far)
+    assert turns_left_text(shown) == words
+    assert f"{turns_left(far.end)} turns" == words
+    fields = forecast_fields(far)
+    assert fields["turns_left"] == {"p50": None, "p80": None, "low": low, "high": None}
+    assert fields["minutes_left"] == {"p50": None, "p80": None, "low": low / 2, "high": None}
 
 
 @pytest.mark.parametrize(

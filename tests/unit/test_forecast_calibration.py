@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -9,11 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.core.measure.forecast import (
     DISTANCES,
+    FAR_TURNS,
     MAX_REPLAYED_MOMENTS,
     SHIPPED_CALIBRATION,
     SHIPPED_WEIGHT,
     ForecastCalibration,
     GrowthPrior,
+    Interval,
     PastGuess,
     TurnGuess,
     blend_calibration,
@@ -24,6 +27,7 @@ from ctxtop.core.measure.forecast import (
     replay_forecasts,
     replay_targets,
     split_runs,
+    strangers,
 )
 from ctxtop.core.store.queries.evidence_queries import (
     read_forecast_calibration,
@@ -60,22 +64,63 @@ def test_a_guess_that_was_always_too_low_is_raised_by_as_much() -> None:
     found = measure_errors([misses(2.0)])
 
     assert found is not None
-    assert found.bounds(TurnGuess(16.0, SPREAD)) == (32, 32, 32, 32)
+    assert found.correct(TurnGuess(16.0, SPREAD)).p50 == 32
+
+
+def test_the_fewer_projects_were_measured_the_wider_is_the_interval() -> None:
+    one, two, many = (measure_errors([misses(2.0)] * count) for count in (1, 2, 200))
+
+    assert one
+    assert two
+    assert many
+    guess = TurnGuess(16.0, SPREAD)
+    assert many.correct(guess) == Interval(32, 32, 32, 32)
+    assert one.correct(guess).low < two.correct(guess).low < 32
+    assert 32 < two.correct(guess).high < one.correct(guess).high
 
 
 def test_errors_are_looked_at_near_the_distance_of_the_guess() -> None:
     found = measure_errors([misses(2.0, turns=4.0), misses(0.5, turns=128.0)])
 
     assert found is not None
-    assert found.bounds(TurnGuess(4.0, SPREAD))[0] == 8
-    assert found.bounds(TurnGuess(128.0, SPREAD))[0] == 64
-    assert found.bounds(TurnGuess(4_000.0, SPREAD))[0] == 2_000
+    assert found.correct(TurnGuess(4.0, SPREAD)).p50 == 8
+    assert found.correct(TurnGuess(128.0, SPREAD)).p50 == 64
+    assert found.correct(TurnGuess(4_000.0, SPREAD)).p50 == 2_000
+
+
+def test_a_project_of_many_guesses_does_not_drown_one_of_few() -> None:
+    """Of 90 to 10 % of the guesses, the low ones would not reach the lower bound of a fifth."""
+    found = measure_errors([misses(2.0, count=900), misses(0.5, count=100)])
+
+    assert found is not None
+    assert found.errors[3][4] < 0 < found.errors[3][0]
+
+
+def test_far_away_there_is_a_lower_bound_alone() -> None:
+    near, far = (
+        SHIPPED_CALIBRATION.correct(TurnGuess(turns, SPREAD)) for turns in (0.8 * FAR_TURNS, 200.0)
+    )
+
+    assert not near.is_open
+    assert near.low < near.p50 < near.p80 < near.high < math.inf
+    assert far.is_open
+    assert FAR_TURNS < far.low < far.p50
+    assert far.p80 == far.high == math.inf
+
+
+def test_a_lower_bound_alone_holds_four_of_five_times() -> None:
+    """An interval's leaves out a tenth, and so does its upper one."""
+    spread = [PastGuess(TurnGuess(100.0, SPREAD), took) for took in range(51, 151)]
+    found = measure_errors([spread])
+
+    assert found is not None
+    assert found.correct(TurnGuess(100.0, SPREAD)).low == pytest.approx(71, abs=2)
 
 
 def test_sources_that_disagree_make_the_interval_wider() -> None:
-    sure, unsure = (SHIPPED_CALIBRATION.bounds(TurnGuess(40.0, spread)) for spread in (0.2, 0.8))
+    sure, unsure = (SHIPPED_CALIBRATION.correct(TurnGuess(30.0, spread)) for spread in (0.2, 0.8))
 
-    assert unsure[3] - unsure[2] > 1.5 * (sure[3] - sure[2])
+    assert unsure.high - unsure.low > 1.5 * (sure.high - sure.low)
 
 
 def test_without_sessions_the_shipped_errors_hold() -> None:
@@ -87,14 +132,14 @@ def test_without_sessions_the_shipped_errors_hold() -> None:
     )
 
 
-def test_the_more_sessions_a_machine_has_the_less_counts_what_is_shipped() -> None:
-    plain = ForecastCalibration(((0.0, 0.0, 0.0, 0.0),) * len(DISTANCES))
+def test_the_more_projects_a_machine_has_the_less_counts_what_is_shipped() -> None:
+    plain = ForecastCalibration(((0.0,) * 5,) * len(DISTANCES))
     few, many = (
-        blend_calibration([misses(4.0)] * count, plain).bounds(TurnGuess(16.0, SPREAD))[0]
+        blend_calibration([misses(4.0)] * count, plain).correct(TurnGuess(16.0, SPREAD)).p50
         for count in (1, 20 * SHIPPED_WEIGHT)
     )
 
-    assert 16 < few < 30
+    assert 16 < few < 32
     assert many >= 60
 
 
@@ -113,11 +158,10 @@ def test_the_more_sessions_a_machine_has_the_less_counts_what_is_shipped() -> No
 def test_bounds_are_in_order_whatever_was_measured(
     turns: float, spread: float, found: list[PastGuess]
 ) -> None:
-    p50, p80, low, high = blend_calibration([found], SHIPPED_CALIBRATION).bounds(
-        TurnGuess(turns, spread)
-    )
+    told = blend_calibration([found], SHIPPED_CALIBRATION).correct(TurnGuess(turns, spread))
 
-    assert 1 <= low <= p50 <= p80 <= high
+    assert 1 <= told.low <= told.p50 <= told.p80 <= told.high
+    assert told.is_open is (told.p50 > FAR_TURNS)
 
 
 def test_a_replay_guesses_by_what_was_known_at_the_time() -> None:
@@ -140,6 +184,16 @@ def test_of_a_long_session_some_moments_stand_for_all() -> None:
     assert sum(miss.weight for miss in some) == pytest.approx(len(every))
 
 
+def test_a_project_is_guessed_by_other_projects_and_never_by_a_fork() -> None:
+    """Else errors are those of sessions that know their project, and a new one's are larger."""
+    own, sibling, other = (grown(random.Random(seed), 7, seed * 10**9) for seed in (1, 2, 3))
+    fork = [*own[:5], *grown(random.Random(4), 7, 4 * 10**9)]
+    sessions = [("p", own), ("p", sibling), ("q", other), ("q", fork)]
+
+    assert strangers(sessions, "p", own) == [other]
+    assert strangers(sessions[:2], "p", own) == [sibling]
+
+
 def test_a_replay_stops_at_a_compaction() -> None:
     first, second = grown(random.Random(1), 7, 0), grown(random.Random(2), 7, 10**8)
     cut = FillRow(10**7, 9_000, 1)
@@ -158,6 +212,7 @@ def test_the_interval_and_the_p80_hold_on_sessions_that_nobody_asked_before() ->
     ]
     prior = replace(make_prior(learnt), calibration=measure_errors(found))
     inside: list[bool] = []
+    bounds: list[bool] = []
     over: list[bool] = []
     sooner: list[float] = []
     for rows in unseen:
@@ -167,17 +222,21 @@ def test_the_interval_and_the_p80_hold_on_sessions_that_nobody_asked_before() ->
                 said = make_forecast(rows[: turn + 1], size, prior)
                 assert said is not None
                 took = end - turn
-                inside.append(said.turns.low <= took <= said.turns.high)
-                over.append(took <= said.turns.p80)
                 sooner.append((took < said.turns.p50) + (took == said.turns.p50) / 2)
+                if said.turns.is_open:
+                    bounds.append(took >= said.turns.low)
+                else:
+                    inside.append(said.turns.low <= took <= said.turns.high)
+                    over.append(took <= said.turns.p80)
 
+    assert 0.7 <= sum(bounds) / len(bounds) <= 0.95
     assert 0.7 <= sum(inside) / len(inside) <= 0.9
     assert 0.7 <= sum(over) / len(over) <= 0.9
     assert 0.4 <= sum(sooner) / len(sooner) <= 0.6
 
 
 def test_a_prior_from_the_store_is_calibrated_by_what_was_measured_here(tmp_path: Path) -> None:
-    own = ForecastCalibration(((0.1, 0.2, -0.3, 0.4),) * len(DISTANCES))
+    own = ForecastCalibration(((0.1, 0.2, -0.3, 0.4, -0.2),) * len(DISTANCES))
     with closing(Writer(tmp_path / "store.db")) as writer:
         db = writer.connection
         assert read_prior(db) == GrowthPrior(calibration=SHIPPED_CALIBRATION)
@@ -186,7 +245,10 @@ def test_a_prior_from_the_store_is_calibrated_by_what_was_measured_here(tmp_path
         assert read_prior(db).calibration == own
 
 
-@pytest.mark.parametrize("kept", ["", "{}", '{"errors": [[1, 2, 3, 4]]}', '{"errors": "x"}'])
+@pytest.mark.parametrize(
+    "kept",
+    ["", "{}", '{"errors": [[1, 2, 3, 4, 5]]}', '{"errors": [[1, 2, 3, 4]]}', '{"errors": "x"}'],
+)
 def test_a_calibration_of_another_form_is_as_none(tmp_path: Path, kept: str) -> None:
     with closing(Writer(tmp_path / "store.db")) as writer:
         db = writer.connection

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ...core.measure.compaction_report import CompactionReport
     from ...core.measure.composition import Composition
     from ...core.measure.counting_rule import CountingRule
-    from ...core.measure.forecast import Forecast, Outlook
+    from ...core.measure.forecast import Forecast, Interval, Outlook
     from ...core.measure.pause_costs import PauseCosts, WayCosts
     from ...core.model.agent import Agent
     from ...core.model.context import Context
@@ -196,7 +196,7 @@ def _session_record(session: Session, projects: str, now_ms: int) -> Record:
         "unsaved": session.is_unsaved(now_ms),
         **_limit_fields(context),
         **_trigger_fields(context),
-        **_forecast_fields(session.outlook),
+        **forecast_fields(session.outlook),
         **record_of(session, "compactions last_compaction_at agents agents_noncompliant"),
         **{name: getattr(session.usage, name, 0) for name in (*_USED_TOKENS, "responses")},
         **record_of(session, "started_at last_activity_at"),
@@ -298,7 +298,7 @@ def _agent_record(agent: Agent) -> Record:
         **_verdict_reason_fields(verdict),
         **_limit_fields(agent.context),
         **_trigger_fields(agent.context),
-        **_forecast_fields(agent.outlook),
+        **forecast_fields(agent.outlook),
         **_evidence_fields(agent.context),
         "problem": agent.problem or None,
         **record_of(agent, "sessions counted_in"),
@@ -322,7 +322,7 @@ def _trigger_fields(context: Context) -> Record:
     }
 
 
-def _forecast_fields(outlook: Outlook) -> Record:
+def forecast_fields(outlook: Outlook) -> Record:
     """Turns and minutes to the trigger, or to the window's end where that is not armed."""
     ahead = outlook.next_threshold
     return {
@@ -335,10 +335,15 @@ def _forecast_fields(outlook: Outlook) -> Record:
 def _turns_and_minutes(forecast: Forecast | None) -> Record:
     turns, minutes = (forecast.turns, forecast.minutes) if forecast else (None, None)
     return {
-        "turns_left": turns and {name: int(value) for name, value in asdict(turns).items()},
-        "minutes_left": minutes
-        and {name: round(value, 1) for name, value in asdict(minutes).items()},
+        "turns_left": turns and _bounds(turns, int),
+        "minutes_left": minutes and _bounds(minutes, lambda value: round(value, 1)),
     }
+
+
+def _bounds(interval: Interval, write: Callable[[float], float]) -> Record:
+    """Return the bounds; far away only the lower one is known."""
+    known = {"low": interval.low} if interval.is_open else asdict(interval)
+    return {name: write(known[name]) if name in known else None for name in asdict(interval)}
 
 
 def _evidence_fields(context: Context) -> Record:

@@ -98,7 +98,7 @@ _METRICS: Final = {
     ),
     "session.turns.left": (
         _COUNT,
-        "Median forecast of the turns to auto-compaction, or to the end of the window.",
+        "Median forecast of the turns to auto-compaction or the window's end, up to 40.",
     ),
     "session.level": (_COUNT, f"0 for none, then {_LEVEL_HELP}."),
     "session.agents": (_COUNT, "Agents that it started; not those of the session it forked."),
@@ -224,7 +224,7 @@ def _session_values(session: Session) -> dict[str, float | None]:
         "session.used": context.ratio,
         "session.trigger": context.trigger_tokens,
         "session.trigger.left": context.trigger_left,
-        "session.turns.left": end.turns.p50 if end else None,
+        "session.turns.left": end.turns.p50 if end and not end.turns.is_open else None,
         "session.level": _LEVEL_RANKS[context.level] if context.level else 0,
         "session.agents": session.agents - session.agents_copied,
         "session.agents.noncompliant": _own_noncompliant(session),

@@ -310,9 +310,11 @@ def text_bar(ratio: float | None, cells: int) -> str:
 
 
 def turns_left(forecast: Forecast | None) -> str:
-    """Write a forecast's 80 % interval of turns: ≈2–4, or one number where both are the same."""
+    """Write a forecast's 80 % interval of turns: ≈2–4, one number, or 40+ far away."""
     if forecast is None:
         return NOTHING
+    if forecast.turns.is_open:
+        return at_least(forecast.turns.low)
     low, high = _two_digits(forecast.turns.low), _two_digits(forecast.turns.high)
     return f"≈{low}" if low == high else f"≈{low}–{high}"
 
@@ -327,10 +329,16 @@ def turns_to_go(forecast: Forecast) -> str:
     low = int(forecast.turns.low)
     if turns < 1:
         return "< 1 turn"
-    if low >= MANY_TURNS:
-        return f"{min(low // MANY_TURNS * MANY_TURNS, MAX_TURNS)}+ turns"
+    if low >= MANY_TURNS or forecast.turns.is_open:
+        return f"{at_least(low)} turns"
     number = int(turns + 0.5)
     return f"≈ {number} turn" if number == 1 else f"≈ {number} turns"
+
+
+def at_least(turns: float) -> str:
+    """Write a lower bound: 40+ for 47."""
+    low = int(turns)
+    return f"{min(low // MANY_TURNS * MANY_TURNS, MAX_TURNS) if low >= MANY_TURNS else low}+"
 
 
 def _two_digits(turns: float) -> int:

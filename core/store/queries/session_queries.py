@@ -117,10 +117,10 @@ def find_sessions(db: Connection, prefix: str) -> list[str]:
     return _column(db, sql, prefix)
 
 
-def newest_session_files(db: Connection, limit: int) -> list[int]:
-    """List the files of the sessions that grew last, newest first."""
-    sql = "SELECT file_id FROM file WHERE kind = 'session' ORDER BY mtime_ns DESC LIMIT ?"
-    return _column(db, sql, limit)
+def newest_session_files(db: Connection, limit: int) -> list[tuple[int, str]]:
+    """List the files of the sessions that grew last, newest first, and their projects' folders."""
+    sql = "SELECT file_id, path FROM file WHERE kind = 'session' ORDER BY mtime_ns DESC LIMIT ?"
+    return [(file_id, path.partition("/")[0]) for file_id, path in db.execute(sql, [limit])]
 
 
 def orphaned_agent_files(db: Connection) -> list[str]:

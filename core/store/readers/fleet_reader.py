@@ -514,14 +514,14 @@ def read_assessed_claims(
 
 def read_prior(db: Connection) -> GrowthPrior:
     """Gather from the newest sessions how contexts grow, and how certain that is."""
-    prior = make_prior(read_histories(db))
+    prior = make_prior(rows for _, rows in read_histories(db))
     return replace(prior, calibration=read_forecast_calibration(db) or SHIPPED_CALIBRATION)
 
 
-def read_histories(db: Connection) -> Iterator[list[FillRow]]:
-    """Return the fill of the newest sessions, newest first."""
+def read_histories(db: Connection) -> Iterator[tuple[str, list[FillRow]]]:
+    """Return the projects and the fill of the newest sessions, newest first."""
     files = session_queries.newest_session_files(db, PRIOR_SESSIONS)
-    return (_read_growth(db, file_id) for file_id in files)
+    return ((project, _read_growth(db, file_id)) for file_id, project in files)
 
 
 def _read_growth(

@@ -341,8 +341,11 @@ def _binding_facts(
 
 def _turns_left(forecast: Forecast) -> str:
     turns, minutes = forecast.turns, forecast.minutes
-    work = f", ≈ {duration(round(minutes.p50 * 60_000))} of work" if minutes else ""
     left = formats.turns_left(forecast)
+    if turns.is_open:
+        least = f", {duration(round(minutes.low * 60_000))} of work or more" if minutes else ""
+        return f"{left}{least}"
+    work = f", ≈ {duration(round(minutes.p50 * 60_000))} of work" if minutes else ""
     return f"{left}, median {turns.p50:,.0f}{work}"
 
 
