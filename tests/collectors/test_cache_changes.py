@@ -422,6 +422,22 @@ def test_a_fork_repeats_its_parent_s_history_and_counts_its_own_requests(
     assert len(fork.requests) == 1
 
 
+def test_a_start_that_may_be_a_whole_system_prompt_is_not_trusted(
+    claude: ClaudeFolder, path: Path, collector: Collector, store: Path
+) -> None:
+    """Sessions of another project began 4,000 tokens earlier, or at the same place."""
+    write(path, [*before(), user(at=9), lost()])
+    others = {"11": 16_000, "22": 20_000}
+    causes = []
+    for number, tokens in others.items():
+        name = f"{number * 4}-2222-4333-8444-555555555555"
+        first = answer(f"other-{number}", tokens, 9_000, sessionId=name)
+        write(claude.projects / "-elsewhere" / f"{name}.jsonl", [user(sessionId=name), first])
+        collector.scan()
+        causes.append(only_miss(claude, store).cause)
+    assert causes == [CacheCause.UNKNOWN, CacheCause.SYSTEM]
+
+
 def test_an_agent_s_requests_are_in_its_session_s_ledger(
     claude: ClaudeFolder, path: Path, collector: Collector, store: Path
 ) -> None:

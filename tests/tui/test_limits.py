@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.measure.limit_use import percent_dollars
+from ctxtop.core.measure.limit_use import CauseShare, UseShare, WindowShares, percent_dollars
 from ctxtop.core.measure.plan_limits import (
     FIVE_HOURS,
     HOUR_MS,
@@ -18,13 +18,13 @@ from ctxtop.core.measure.plan_limits import (
 )
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.limits_reader import LimitsMonitor
+from ctxtop.core.store.readers.limits_reader import LimitsMonitor, LimitsReport
 from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.tui.export.metrics import make_metrics, prometheus_text
 from ctxtop.tui.notifications import find_limit_notifications
 from ctxtop.tui.screens.limits_screen import LimitsScreen
 from ctxtop.tui.screens.session.session_tabs import session_facts
-from ctxtop.tui.text.limits_report import NO_LIMITS
+from ctxtop.tui.text.limits_report import NO_LIMITS, limit_facts
 from ctxtop.tui.text.limits_text import (
     clock_time,
     exhaustion_text,
@@ -99,6 +99,23 @@ def test_a_stale_reading_is_called_stale() -> None:
     assert reading_text(FIVE, NOW_MS + 120_000) == "62 %, 2 min ago"
     shown = reading_text(FIVE, RESET)
     assert shown == f"stale, window reset at {clock_time(RESET, RESET)}; last known 62 %"
+
+
+def test_a_cause_that_is_inferred_is_marked_beside_its_estimated_share() -> None:
+    causes = (
+        CauseShare("lifetime_passed", 0.12, 3.0, source="inferred"),
+        CauseShare("tools_changed", 0.05, 1.0, source="client"),
+        CauseShare("unknown", 0.001, 0.1, source="inferred"),
+    )
+    shares = WindowShares(kinds=(UseShare("output", 0.4, 9.0),), causes=causes)
+    facts = {
+        label: text
+        for label, text, _ in limit_facts(
+            LimitsReport((FIVE,), {FIVE_HOURS: shares}), FIVE, {}, NOW_MS
+        )
+    }
+    assert facts["tokens"] == "≈ output 40%"
+    assert facts["cache misses"] == "≈ cache expired ≈ 12% · tools changed ≈ 5% · unknown ≈ <1%"
 
 
 def test_a_window_notifies_once_for_each_ratio() -> None:

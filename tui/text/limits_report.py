@@ -64,9 +64,10 @@ def limit_facts(
     def agent(of: UseShare) -> str:
         return f"{one_line(report.agent_types.get(of.name, 'agent'))} {of.name[:8]}"
 
-    yield from _plain("used by", _shares_text(shares.sessions, title))
-    yield from _plain("agents", _shares_text(shares.agents, agent))
-    yield from _plain("tokens", _shares_text(shares.kinds, lambda each: _KIND_NAMES[each.name]))
+    yield from _plain("used by", _estimated(_shares_text(shares.sessions, title)))
+    yield from _plain("agents", _estimated(_shares_text(shares.agents, agent)))
+    kinds = _shares_text(shares.kinds, lambda each: _KIND_NAMES[each.name])
+    yield from _plain("tokens", _estimated(kinds))
     yield from _plain("cache misses", _shares_text(shares.causes, _cause_name))
 
 
@@ -75,7 +76,8 @@ def _cause_name(share: CauseShare) -> str:
     from ...core.measure.prompt_cache.cache_ledger import CacheCause, CauseSource
     from .cache_text import cause_name
 
-    return cause_name(CacheCause(share.name), CauseSource(share.source))
+    # Its ≈ says that the cause is inferred; another one, that the share is estimated.
+    return f"{cause_name(CacheCause(share.name), CauseSource(share.source))} ≈"
 
 
 def _plain(label: str, text: str) -> Iterator[tuple[str, str, str]]:
@@ -84,10 +86,15 @@ def _plain(label: str, text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _shares_text(shares: Sequence[ShareT], name: Callable[[ShareT], str]) -> str:
-    """Write the largest shares: estimated, as the plan's own weights are not known."""
+    """Write the largest shares."""
     shown = [f"{name(each)} {_share_percent(each.share)}" for each in shares[:MAX_SHARES]]
     more = len(shares) - MAX_SHARES
-    return "≈ " + " · ".join([*shown, *([f"{more} more"] if more > 0 else [])]) if shown else ""
+    return " · ".join([*shown, *([f"{more} more"] if more > 0 else [])])
+
+
+def _estimated(shares: str) -> str:
+    """Mark shares: the plan's own weights are not known."""
+    return f"≈ {shares}" if shares else ""
 
 
 def _share_percent(share: float) -> str:
