@@ -34,7 +34,7 @@ from ctxtop.core.compaction.rewritten_lines import (
     lines_after,
     rewrite_lines,
 )
-from ctxtop.core.compaction.strategies.summary_and_cut import make_boundary_lines
+from ctxtop.core.compaction.strategies.summary_and_cut import BoundarySizes, make_boundary_lines
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.files.json_spans import replace_value
 
@@ -358,7 +358,9 @@ class Story:
     def _plan(self) -> CompactionPlan:
         leaf = as_line(self.lines[-1])["leafUuid"]
         envelope = {"sessionId": SESSION, "uuid": leaf, "timestamp": "2026-11-20T12:00:00.000Z"}
-        appended = make_boundary_lines(envelope, "boundary", "summary", "SUMMARY", [leaf], 9, 1)
+        appended = make_boundary_lines(
+            envelope, "boundary", "summary", "SUMMARY", [leaf], BoundarySizes(9, 1, 1)
+        )
         done = [operation(*appended, level=Severity.SUMMARY)]
         if self.mode is not ApplyMode.APPEND:
             numbers = results_of(self.lines)

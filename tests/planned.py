@@ -18,6 +18,9 @@ from ctxtop.core.compaction.transcript_view import open_transcript
 from ctxtop.core.files.json_spans import replace_value
 from ctxtop.core.measure.models import LARGE_WINDOW
 from ctxtop.core.measure.token_estimate import Estimator
+from ctxtop.core.transcript.conversation import PartKind, newest_model
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
@@ -96,8 +99,11 @@ def tokens_of(data: bytes, folder: Path) -> int:
     """
     path = folder / "counted.jsonl"
     path.write_bytes(data)
-    with view_of(path) as view:
-        return sum(each.tokens for each in view.blocks if each.part.kind != "thinking")
+    # Not by a view: what older answers saw is no measure of lines that were edited since.
+    sent = visible_entries(read_entries(path))
+    counter = COUNTERS.for_model(newest_model(sent))
+    parts = (part for entry in sent for part in entry.parts)
+    return sum(counter.tokens(part) for part in parts if part.kind is not PartKind.THINKING)
 
 
 def freed_by(operations: Iterable[Operation]) -> int:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from ctxtop.core.measure.token_estimate import Estimator
+from ctxtop.core.transcript.conversation import drops_thinking
+from ctxtop.core.transcript.entry_decoder import decode_entry
 
 from . import transcripts as made
 
@@ -17,6 +22,7 @@ WORDS = (
 )
 OLDER = "claude-haiku-4-5-20251001"
 NEWER = "claude-opus-5-5"
+CALL_OUTPUT: Final = 400  # tokens of an answer that calls a tool: what its call leaves is thinking
 
 
 def numbered(lines: int = 60, start: int = 1, words: str = WORDS) -> str:
@@ -25,13 +31,20 @@ def numbered(lines: int = 60, start: int = 1, words: str = WORDS) -> str:
 
 
 class Session:
-    """Lines that hang one on the other, as the client writes them."""
+    """Lines that hang one on the other, as the client writes them.
+
+    Each answer's usage is what its request held, for an API that counts as our estimates do.
+    """
 
     def __init__(self, model: str = OLDER) -> None:
         self.lines: list[JsonLine] = []
         self.model = model
         self.calls = 0
-        self.context = 12_000
+        self.context = 12_000  # what the newest answer saw
+        self._counter = Estimator({}).for_model(model)
+        self._names: dict[str, Any] = {}
+        self._unseen = self._thoughts = 0
+        self._answer_id: str | None = None
 
     def add(self, line: JsonLine) -> int:
         """Hang a line behind the last one; gives its number."""
@@ -39,10 +52,14 @@ class Session:
         if line.get("uuid"):
             line = line | {"parentUuid": before}
         self.lines.append(line)
+        self._unseen += self._size(line)
         return len(self.lines)
 
     def ask(self, words: str = "go on with the decoder") -> int:
         """A person's words."""
+        if drops_thinking(self.model):
+            self._unseen -= self._thoughts
+        self._thoughts = 0
         return self.add(made.user(words))
 
     def say(self, words: str = "Done.") -> int:
@@ -52,7 +69,7 @@ class Session:
     def think(self, message_id: str) -> int:
         """A thought, on a line of its own."""
         block = {"type": "thinking", "thinking": "", "signature": "c2lnbmF0dXJl"}
-        return self.add(self._answer([block], message_id, output=400))
+        return self.add(self._answer([block], message_id, output=CALL_OUTPUT))
 
     def use(
         self,
@@ -69,7 +86,12 @@ class Session:
         call, message = f"toolu_{self.calls:04}", f"msg_call_{self.calls:04}"
         if thinking:
             self.think(message)
-        asking = self.add(self._answer([made.tool(tool, call, **asked)], message, output=400))
+        answer = self._answer([made.tool(tool, call, **asked)], message, output=CALL_OUTPUT)
+        asking = self.add(answer)
+        if thinking:
+            thought = max(0, CALL_OUTPUT - self._size(answer))
+            self._thoughts += thought
+            self._unseen += thought
         block: JsonLine = {"type": "tool_result", "tool_use_id": call, "content": words}
         if failed:
             block["is_error"] = True
@@ -97,7 +119,12 @@ class Session:
     def _answer(
         self, content: list[JsonLine], message_id: str | None = None, output: int = 50
     ) -> JsonLine:
-        self.context += 300
-        return made.assistant(
-            message_id or made.uuid(), self.context, output, content, model=self.model
-        )
+        message_id = message_id or made.uuid()
+        if message_id != self._answer_id:
+            self.context += self._unseen
+            self._unseen, self._answer_id = 0, message_id
+        return made.assistant(message_id, self.context, output, content, model=self.model)
+
+    def _size(self, line: JsonLine) -> int:
+        entry = decode_entry(0, json.dumps(line).encode(), self._names)
+        return sum(map(self._counter.tokens, entry.parts)) if entry and not entry.hidden else 0

@@ -86,12 +86,19 @@ class PostCompactionEstimates:
     def _estimate(self, compaction: UnansweredCompaction) -> int | None:
         from ...core.measure.compaction_report import (
             estimate_next_request,
+            estimate_planned_request,
             measured_overhead,
             recorded_overhead,
         )
         from ...core.measure.token_estimate import Estimator
         from ...core.transcript.visible_messages import visible_entries
 
+        since = takewhile(
+            lambda entry: entry.offset < compaction.read_to,
+            self._entries(compaction, compaction.offset),
+        )
+        if (planned := estimate_planned_request(since)) is not None:
+            return planned
         head = _entries_until_answer(self._entries(compaction), compaction.offset)
         overhead, before = measured_overhead(head), head[:-1]
         if overhead is None:

@@ -3,10 +3,12 @@
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from ...core.compaction.plan import MAX_TRANSCRIPT_BYTES
@@ -17,13 +19,20 @@ from ...core.measure.composition import (
     Composition,
     CompositionSource,
     ContextContent,
-    ContextPart,
     break_down_context,
     context_parts,
     tool_call_name,
 )
 from ...core.measure.counting_rule import DEFAULT_COUNTING, CountingRule
-from ...core.measure.tokens import CachedPartCounter, PartCounter, ThinkingTokens, measure_thinking
+from ...core.measure.part_sizes import (
+    NO_SNAPSHOT,
+    PartSizes,
+    lines_to_first_answer,
+    measure_overhead,
+    size_parts,
+    update_snapshot,
+)
+from ...core.measure.tokens import CachedPartCounter, PartCounter
 from ...core.model.context import ContextState, tokens_in_use
 from ...core.model.session import stored_token_counts
 from ...core.store.queries import context_queries, session_queries
@@ -33,7 +42,7 @@ from ...core.transcript.conversation import (
     Entry,
     MessagePart,
     PartKind,
-    Role,
+    PromptSnapshot,
     find_cleared_content,
     last_boundary,
     measured_answers,
@@ -45,7 +54,7 @@ from ...core.transcript.entry_decoder import decode_entry, iter_entries, iter_li
 from ...core.transcript.restored_content import with_restored
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ...core.transcript.visible_messages import reannounced_attachments, visible_entries
-from .transcripts.api_requests import SentPartLabels, reread_messages, reread_shape
+from .transcripts.api_requests import SentJson, SentPartLabels, reread_messages, reread_shape
 from .transcripts.transcript_ends import find_recent_start
 
 LARGE_TRANSCRIPT_TAIL_BYTES: Final = 12_000_000
@@ -102,13 +111,13 @@ def read_composition(
     model = newest_model(sent)
     once = CachedPartCounter(counter or read_part_counters(db, counting)(model))
     sent = with_restored(entries, sent, once.tokens)
-    context = _SplitConversation(
-        entries, sent, measure_thinking(entries, once), model, current, is_partial=is_too_large
-    )
-    content = _content_from_request(db, file_id, path, context, agent_id, session_id)
-    composition = break_down_context(
-        content or _content_from_transcript(context, once), once, max_items, warn_result_chars
-    )
+    context = _SplitConversation(entries, sent, model, current)
+    request = _read_request(db, file_id, path, context, agent_id, session_id)
+    prompt = request.prompt if request else reduce(update_snapshot, entries, NO_SNAPSHOT)
+    first = [] if is_too_large else lines_to_first_answer(entries)
+    sizes = size_parts(entries, sent, measure_overhead(first, prompt, once), once)
+    content = _to_content(context, request, prompt, sizes)
+    composition = break_down_context(content, once, max_items, warn_result_chars)
     items = tuple(replace(item, name=sanitize_title(item.name)) for item in composition.largest)
     if is_too_large:
         # Their line numbers would count from where reading began.
@@ -139,15 +148,10 @@ class _SplitConversation:
         self,
         entries: Sequence[Entry],
         sent: Sequence[Entry],
-        thoughts: dict[str | None, ThinkingTokens],
         model: str | None,
         current: tuple[int | None, ContextState],
-        *,
-        is_partial: bool,  # does not begin with the session
     ) -> None:
         self.entries: Final = entries
-        self.is_partial: Final = is_partial
-        self.thoughts: Final = thoughts
         self._tokens, self._state = current
         self.answer: Final = self._find_answer(sent)
         if self.answer:
@@ -184,19 +188,23 @@ class _SplitConversation:
             return self._tokens
         return self.answer.context_tokens if self.answer else None
 
-    def parts(self, entries: Sequence[Entry]) -> tuple[ContextPart, ...]:
-        return tuple(context_parts(entries, self.thoughts))
+
+class _SentRequest(msgspec.Struct, frozen=True):
+    """A request as the client recorded it."""
+
+    messages: list[SentJson]
+    prompt: PromptSnapshot
 
 
-def _content_from_request(
+def _read_request(
     db: sqlite3.Connection,
     file_id: int,
     path: Path,
     context: _SplitConversation,
     agent_id: str | None,
     session_id: str,
-) -> ContextContent | None:
-    """Return the content of the request behind the last answer, if all its parts are known."""
+) -> _SentRequest | None:
+    """Read the request behind the last answer, if all its parts are known."""
     if context.answer is None:
         return None
     message_id = context.answer.message_id
@@ -212,44 +220,28 @@ def _content_from_request(
     shape = reread_shape(path, places.get(row.shape))
     if messages is None or shape is None:
         return None
-    labels = SentPartLabels(context.before, context.thoughts)
+    return _SentRequest(messages, shape)
+
+
+def _to_content(
+    context: _SplitConversation,
+    request: _SentRequest | None,
+    prompt: PromptSnapshot,
+    sizes: PartSizes,
+) -> ContextContent:
+    parts = context_parts(context.before, sizes)
+    if request:
+        labels = SentPartLabels(context.before, sizes)
+        parts = [part for message in request.messages for part in labels.parts(message)]
     return ContextContent(
-        parts=tuple(part for message in messages for part in labels.parts(message)),
-        later=context.parts(context.since),
-        system=shape.system,
-        tools=shape.tools,
+        parts=tuple(parts),
+        later=tuple(context_parts(context.since, sizes)),
+        prompt=prompt,
+        overhead_tokens=sizes.overhead,
         measured_tokens=context.measured_tokens,
         estimated_tokens=context.estimated_tokens,
-        source=CompositionSource.REQUESTS,
+        source=CompositionSource.REQUESTS if request else CompositionSource.PROJECTION,
     )
-
-
-def _content_from_transcript(context: _SplitConversation, counter: PartCounter) -> ContextContent:
-    snapshots = [each.snapshot for each in context.entries if each.snapshot]
-    system = next((each.system for each in reversed(snapshots) if each.system), ())
-    tools = next((each.tools for each in reversed(snapshots) if each.tools), ())
-    known = bool(system and tools)
-    return ContextContent(
-        parts=context.parts(context.before),
-        later=context.parts(context.since),
-        system=system if known else (),
-        tools=tools if known else (),
-        overhead_tokens=None if known else _estimate_overhead(context, counter),
-        measured_tokens=context.measured_tokens,
-        estimated_tokens=context.estimated_tokens,
-    )
-
-
-def _estimate_overhead(context: _SplitConversation, counter: PartCounter) -> int:
-    """Return the first request's tokens beyond its messages: system prompt and tools."""
-    answers = (entry for entry in context.entries if entry.role is Role.ASSISTANT)
-    first = next((entry for entry in answers if entry.context_tokens), None)
-    if first is None or context.is_partial:
-        return 0
-    before = visible_entries([entry for entry in context.entries if entry.offset < first.offset])
-    parts = (part for part in context.parts(before) if part.tokens is None)
-    messages = sum(counter.tokens(part.content) for part in parts)
-    return max(0, (first.context_tokens or 0) - messages)
 
 
 MAX_LINE_TEXT_CHARS: Final = 20_000  # of the start of a line: more than anybody reads

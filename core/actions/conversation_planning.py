@@ -138,7 +138,7 @@ def read_conversation(source: PlanSource, view: TranscriptView) -> Conversation:
         count_tokens,
         str(source.path),
         view.overhead_tokens,
-        view.tokens - view.overhead_tokens,
+        view.line_tokens,
         source.rule_choices,
     )
 

@@ -382,6 +382,7 @@ def requests_to_break_even(
 
 
 MAX_TRANSCRIPT_BYTES: Final = 200_000_000  # beyond it only on request: copying takes minutes
+USAGE: Final = "usage"  # lowers what the newest answer recorded; it follows from the others
 CONDENSE: Final = "condense"
 RESTORE_TURN: Final = "restore-turn"  # asked for by the number of a turn, not by name
 SUMMARISE: Final = "summarise"

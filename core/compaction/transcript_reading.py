@@ -1,6 +1,6 @@
 """Reads a transcript into a view, streamed so that its texts are never all in memory.
 
-Also what the newest answer recorded as its usage: the overhead it reveals, and lowering it.
+Also what the newest answer recorded as its usage, and lowering it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,7 +11,15 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from ..measure.tokens import PartCounter, measure_thinking
+from ..measure.part_sizes import (
+    NO_SNAPSHOT,
+    PartSizes,
+    lines_to_first_answer,
+    measure_overhead,
+    size_parts,
+    update_snapshot,
+)
+from ..measure.tokens import PartCounter
 from ..summaries.key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
 from ..summaries.session_rules import NO_RULE_CHOICES, RuleChoices
 from ..transcript import conversation
@@ -67,35 +75,42 @@ def read_transcript_view(
     TranscriptRewrittenError.
     """
     read = read_as_scanned(source.read_entries, file, scan)
-    entries = list(_shorten_entries(read(source.path)))
+    snapshot = NO_SNAPSHOT
+
+    def read_once() -> Iterator[Entry]:
+        nonlocal snapshot
+        for entry in read(source.path):
+            snapshot = update_snapshot(snapshot, entry)
+            yield entry
+            del entry
+
+    entries = list(_shorten_entries(read_once()))
     sent = visible_entries(entries)
     model = conversation.newest_model(sent)
     measures = _PartMeasures(source.path, read, source.counter_of(model), source.importance)
-    measures.add([*lines_for_overhead(entries, sent), *sent])
+    first = lines_to_first_answer(entries)
+    measures.add(first)
+    measures.add(sent)
+    overhead = measure_overhead(first, snapshot, measures)
+    sizes = size_parts(entries, sent, overhead, measures)
     types = {entry.line: entry.type for entry in entries}
     lines = tuple(
         line if line.type else replace(line, type=types.get(line.number, "")) for line in scan.lines
     )
-    found = _limit_anchors(_make_blocks(sent, measures, model), sent, source.importance.max_anchors)
+    blocks = _make_blocks(sent, measures, sizes, model)
+    found = _limit_anchors(blocks, sent, source.importance.max_anchors)
     protected_lines = find_protected_lines(entries, lines)
     held_lines = protected_lines.keys() | transcript_view.find_leaf_lines(entries)
     bound_end = find_bound_end(found, model, held_lines)
-    blocks = mark_protected(found, retained_uuids(entries), options, bound_end)
-
-    def count_entry(entry: Entry) -> int:
-        if any((entry.line, part) not in measures.known for part in entry.parts):
-            measures.add(lines_for_overhead(entries, ()))
-        return sum(measures.known[entry.line, part].tokens for part in entry.parts)
-
     return TranscriptView(
-        blocks,
+        mark_protected(found, retained_uuids(entries), options, bound_end),
         lines,
         file.read_line,
-        measures.counter.tokens,
+        lambda part: round(sizes.factor * measures.counter.tokens(part)),
         model=model,
         protected_lines=protected_lines,
         entries=entries,
-        overhead_tokens=estimate_overhead(blocks, entries, count_entry),
+        overhead_tokens=sizes.overhead + sizes.unexplained,
         bound_end=bound_end,
         torn_line=scan.torn_line,
         window_tokens=source.window_tokens or 0,
@@ -209,9 +224,8 @@ class _PartMeasures:
 
 
 def _make_blocks(
-    sent: Sequence[Entry], measures: _PartMeasures, model: str | None
+    sent: Sequence[Entry], measures: _PartMeasures, sizes: PartSizes, model: str | None
 ) -> list[VisibleBlock]:
-    thinking = measure_thinking(sent, measures)
     thinking_start = _first_visible_thinking(sent) if conversation.drops_thinking(model) else 0
     blocks: list[VisibleBlock] = []
     position = 0
@@ -219,13 +233,8 @@ def _make_blocks(
         for part in entry.parts:
             known = measures.known.get((entry.line, part))
             size = known or measures.measure(part)
-            tokens = size.tokens
-            if part.kind is PartKind.THINKING:
-                is_seen = number >= thinking_start and not conversation.is_from_other_model(
-                    entry, model
-                )
-                measured = thinking.get(entry.message_id)
-                tokens = (measured.tokens if measured else tokens) if is_seen else 0
+            is_seen = part.kind is not PartKind.THINKING or number >= thinking_start
+            tokens = sizes.tokens[entry.offset, part] if is_seen else 0
             blocks.append(
                 VisibleBlock(
                     index=len(blocks),
@@ -235,6 +244,7 @@ def _make_blocks(
                     tokens=tokens,
                     chars=size.chars,
                     digest=size.digest,
+                    factor=sizes.factor_of(entry) / sizes.factor,
                     is_replaced=known is None,
                     anchor_score=size.anchor_score,
                 )
@@ -276,52 +286,12 @@ def _first_visible_thinking(sent: Sequence[Entry]) -> int:
     return max((n for n, entry in enumerate(sent) if conversation.has_prompt(entry)), default=0)
 
 
-def estimate_overhead(
-    blocks: Sequence[VisibleBlock], entries: Sequence[Entry], count_tokens: Callable[[Entry], int]
-) -> int:
-    """Estimate the tokens of the system prompt and the tools; 0 if no answer recorded its usage.
-
-    It is what the newest answer behind the last boundary used beyond the messages before it. If
-    there is none, or it used no more than they are estimated at, the session's first answer
-    serves: so little stands before it that its estimate is hardly off. `count_tokens` counts
-    those lines.
-    """
-    newest = _overhead_by_newest(blocks, entries)
-    if newest > 0:
-        return newest
-    first_lines = _until_first_answer(entries)
-    if not first_lines:
-        return 0
-    return max(0, (first_lines[-1].context_tokens or 0) - sum(map(count_tokens, first_lines[:-1])))
-
-
-def lines_for_overhead(entries: Sequence[Entry], sent: Sequence[Entry]) -> list[Entry]:
-    """List the lines that `estimate_overhead` has to count beside those that are sent."""
-    newest = next(conversation.measured_answers(entries, sent), None)
-    return [] if newest else _until_first_answer(entries)
-
-
 def count_cleared_tokens(
     blocks: Sequence[VisibleBlock], entries: Sequence[Entry], answer: Entry
 ) -> int:
     """Estimate how many tokens of some blocks were cleared before an answer's request."""
     cleared = conversation.find_cleared_content(answer, entries)
     return sum(each.tokens for each in blocks if cleared.includes(each.entry, each.part))
-
-
-def _overhead_by_newest(blocks: Sequence[VisibleBlock], entries: Sequence[Entry]) -> int:
-    answer = next(conversation.measured_answers(entries, [each.entry for each in blocks]), None)
-    if answer is None:
-        return 0
-    first = next(each for each in blocks if each.entry.message_id == answer.message_id)
-    held = first.tokens_before - count_cleared_tokens(blocks[: first.index], entries, answer)
-    return (answer.context_tokens or 0) - held
-
-
-def _until_first_answer(entries: Sequence[Entry]) -> list[Entry]:
-    messages = [each for each in conversation.without_sidechains(entries) if each.parts]
-    first = next((n for n, each in enumerate(messages) if each.context_tokens), None)
-    return [] if first is None else messages[: first + 1]
 
 
 _USAGE: Final = "/message/usage"
@@ -350,10 +320,10 @@ def add_lowered_usage(
     left = recorded - saved
     edits = [edit for entry in answer for edit in _usage_edits(view, entry.line, left)]
     lowered = Operation(
-        strategy="usage",
+        strategy=plans.USAGE,
         level=plans.Severity.FILE_ONLY,
         line=answer[-1].line,
-        kind="usage",
+        kind=plans.USAGE,
         what=f"the newest answer's usage: {recorded:,} → {left:,} tokens",
         why="Claude Code uses it when it resumes: if it is too high, it compacts at once",
         tokens_saved=0,

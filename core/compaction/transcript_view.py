@@ -70,9 +70,10 @@ class VisibleBlock(msgspec.Struct, frozen=True):
     entry: Entry
     part: MessagePart  # its text cut to INDEXED_CHARS; `edit_builder.read_text` reads all of it
     tokens_before: int  # tokens of the blocks before it
-    tokens: int  # estimated, with the JSON around it
+    tokens: int  # with the JSON around it, by `size_parts`
     chars: int
     digest: str  # of its whole text
+    factor: float = 1.0  # what one token by the view's `count_tokens` takes in its line
     is_replaced: bool = False  # the client sends another text than the line holds
     protected_reason: str | None = None  # why it stays as it is; None if it may be changed
     anchor_score: float | None = None  # of a text that somebody marked (2.2.2); None for others
@@ -227,7 +228,8 @@ class TranscriptView:
     protected_lines: Mapping[int, str] = field(default_factory=dict)
     """Lines that no strategy touches, each with the reason."""
     entries: Sequence[Entry] = ()  # of the whole file, whether sent or not; their texts are cut
-    overhead_tokens: int = 0  # of the system prompt and the tools
+    overhead_tokens: int = 0
+    """Of the system prompt and the tools, with what is measured and in no block."""
     bound_end: int = 0
     """Index behind the thinking before which nothing may change (`find_bound_end`)."""
     torn_line: FileLine | None = None  # an incomplete line at the end of the file
@@ -255,8 +257,16 @@ class TranscriptView:
 
     @cached_property
     def tokens(self) -> int:
-        """Tokens of the conversation with the system prompt and the tools, estimated."""
+        """What the next request has: what the newest answer saw, as measured, and what follows."""
         return self.overhead_tokens + sum(each.tokens for each in self.blocks)
+
+    @cached_property
+    def line_tokens(self) -> Mapping[int, int]:
+        """Tokens of each line that is sent, by its offset."""
+        sizes = Counter[int]()
+        for block in self.blocks:
+            sizes[block.entry.offset] += block.tokens
+        return sizes
 
     @cached_property
     def name_index(self) -> NameIndex:
@@ -333,7 +343,7 @@ class TranscriptView:
 
     def count_tokens_with_text(self, block: VisibleBlock, text: str) -> int:
         """Estimate what a block would take with another text and no image."""
-        return self.count_tokens(replace(block.part, text=text, media=0))
+        return round(block.factor * self.count_tokens(replace(block.part, text=text, media=0)))
 
     def _texts(self) -> Iterator[str]:
         counted: set[tuple[int, str | None]] = set()

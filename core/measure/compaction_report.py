@@ -8,6 +8,7 @@ are added by their size in earlier requests. Texts are counted as the client cou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -30,10 +31,11 @@ from ..transcript.conversation import (
     PartKind,
     Role,
     cleared_result_ids,
+    has_summary,
 )
 from ..transcript.visible_messages import reannounced_attachments, visible_entries
 from .compaction_quality import KeptShares, kept_shares
-from .composition import TOOLS_OVERHEAD_TOKENS
+from .part_sizes import NO_SNAPSHOT, TOOLS_OVERHEAD_TOKENS, overhead_parts, update_snapshot
 from .tokens import PartCounter
 
 if TYPE_CHECKING:
@@ -344,17 +346,11 @@ def recorded_overhead(entries: Iterable[Entry], counter: PartCounter) -> int | N
 
     None if it recorded neither (clients before 2.1.2xx).
     """
-    system: tuple[str, ...] = ()
-    tools: tuple[tuple[str, str], ...] = ()
-    for entry in entries:
-        if entry.snapshot:
-            system = entry.snapshot.system or system
-            tools = entry.snapshot.tools or tools
-    if not system and not tools:
+    prompt = reduce(update_snapshot, entries, NO_SNAPSHOT)
+    parts = overhead_parts(prompt)
+    if not parts:
         return None
-    parts = [MessagePart(PartKind.META, text) for text in system]
-    parts += [MessagePart(PartKind.ATTACHMENT, schema, name) for name, schema in tools]
-    return sum(map(counter.tokens, parts)) + (TOOLS_OVERHEAD_TOKENS if tools else 0)
+    return sum(map(counter.tokens, parts)) + (TOOLS_OVERHEAD_TOKENS if prompt.tools else 0)
 
 
 def estimate_next_request(
@@ -370,6 +366,21 @@ def estimate_next_request(
     """
     seen = [*sent_after, *reannounced_attachments(sent_before, sent_after)]
     return overhead + max(_client_tokens(seen), post_tokens or 0)
+
+
+def estimate_planned_request(since: Iterable[Entry]) -> int | None:
+    """Estimate the next request by what ctxtop's plan foresaw; None if it wrote no boundary.
+
+    `since` are the boundary and what follows it. What is attached was announced before: the plan
+    knew of it.
+    """
+    entries = iter(since)
+    first = next(entries, None)
+    planned = first.boundary.planned_tokens if first and first.boundary else None
+    if planned is None:
+        return None
+    new = (each for each in entries if each.type != "attachment" and not has_summary(each))
+    return planned + _client_tokens(new)
 
 
 def _client_tokens(entries: Iterable[Entry]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -17,12 +17,21 @@ from ..transcript.conversation import (
     Entry,
     MessagePart,
     PartKind,
+    PromptSnapshot,
     canonical_tool_input,
     decode_tool_input,
 )
 from ..transcript.line_types import EDIT_TOOLS
 from .counting_rule import TextEstimator
-from .tokens import CachedPartCounter, PartCounter, ThinkingTokens
+from .part_sizes import (
+    NO_SNAPSHOT,
+    TOOLS_OVERHEAD_TOKENS,
+    PartSizes,
+    is_complete,
+    overhead_parts,
+    scale_to_total,
+)
+from .tokens import CachedPartCounter, PartCounter
 
 
 class CompositionSource(StrEnum):
@@ -33,34 +42,27 @@ class CompositionSource(StrEnum):
 class ContextPart(msgspec.Struct, frozen=True):
     content: MessagePart
     line: int | None = None  # of the transcript, from 1; None if no conversation line holds it
-    tokens: int | None = None  # if known without counting: of thinking, whose text is not kept
+    tokens: int | None = None  # by `size_parts`; None of what no line of the transcript has
     measured: bool = False  # the API reported these tokens
 
 
 class ContextContent(msgspec.Struct, frozen=True):
     parts: tuple[ContextPart, ...]
     later: tuple[ContextPart, ...] = ()  # added after the measured request
-    system: tuple[str, ...] = ()
-    tools: tuple[tuple[str, str], ...] = ()  # name and whole schema as JSON
-    overhead_tokens: int | None = None  # system prompt and tools, if only their size is known
+    prompt: PromptSnapshot = NO_SNAPSHOT  # if it is known
+    overhead_tokens: int | None = None  # of the system prompt and the tools, by their first request
     measured_tokens: int | None = None  # by the API; None if none was measured since a boundary
     estimated_tokens: int | None = None  # of the whole context, if known apart from its parts
     source: CompositionSource = CompositionSource.PROJECTION
 
 
-def context_parts(
-    entries: Iterable[Entry], thinking: Mapping[str | None, ThinkingTokens]
-) -> list[ContextPart]:
-    """Split a conversation's entries into parts; `thinking` comes from `measure_thinking`."""
-    parts: list[ContextPart] = []
-    for entry in entries:
-        own = thinking.get(entry.message_id)
-        for part in entry.parts:
-            if own is None or part.kind is not PartKind.THINKING:
-                parts.append(ContextPart(part, entry.line))
-            else:
-                parts.append(ContextPart(part, entry.line, own.tokens, own.measured))
-    return parts
+def context_parts(entries: Iterable[Entry], sizes: PartSizes) -> list[ContextPart]:
+    """Split a conversation's entries into parts with their sizes."""
+    return [
+        ContextPart(part, entry.line, sizes.of(entry, part), sizes.is_measured(entry, part))
+        for entry in entries
+        for part in entry.parts
+    ]
 
 
 MIN_REPEATED_CHARS: Final = 200  # a shorter text that occurs twice is chance (compaction.md 1.4)
@@ -314,10 +316,6 @@ def describe_input(text: str) -> str:
     return next(values, text)
 
 
-SCALE_LIMIT: Final = 2.0  # no tokenizer differs more from our estimate; any more is other content
-TOOLS_OVERHEAD_TOKENS: Final = 500  # added by the API if there are tools (formats 3.2)
-
-
 class CategoryShare(msgspec.Struct, frozen=True):
     name: str
     tokens: int
@@ -347,6 +345,7 @@ class _Leaf(msgspec.Struct, frozen=True):
     path: tuple[str, ...]  # category and subdivisions
     tokens: int
     estimated: bool
+    is_sized: bool  # by `size_parts`: it is the same in every request that holds it
 
 
 def break_down_context(
@@ -357,31 +356,26 @@ def break_down_context(
 ) -> Composition:
     """Break a context down by category.
 
-    The parts of a recorded request are scaled so that they add up to the API's count. Parts
-    reconstructed from the transcript are only ever scaled down: the rest of the total is
-    unexplained. If nothing was measured, the total is the content's own estimate, else the sum of
-    the parts. At most `max_items` of the largest items are named; those that are results of more
-    than `warn_result_chars` are marked as oversized.
+    Parts have the sizes that `size_parts` gave them, here as everywhere; what no line has is
+    counted, and gets no more than the others leave. The rest of the total is unexplained. If
+    nothing was measured, the total is the content's own estimate, else the sum of the parts. At
+    most `max_items` of the largest items are named; those that are results of more than
+    `warn_result_chars` are marked as oversized.
     """
     cached = CachedPartCounter(counter)
 
     def make_leaf(part: ContextPart, path: tuple[str, ...]) -> _Leaf:
         tokens = cached.tokens(part.content) if part.tokens is None else part.tokens
-        return _Leaf(part, path, tokens, not part.measured)
+        return _Leaf(part, path, tokens, not part.measured, part.tokens is not None)
 
-    leaves = [make_leaf(part, path) for part, path in _overhead_parts(content)]
+    leaves = _scaled_overhead([make_leaf(*each) for each in _overhead_parts(content)], content)
     leaves += [make_leaf(part, category_path(part.content)) for part in content.parts]
     later = [make_leaf(part, category_path(part.content)) for part in content.later]
     counted = sum(leaf.tokens for leaf in leaves)
     known = (content.measured_tokens, content.estimated_tokens, counted)
     total = next(tokens for tokens in known if tokens is not None)
-    limit = SCALE_LIMIT if content.source is CompositionSource.REQUESTS else 1
-    explained = min(total, round(counted * limit))
-    scaled = scale_to_total([leaf.tokens for leaf in leaves], explained)
-    leaves = [
-        replace(leaf, tokens=tokens, estimated=leaf.estimated or tokens != leaf.tokens)
-        for leaf, tokens in zip(leaves, scaled, strict=True)
-    ]
+    explained = min(total, counted)
+    leaves = _fit(leaves, explained)
     shares = sorted(_shares(leaves, total), key=lambda share: -share.tokens)
     if total - explained:
         shares.append(_make_share(ContextCategory.UNEXPLAINED, total - explained, total, ()))
@@ -398,33 +392,42 @@ def break_down_context(
 
 def _overhead_parts(content: ContextContent) -> list[tuple[ContextPart, tuple[str, ...]]]:
     """Return what precedes the conversation, each with its category path."""
-    if content.overhead_tokens is not None:
+    if not is_complete(content.prompt):
         part = ContextPart(MessagePart(PartKind.META), tokens=content.overhead_tokens)
-        return [(part, (ContextCategory.OVERHEAD,))]
-    parts: list[tuple[ContextPart, tuple[str, ...]]] = [
-        (ContextPart(MessagePart(PartKind.META, text)), (ContextCategory.SYSTEM_PROMPT,))
-        for text in content.system
+        return [(part, (ContextCategory.OVERHEAD,))] if content.overhead_tokens else []
+    parts = [
+        (
+            ContextPart(part),
+            tool_category_path(part.name) if part.name else (ContextCategory.SYSTEM_PROMPT,),
+        )
+        for part in overhead_parts(content.prompt)
     ]
-    parts += [
-        (ContextPart(MessagePart(PartKind.ATTACHMENT, schema, name)), tool_category_path(name))
-        for name, schema in content.tools
-    ]
-    if content.tools:
-        around = ContextPart(MessagePart(PartKind.META), tokens=TOOLS_OVERHEAD_TOKENS)
-        parts.append((around, (ContextCategory.SYSTEM_TOOLS, OVERHEAD_LABEL)))
-    return parts
+    around = ContextPart(MessagePart(PartKind.META), tokens=TOOLS_OVERHEAD_TOKENS)
+    return [*parts, (around, (ContextCategory.SYSTEM_TOOLS, OVERHEAD_LABEL))]
 
 
-def scale_to_total(counts: Sequence[int], total: int) -> list[int]:
-    """Scale counts to whole numbers that add up to a total (largest remainder)."""
-    whole = sum(counts)
-    if whole == total or whole == 0:
-        return list(counts)
-    scaled = [divmod(count * total, whole) for count in counts]
-    left = total - sum(quotient for quotient, _ in scaled)
-    by_remainder = sorted(range(len(counts)), key=lambda place: -scaled[place][1])
-    rounded_up = set(by_remainder[:left])
-    return [quotient + (place in rounded_up) for place, (quotient, _) in enumerate(scaled)]
+def _scaled_overhead(leaves: list[_Leaf], content: ContextContent) -> list[_Leaf]:
+    if content.overhead_tokens is None:
+        return leaves
+    scaled = _scaled(leaves, content.overhead_tokens)
+    return [replace(leaf, is_sized=True) for leaf in scaled]
+
+
+def _scaled(leaves: list[_Leaf], total: int) -> list[_Leaf]:
+    sizes = scale_to_total([leaf.tokens for leaf in leaves], total)
+    return [
+        replace(leaf, tokens=tokens, estimated=leaf.estimated or tokens != leaf.tokens)
+        for leaf, tokens in zip(leaves, sizes, strict=True)
+    ]
+
+
+def _fit(leaves: list[_Leaf], total: int) -> list[_Leaf]:
+    """Take what is too much from what was only counted, else from all alike."""
+    sized = sum(leaf.tokens for leaf in leaves if leaf.is_sized)
+    if sized > total:
+        return _scaled(leaves, total)
+    counted = iter(_scaled([leaf for leaf in leaves if not leaf.is_sized], total - sized))
+    return [leaf if leaf.is_sized else next(counted) for leaf in leaves]
 
 
 def _shares(leaves: Sequence[_Leaf], total: int, depth: int = 0) -> list[CategoryShare]:

@@ -106,6 +106,7 @@ class Boundary(msgspec.Struct, frozen=True):
     trigger: str | None = None
     pre_tokens: int | None = None
     post_tokens: int | None = None
+    planned_tokens: int | None = None  # of the next request, if ctxtop wrote the boundary
     kept_uuids: tuple[str, ...] = ()  # in their order
     kept_range: tuple[str, str] | None = None  # first and last kept message, if they are not listed
     anchor_uuid: str | None = None  # the line that the kept messages follow

@@ -348,6 +348,7 @@ def _to_boundary(metadata: line_decoder.CompactMetadata) -> Boundary:
         trigger=sanitize_title(metadata.trigger) if metadata.trigger else None,
         pre_tokens=metadata.pre_tokens,
         post_tokens=metadata.post_tokens,
+        planned_tokens=metadata.ctxtop_next_tokens,
         kept_uuids=(messages.uuids or ()) if messages else (),
         kept_range=(head, tail) if head and tail else None,
         anchor_uuid=anchored.anchor_uuid if anchored else None,

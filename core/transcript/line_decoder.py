@@ -74,6 +74,7 @@ class CompactMetadata(msgspec.Struct, rename="camel"):
     trigger: str | None = None
     pre_tokens: Count | None = None
     post_tokens: Count | None = None
+    ctxtop_next_tokens: Count | None = None  # only of a boundary that ctxtop wrote
     cumulative_dropped_tokens: Count | None = None
     duration_ms: Count | None = None
     preserved_messages: PreservedMessages | None = None

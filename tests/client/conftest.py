@@ -12,6 +12,7 @@ from .lab import Lab
 from .ledger import Judge, Ledger
 from .namespace import Namespace, find_client, why_not
 from .proofs import Proofs
+from .ways import Sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _LEDGER = pytest.StashKey[Ledger]()
 _PROOFS = pytest.StashKey[Proofs]()
 _TABLE = pytest.StashKey["Table"]()
-_RATIOS = pytest.StashKey[dict[str, list[float]]]()
+_RATIOS = pytest.StashKey[dict[str, list[Sizes]]]()
 
 INVALID = "invalid_requests"
 """Marks a test that lets the client send what the API refuses."""
@@ -73,13 +74,17 @@ def pytest_terminal_summary(
     for line in (*config.stash[_PROOFS].table(), *config.stash[_TABLE].lines()):
         terminalreporter.write_line(line)
     for way, found in config.stash[_RATIOS].items():
-        sizes = f"planned for one token sent: {min(found):.3f} to {max(found):.3f}"
-        terminalreporter.write_line(f"{way}: {len(found)} sessions, {sizes}")
+        planned = [each.ratio for each in found]
+        listed = [each.listed_ratio for each in found]
+        terminalreporter.write_line(
+            f"{way}: {len(found)} sessions; for one token sent, planned {min(planned):.3f} to"
+            f" {max(planned):.3f}, listed {min(listed):.3f} to {max(listed):.3f}"
+        )
 
 
 @pytest.fixture
-def ratios(pytestconfig: pytest.Config) -> dict[str, list[float]]:
-    """Planned tokens for each that was sent, by the way in which a plan was carried out."""
+def ratios(pytestconfig: pytest.Config) -> dict[str, list[Sizes]]:
+    """Sizes of what was sent as they were foreseen, by the way in which a plan was carried out."""
     return pytestconfig.stash[_RATIOS]
 
 

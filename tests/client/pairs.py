@@ -18,25 +18,27 @@ from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.measure.tokens import estimate_tokens
 from ctxtop.core.transcript.conversation import PartKind, drops_thinking
-from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.entry_decoder import iter_entries, read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace
 
 from ..planned import plan_transcript
 from .acts import TOOLS
-from .compacting import resume, subject_of
-from .counting import MEDIA_TOKENS
+from .compacting import ApiCounter, resume, subject_of
+from .counting import MEDIA_TOKENS, count_request
 from .days import DAYS
 from .talks import path_of
 from .validator import blocks_of
+from .ways import LISTED_NEAR, PROMPT_TOKENS
 from .wire import blocks_sent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from ctxtop.core.compaction.compaction_target import CompactionTarget
     from ctxtop.core.compaction.receipts import CompactionReceipt
-    from ctxtop.core.transcript.conversation import MessagePart
+    from ctxtop.core.transcript.conversation import Entry, MessagePart
 
     from .lab import Lab
 
@@ -124,6 +126,10 @@ def _said(text: str) -> int:
     return estimate_tokens(text.strip())
 
 
+def _without_usage(path: Path, start: int = 0, /) -> Iterator[Entry]:
+    return (replace(entry, context_tokens=None) for entry in iter_entries(path, start))
+
+
 class Day:
     """A session that was made once: whatever is done to it, it can be put back as it was."""
 
@@ -153,14 +159,23 @@ class Day:
         """Restore the transcript as it was first written."""
         self.path.write_bytes(self.made)
 
-    def plan(self, strategy: str) -> CompactionPlan:
+    def plan(self, strategy: str, source: PlanSource) -> CompactionPlan:
         """Plan what is asked for; what is too little to pay off is done all the same."""
-        plan = plan_transcript(
-            PlanSource(self.session_id, self.path, lambda _model: Counter()), aim_of(strategy)
-        )
+        plan = plan_transcript(source, aim_of(strategy))
         refused = tuple(each for each in plan.refused if each.check != "futile")
         assert not refused, (self.name, strategy, refused)
         return msgspec.structs.replace(plan, refused=())
+
+    @property
+    def source(self) -> PlanSource:
+        return PlanSource(self.session_id, self.path, lambda _model: ApiCounter())
+
+    @property
+    def unmeasured(self) -> PlanSource:
+        """The session as if no answer had said what it saw: all is as large as it is counted."""
+        return PlanSource(
+            self.session_id, self.path, lambda _model: Counter(), read_entries=_without_usage
+        )
 
     def subject(self, path: Path) -> CompactionTarget:
         return subject_of(self.lab, path)
@@ -198,25 +213,38 @@ def prove_pair(pair: Pair, day: Day, *, asked_again: bool) -> Proof:
 
 
 def _prove(pair: Pair, day: Day, before: Json, *, asked_again: bool) -> Proof:
-    plan = day.plan(pair.strategy)
+    plan, counted = (day.plan(pair.strategy, each) for each in (day.source, day.unmeasured))
+    if pair.strategy != OVERSIZED:
+        changes = [each.edits for each in plan.operations if each.strategy != "usage"]
+        assert changes == [each.edits for each in counted.operations], pair
     together = pair.strategy in LEVELS
     found = [each for each in plan.operations if together or each.strategy == pair.strategy]
     assert found, f"{pair}: nothing was found"
     _taken_back_at_once(pair, day, plan)
-    listed = visible_entries(read_entries(day.path))
+    shown = visible_entries(read_entries(day.path))
     receipt = apply_plan(plan, pair.mode, day.subject(day.path))
     edited = path_of(day.lab, receipt.new_session_id or day.session_id)
     left = edited.read_bytes()
+    listed = day.lab.ctxtop().sessions[edited.stem].context.tokens or 0
     if pair.mode is ApplyMode.IN_PLACE:
         assert len(left) == plan.bytes_after, f"{pair}: another size than the plan said"
     after = day.resume(edited, f"{pair}: after")["body"]
-    freed = tokens_sent(before) - tokens_sent(after)
+    real = count_request(after)
     said = plan.before_tokens - plan.after_tokens
-    assert freed == said, f"{pair}: {said} said, {freed} freed"
+    freed = count_request(before) - real
+    assert abs(said - freed) <= LISTED_NEAR * max(freed, real), (
+        f"{pair}: {said} said, {freed} freed"
+    )
+    if pair.strategy != OVERSIZED:  # how much it cuts depends on how it is counted
+        said = counted.before_tokens - counted.after_tokens
+        freed = tokens_sent(before) - tokens_sent(after)
+        assert freed == said, f"{pair}: {said} said, {freed} freed"
+    for size in (plan.after_tokens + PROMPT_TOKENS, listed + PROMPT_TOKENS):
+        assert abs(size - real) <= LISTED_NEAR * real, f"{pair}: {size} foreseen, {real} sent"
     if plan.harm is Severity.FILE_ONLY:
         assert said == 0, pair
-        same = visible_entries(read_entries(edited))[: len(listed)]
-        assert [each.parts for each in same] == [each.parts for each in listed], pair
+        same = visible_entries(read_entries(edited))[: len(shown)]
+        assert [each.parts for each in same] == [each.parts for each in shown], pair
         assert blocks_sent(after) == blocks_sent(before), pair
     tail = edited.read_bytes().removeprefix(left)
     _undo(receipt, day, edited)

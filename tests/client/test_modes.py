@@ -5,6 +5,7 @@ With --all-pairs every way is tried on every kind of session.
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import product
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,8 @@ from .ways import (
     PROMPT_TOKENS,
     WAYS,
     Counting,
+    Overcounting,
+    Sizes,
     Talk,
     begin,
     prove_way,
@@ -61,8 +64,11 @@ STACKED = ("level 4, in place", "summary, appended")
 
 ORDERS = ((0, 1), (1, 0))
 
+OVERCOUNTED = "test_a_way_where_estimates_are_far_above_what_the_api_measured"
+
 FEW: Final[dict[str, list[tuple[Any, ...]]]] = {
     "test_a_way": [(KINDS[number % len(KINDS)], way) for number, way in enumerate(WAYS)],
+    OVERCOUNTED: [(KINDS[number % len(KINDS)], way) for number, way in enumerate(WAYS, 1)],
     "test_operations_are_taken_back_one_by_one": [
         ("thinking", ApplyMode.FORK),
         ("edits", ApplyMode.IN_PLACE),
@@ -75,6 +81,7 @@ ARGUMENTS = ("kind", "way", "mode", "first", "second", "order")
 
 ALL: Final[dict[str, list[tuple[Any, ...]]]] = {
     "test_a_way": [*product((*TALKS, *MORE), WAYS)],
+    OVERCOUNTED: [*product((*TALKS, *MORE), WAYS)],
     "test_operations_are_taken_back_one_by_one": [
         *product(MIXED, (ApplyMode.FORK, ApplyMode.IN_PLACE))
     ],
@@ -109,12 +116,25 @@ def test_a_way(
     talk_of: Callable[[str], Talk],
     kind: str,
     way: str,
-    ratios: dict[str, list[float]],
+    ratios: dict[str, list[Sizes]],
 ) -> None:
     sizes = prove_way(talk_of(kind), WAYS[way])
     if sizes is None:
         pytest.skip("nothing to do")
-    ratios.setdefault(way, []).append(sizes.ratio)
+    ratios.setdefault(way, []).append(sizes)
+
+
+def test_a_way_where_estimates_are_far_above_what_the_api_measured(
+    talk_of: Callable[[str], Talk],
+    kind: str,
+    way: str,
+    ratios: dict[str, list[Sizes]],
+) -> None:
+    talk = dataclasses.replace(talk_of(kind), estimator=Overcounting())
+    sizes = prove_way(talk, WAYS[way])
+    if sizes is None:
+        pytest.skip("nothing to do")
+    ratios.setdefault(f"{way}, overcounted", []).append(sizes)
 
 
 def test_operations_are_taken_back_one_by_one(

@@ -16,6 +16,7 @@ from .acts import VARIABLES
 from .days import DAYS
 from .lab import Lab
 from .pairs import LEVELS, Day, Pair, days_of, prove_pair
+from .ways import Counting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,7 @@ def day_of(new_lab: Callable[[type[Lab]], Lab]) -> Callable[[str], Day]:
 
     @cache
     def day(name: str) -> Day:
-        lab = new_lab(Lab)
+        lab = new_lab(Counting)
         lab.variables = VARIABLES
         lab.define_agent("worker")
         return Day(name, lab, DAYS[name](lab))

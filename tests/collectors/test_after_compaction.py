@@ -125,6 +125,15 @@ def test_what_the_client_counts_beyond_the_lines_is_believed(store: Store) -> No
     assert store.session().context.tokens == FIRST - PROMPT - LISTING + 30_000
 
 
+def test_what_a_plan_of_ctxtop_foresaw_is_what_the_list_shows(store: Store) -> None:
+    cut = boundary(at=4, postTokens=900, ctxtopNextTokens=20_000)
+    store.write(*opening(), cut, summary("s" * 4 * 600, at=5))
+    assert store.session().context.tokens == 20_000
+    # What is written behind it comes on top of what the plan knew.
+    store.write(*opening(), cut, summary("s" * 4 * 600, at=5), user("p" * 4 * 1_000, at=6))
+    assert store.session().context.tokens == 21_000
+
+
 def test_the_next_answer_measures_it(store: Store) -> None:
     lines = (*opening(), boundary(at=4, postTokens=900), summary("s" * 2_400, at=5))
     store.write(*lines)

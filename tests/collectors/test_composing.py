@@ -143,12 +143,9 @@ def test_both_sources_say_the_same(claude: ClaudeFolder, tmp_path: Path) -> None
         CompositionSource.PROJECTION,
     )
     assert sent.total_tokens == projected.total_tokens == 4_000
-    assert sent.unexplained_tokens == 0
     assert sum(tokens(sent).values()) == sum(tokens(projected).values()) == 4_000
-    assert tokens(sent).keys() == tokens(projected).keys() - {"unexplained"}
-    known = 4_000 - projected.unexplained_tokens
-    for name, count in tokens(sent).items():
-        assert count / 4_000 == pytest.approx(tokens(projected)[name] / known, abs=0.002), name
+    assert tokens(sent) == tokens(projected)
+    assert sent.unexplained_tokens == projected.unexplained_tokens > 0
 
 
 def test_of_a_transcript_above_the_limit_only_the_end_is_read(

@@ -67,8 +67,9 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     session.ask("mend the decoder")
     for number in range(20):
         words = f"{WORDS} part {number}"
-        session.use("Read", numbered(90, words=words), file_path=f"/src/{number}.py")
-    session.rest(20)
+        session.use("Read", numbered(70, words=words), file_path=f"/src/{number}.py")
+    session.say(f"{WORDS}\n" * 600)
+    session.rest(20, lines=50)
     folder = tmp_path / ".claude" / "projects" / made.PROJECT
     path = session.write(folder / f"{made.SESSION}.jsonl")
     rest(path)
@@ -336,14 +337,15 @@ def strategies(ended: Ended) -> set[str]:
 
 
 def test_a_large_transcript_needs_force(
-    run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+    run: Callable[..., Ended], transcript: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction_plan, "MAX_TRANSCRIPT_BYTES", 50_000)
     monkeypatch.setattr(transcript_view, "LARGE_TRANSCRIPT_BYTES", 50_000)
+    megabytes = f"{transcript.stat().st_size / 1_000_000:.0f} MB"
     refused = run("--apply")
     assert refused.code == UNSAFE
     note, why = refused.err.splitlines()
-    assert note == "ctxtop: the transcript is 1 MB: planning and applying take a while"
+    assert note == f"ctxtop: the transcript is {megabytes}: planning and applying take a while"
     assert "more than the limit of 0 MB" in why
     assert "pass --force" in why
     assert run("--force", "--apply").code == 0

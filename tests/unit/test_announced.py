@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.core.compaction.transcript_reading import estimate_overhead, lines_for_overhead
 from ctxtop.core.transcript.visible_messages import reannounced_attachments
 from msgspec.structs import replace
 
-from ..entries import answered, asked, attached
+from ..entries import asked, attached
 
 if TYPE_CHECKING:
     from ctxtop.core.transcript.conversation import Entry
@@ -34,11 +33,3 @@ def test_the_newest_state_and_all_additions_come_back() -> None:
 def test_what_stays_is_not_announced_again() -> None:
     away, kept = [told("skill_listing"), told("date")], [told("date")]
     assert [each.subtype for each in reannounced_attachments(away, kept)] == ["skill_listing"]
-
-
-def test_the_system_prompt_is_what_the_first_request_had_beyond_its_messages() -> None:
-    talk = [asked("Hi."), answered("ok", context=20_000), asked("On."), answered("y", 90_000)]
-    assert lines_for_overhead(talk, []) == talk[:2]
-    assert lines_for_overhead(talk, talk) == [], "the newest answer says it"
-    assert estimate_overhead([], talk, lambda _: 300) == 19_700
-    assert estimate_overhead([], talk[:1], lambda _: 300) == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.measure.composition import (
-    SCALE_LIMIT,
     CompositionSource,
     ContextCategory,
     ContextContent,
@@ -12,14 +11,15 @@ from ctxtop.core.measure.composition import (
     break_down_context,
     category_path,
     context_parts,
-    scale_to_total,
     tool_category_path,
 )
+from ctxtop.core.measure.part_sizes import size_parts
 from ctxtop.core.measure.tokens import CachedPartCounter, ThinkingTokens, measure_thinking
 from ctxtop.core.transcript.conversation import (
     Entry,
     MessagePart,
     PartKind,
+    PromptSnapshot,
     Role,
     drops_thinking,
     remove_dropped_thinking,
@@ -52,17 +52,6 @@ PARTS = (
 )
 
 
-@given(st.lists(st.integers(0, 10**6), min_size=1), st.integers(0, 10**7))
-def test_scaled_counts_add_up_to_the_total(counts: list[int], total: int) -> None:
-    scaled = scale_to_total(counts, total)
-    assert sum(scaled) == (total if any(counts) else 0)
-    assert all(each >= 0 for each in scaled)
-    whole = sum(counts) or 1
-    assert all(
-        abs(each - count * total / whole) < 1 for each, count in zip(scaled, counts, strict=True)
-    )
-
-
 @given(
     st.lists(st.tuples(st.sampled_from(PartKind), st.integers(0, 300), st.sampled_from("ab"))),
     st.none() | st.integers(0, 5_000),
@@ -77,8 +66,7 @@ def test_the_categories_add_up_to_the_total(
 ) -> None:
     material = ContextContent(
         parts=tuple(part(kind, size, name) for kind, size, name in chosen),
-        system=("s" * 20,),
-        tools=(("Read", "{}"), ("mcp__shop__price", "{}")),
+        prompt=PromptSnapshot(("s" * 20,), (("Read", "{}"), ("mcp__shop__price", "{}"))),
         overhead_tokens=overhead,
         measured_tokens=measured,
         source=source,
@@ -92,36 +80,39 @@ def test_the_categories_add_up_to_the_total(
         assert each.tokens >= 0
 
 
-def test_what_was_sent_is_scaled_to_what_was_measured() -> None:
-    found = break_down_context(
-        ContextContent(parts=PARTS, measured_tokens=150, source=CompositionSource.REQUESTS),
-        Letters(),
+@pytest.mark.parametrize("source", CompositionSource)
+def test_sizes_stay_as_they_are_and_the_rest_is_unexplained(source: CompositionSource) -> None:
+    more = break_down_context(
+        ContextContent(parts=PARTS, measured_tokens=150, source=source), Letters()
     )
-    assert {each.name: each.tokens for each in found.categories} == {
-        "tool results": 90,
-        "user text": 45,
-        "tool inputs": 15,
+    assert {each.name: each.tokens for each in more.categories} == {
+        "tool results": 60,
+        "user text": 30,
+        "tool inputs": 10,
+        "unexplained": 50,
     }
-    assert found.unexplained_tokens == 0
-    results = found.categories[0]
-    assert [(one.name, one.tokens) for one in results.parts] == [("Read", 75), ("Bash", 15)]
+    assert more.unexplained_tokens == 50
+    assert more.categories[-1].name == ContextCategory.UNEXPLAINED
+    assert more.categories[-1].estimated
+    results = more.categories[0]
+    assert [(one.name, one.tokens) for one in results.parts] == [("Read", 50), ("Bash", 10)]
     assert [one.name for one in results.parts[0].parts] == ["/a"]
-
-
-def test_what_no_tokenizer_explains_is_unexplained() -> None:
-    material = ContextContent(parts=PARTS, measured_tokens=1_000, source=CompositionSource.REQUESTS)
-    found = break_down_context(material, Letters())
-    assert found.unexplained_tokens == 1_000 - 100 * SCALE_LIMIT
-    assert found.categories[-1].name == ContextCategory.UNEXPLAINED
-    assert found.categories[-1].estimated
-
-
-def test_a_projection_is_never_scaled_up() -> None:
-    more = break_down_context(ContextContent(parts=PARTS, measured_tokens=120), Letters())
-    assert (more.unexplained_tokens, more.total_tokens) == (20, 120)
-    less = break_down_context(ContextContent(parts=PARTS, measured_tokens=50), Letters())
+    less = break_down_context(
+        ContextContent(parts=PARTS, measured_tokens=50, source=source), Letters()
+    )
     assert (less.unexplained_tokens, less.total_tokens) == (0, 50)
     assert less.categories[0].tokens == 30
+
+
+def test_what_no_line_has_gets_no_more_than_the_others_leave() -> None:
+    sized = tuple(replace(each, tokens=len(each.content.text)) for each in PARTS)
+    reminder = ContextPart(MessagePart(PartKind.ATTACHMENT, "x" * 40, "reminder"))
+    found = break_down_context(
+        ContextContent(parts=(*sized, reminder), measured_tokens=125), Letters()
+    )
+    shares = {each.name: each.tokens for each in found.categories}
+    assert shares["attachments"] == 25
+    assert shares["tool results"] == 60
 
 
 def test_without_a_measurement_the_total_is_the_estimate() -> None:
@@ -222,7 +213,8 @@ def test_thinking_is_what_the_api_told_or_what_is_left_of_the_output() -> None:
     short, long = answer("thought aloud"), answer("x" * 71)
     assert measure_thinking([short], Letters()) == {"m": ThinkingTokens(70, measured=False)}
     assert measure_thinking([long], Letters()) == {}
-    told = context_parts([answer(told=55)], measure_thinking([answer(told=55)], Letters()))
+    entries = [answer(told=55)]
+    told = context_parts(entries, size_parts(entries, entries, 0, Letters()))
     found = break_down_context(ContextContent(parts=tuple(told)), Letters())
     assert {each.name: each.estimated for each in found.categories} == {
         "thinking": False,

@@ -21,7 +21,7 @@ from ctxtop.core.compaction.plan import (
     Severity,
 )
 from ctxtop.core.compaction.receipts import ApplyMode, ReceiptState, ReceiptStore
-from ctxtop.core.compaction.strategies.summary_and_cut import make_boundary_lines
+from ctxtop.core.compaction.strategies.summary_and_cut import BoundarySizes, make_boundary_lines
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.files.file_operations import user_lock
 
@@ -59,8 +59,9 @@ def goes_on(parent: str) -> bytes:
 def summary(kept: list[str]) -> Operation:
     """A boundary of ours, and its summary."""
     envelope = {"sessionId": SESSION, "uuid": leaf(), "timestamp": "2026-11-20T12:00:00.000Z"}
+    sizes = BoundarySizes(1000, 100, 120)
     return operation(
-        *make_boundary_lines(envelope, "boundary", "summary", "SUMMARY", kept, 1000, 100),
+        *make_boundary_lines(envelope, "boundary", "summary", "SUMMARY", kept, sizes),
         level=Severity.SUMMARY,
     )
 

@@ -21,7 +21,7 @@ from ctxtop.core.compaction.plan import (
     Severity,
 )
 from ctxtop.core.compaction.receipts import ApplyMode, ReceiptStore
-from ctxtop.core.compaction.strategies.summary_and_cut import make_boundary_lines
+from ctxtop.core.compaction.strategies.summary_and_cut import BoundarySizes, make_boundary_lines
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.compaction.verify import PASSED_CHECKS, check_prompt
 from ctxtop.core.files.file_operations import write_temporary
@@ -139,10 +139,9 @@ def gone(number: int, *, child: int | None = None, level: Severity = Severity.MA
 def kept(*numbers: int) -> Operation:
     """A summary that keeps these lines, in this order."""
     envelope = {"sessionId": SESSION, "uuid": _uuid(END), "timestamp": "2026-11-20T12:00:00.000Z"}
+    uuids, sizes = [_uuid(each) for each in numbers], BoundarySizes(1000, 100, 120)
     return operation(
-        *make_boundary_lines(
-            envelope, "boundary", "summary", "SUMMARY", [_uuid(each) for each in numbers], 1000, 100
-        ),
+        *make_boundary_lines(envelope, "boundary", "summary", "SUMMARY", uuids, sizes),
         level=Severity.SUMMARY,
     )
 

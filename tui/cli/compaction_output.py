@@ -11,6 +11,7 @@ import msgspec
 from ...core.actions.session_compaction import try_undo
 from ...core.compaction.compression_level import DueCompression
 from ...core.compaction.plan import (
+    USAGE,
     CompactionPlan,
     Operation,
     Refusal,
@@ -160,6 +161,8 @@ def _operation_table(operations: Sequence[Operation]) -> list[str]:
 
 
 def _strategy_table(operations: Sequence[Operation]) -> list[str]:
+    # Lowering the usage follows from the others and frees nothing.
+    operations = [each for each in operations if each.strategy != USAGE]
     sums: list[StrategySum] = [
         (level, name, [each for each in operations if each.strategy == name])
         for level, name in sorted({(each.level, each.strategy) for each in operations})

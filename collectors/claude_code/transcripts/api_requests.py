@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from ....core.files.transcript_file import open_transcript
 from ....core.measure.composition import ContextPart, context_parts
-from ....core.measure.tokens import ThinkingTokens
+from ....core.measure.part_sizes import PartSizes
 from ....core.store.transcript_records import RequestPartRecord, RequestRecord
 from ....core.transcript.authorship import CLIENT_TEXT
 from ....core.transcript.client_messages import (
@@ -224,13 +224,11 @@ def reread_shape(path: Path, place: RequestPartRecord | None) -> PromptSnapshot 
 class SentPartLabels:
     """Labels sent blocks with the parts and lines of the conversation, by text or call."""
 
-    def __init__(
-        self, entries: Sequence[Entry], thoughts: dict[str | None, ThinkingTokens]
-    ) -> None:
+    def __init__(self, entries: Sequence[Entry], sizes: PartSizes) -> None:
         self._parts: Final[dict[str, tuple[ContextPart, ...]]] = {}
         self._thoughts: Final[list[ContextPart]] = []
         for entry in entries:
-            parts = tuple(context_parts([entry], thoughts))
+            parts = tuple(context_parts([entry], sizes))
             self._parts.setdefault(_match_key("".join(part.content.text for part in parts)), parts)
             for part in parts:
                 content = part.content
@@ -277,13 +275,15 @@ class SentPartLabels:
         line = known[0].line if known else None
         content = block.get("content")
         blocks = content if isinstance(content, list) else []
+        size = known[0].tokens if known else None
         text = "\n".join(iter_json_strings(content))
         reminders = text.removeprefix(part.text)
         if not text.startswith(part.text) or not reminders.lstrip().startswith(_REMINDER_START):
             reminders = ""
         own = text[: len(text) - len(reminders)]
         media = sum(isinstance(each, dict) and each.get("type") in MEDIA_BLOCKS for each in blocks)
-        yield ContextPart(replace(part, text=own, media=media), line)
+        sent = replace(part, text=own, media=media)
+        yield ContextPart(sent, line, size if sent == part else None)
         for reminder in reminders.split(_REMINDER_START)[1:]:
             yield from self._text(_REMINDER_START + reminder, "user")
 

@@ -332,11 +332,9 @@ def propose_revert(context: RecoveryContext) -> StepProposal:
 
 def _tokens_of_sent(view: TranscriptView, sent: Sequence[Entry]) -> int:
     """Estimate what is sent if the conversation ends earlier: perhaps before a boundary."""
-    known: dict[int, int] = {}
-    for block in view.blocks:
-        known[block.line] = known.get(block.line, 0) + block.tokens
+    known = view.line_tokens
     return view.overhead_tokens + sum(
-        known[entry.line] if entry.line in known else sum(map(view.count_tokens, entry.parts))
+        known[entry.offset] if entry.offset in known else sum(map(view.count_tokens, entry.parts))
         for entry in sent
     )
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
 import msgspec
@@ -84,9 +84,9 @@ class Conversation(msgspec.Struct, frozen=True, dict=True):
     count_tokens: Callable[[MessagePart], int]
     transcript_path: str = ""
     overhead_tokens: int = 0  # tokens of the system prompt and the tools
-    visible_tokens: int | None = None
-    """Tokens of all that the model sees now, if that is known better than `count_tokens` can
-    tell: the length of thinking is in no text."""
+    line_tokens: Mapping[int, int] = {}
+    """The size of each line that the model sees now, by its offset; `count_tokens` cannot tell
+    the length of thinking, which is in no text."""
     rule_choices: RuleChoices = NO_RULE_CHOICES  # what the person chose for single rules
 
     @cached_property
@@ -94,7 +94,12 @@ class Conversation(msgspec.Struct, frozen=True, dict=True):
         return tuple(visible_entries(self.entries))
 
     def tokens(self, entries: Iterable[Entry]) -> int:
-        return sum(self.count_tokens(part) for entry in entries for part in entry.parts)
+        return sum(
+            self.line_tokens[entry.offset]
+            if entry.offset in self.line_tokens
+            else sum(map(self.count_tokens, entry.parts))
+            for entry in entries
+        )
 
     def derive_line_id(self, kind: str, content: str) -> str:
         """Return a uuid for a line of ours; the same plan has the same uuids."""
@@ -126,14 +131,21 @@ def _new_line(
     return dict(parents) | {name: value for name, value in fields.items() if value is not None}
 
 
+class BoundarySizes(NamedTuple):
+    """Tokens; the client counts what follows a boundary without the system prompt and the tools."""
+
+    before: int
+    messages_after: int
+    after: int  # of the next request
+
+
 def make_boundary_lines(
     last: Mapping[str, Any],
     boundary_uuid: str,
     summary_uuid: str,
     summary_text: str,
     retained_uuids: Sequence[str],
-    pre_tokens: int,
-    post_tokens: int,
+    sizes: BoundarySizes,
 ) -> tuple[AppendLine, AppendLine]:
     """Write the boundary and the summary behind the decoded `last` line of a session.
 
@@ -141,8 +153,9 @@ def make_boundary_lines(
     """
     metadata: dict[str, Any] = {
         "trigger": MANUAL_TRIGGER,
-        "preTokens": pre_tokens,
-        "postTokens": post_tokens,
+        "preTokens": sizes.before,
+        "postTokens": sizes.messages_after,
+        "ctxtopNextTokens": sizes.after,
     }
     if retained_uuids:
         uuids = list(retained_uuids)
@@ -204,12 +217,12 @@ def make_boundary_operation(
 
     Tokens saved are those that are sent now less `tokens_behind_boundary`. The boundary has the
     numbers of the client's own: all that a request held before, and what is left without the
-    system prompt and the tools, less what the plan's other operations free of it.
+    system prompt and the tools, less what the plan's other operations free of it. Beside them it
+    says what the next request has: the list shows what the plan foresaw.
     """
-    before = conversation.visible_tokens
-    if before is None:
-        before = conversation.tokens(conversation.visible_entries)
+    before = conversation.tokens(conversation.visible_entries)
     after = tokens_behind_boundary(conversation, summary_text, retained)
+    overhead, left = conversation.overhead_tokens, after - freed_otherwise
     uuids = tuple(entry.uuid for entry in retained if entry.uuid)
     content = "\n".join([*uuids, summary_text])
     lines = make_boundary_lines(
@@ -218,8 +231,7 @@ def make_boundary_operation(
         conversation.derive_line_id("summary", content),
         summary_text,
         uuids,
-        conversation.overhead_tokens + before,
-        after - freed_otherwise,
+        BoundarySizes(overhead + before, left, overhead + left),
     )
     strategy, what, why = strategy_what_why
     return Operation(
