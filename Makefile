@@ -97,7 +97,7 @@ bench: $(VENV)/.test ## Run the benchmarks
 	@for script in $(filter-out %/bench_compaction.py,$(wildcard tests/bench/bench_*.py)); do echo "== $$script"; $(BIN)/python -m tests.bench.$$(basename $$script .py) || exit 1; done
 
 bench-accuracy: $(VENV)/.test ## Compare the numbers with recorded sessions and other tools
-	@for name in accuracy tokens forecast; do echo "== $$name"; $(BIN)/python -m tests.bench.bench_$$name || exit 1; done
+	@for name in accuracy tokens breakdown forecast; do echo "== $$name"; $(BIN)/python -m tests.bench.bench_$$name || exit 1; done
 
 bench-compaction: $(VENV)/.test ## Measure what compaction frees and keeps, beside the client and cozempic
 	@$(BIN)/python -m tests.bench.bench_compaction

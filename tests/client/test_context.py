@@ -26,6 +26,7 @@ from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
 from ..recorder import Recorder
 from . import mcp_server
+from .counting import FACTOR, TOOLS_PREAMBLE
 
 if TYPE_CHECKING:
     from ctxtop.core.measure.composition import Composition
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 FROM: Final = 0.05
 """Share of the total from which on a category is compared (the issue's proof)."""
 
-WITHIN: Final = 0.10
+WITHIN: Final = 0.05
 
 COUNTED: Final = "&&&usage:counted"
 
@@ -126,15 +127,19 @@ def agree(sent: Composition, projected: Composition) -> None:
         assert share == pytest.approx(each.share, abs=0.02), each.name
 
 
-def compare(name: str, found: Composition, report: ContextReport) -> None:
-    """Print both side by side, and let no category of weight differ by more than a tenth."""
+def compare(name: str, found: Composition, report: ContextReport, counted_again: int = 0) -> None:
+    """Print both side by side, and let no category of weight differ by more than `WITHIN`.
+
+    The client counts `counted_again` tokens of the tools twice, and so of the messages too few.
+    """
+    again = {"system tools": -counted_again, "messages": counted_again}
     assert found.source is CompositionSource.REQUESTS
     assert found.total_tokens == report.total_tokens
     assert sum(each.tokens for each in found.categories) == found.total_tokens
     own = {each.name: each.tokens for each in found.categories}
     lines, wrong = [], []
     for what, (theirs, categories) in MAPPED.items():
-        told = sum(report.categories.get(each, 0) for each in theirs)
+        told = sum(report.categories.get(each, 0) for each in theirs) + again.get(what, 0)
         said = sum(own.get(each, 0) for each in categories)
         off = (said - told) / told if told else 0.0
         lines.append(f"  {what:<14} client {told:>7,}  ctxtop {said:>7,}  {off:+.1%}")
@@ -175,7 +180,9 @@ def test_a_session_with_mcp_memory_and_skills(lab: Lab) -> None:
     )
     report = asked(lab, turn.session_id, env)
     found = ours(lab, turn.session_id)
-    compare("MCP, memory and skills", found, report)
+    # Without tool search the client counts built-in tools in two requests, and takes what the API
+    # adds for tools off neither.
+    compare("MCP, memory and skills", found, report, counted_again=TOOLS_PREAMBLE)
     agree(found, bare(lab, turn.session_id))
     memory = next(each for each in found.categories if each.name == ContextCategory.MEMORY)
     assert memory.parts[0].name == str(lab.project / "CLAUDE.md")
@@ -206,3 +213,31 @@ def test_a_compacted_session_with_an_agent(lab: Lab) -> None:
     assert own.source is CompositionSource.REQUESTS
     assert own.total_tokens == agent.context.tokens
     assert sum(each.tokens for each in own.categories) == own.total_tokens
+
+
+def test_what_a_compaction_restores(lab: Lab) -> None:
+    """Right after it, with the files and the listings that the client puts back."""
+    files = [lab.project / f"shop_{number}.py" for number in range(7)]
+    for number, file in enumerate(files):
+        lines = 2_000 if number == 6 else 100  # too large: it comes back by name
+        text = "".join(f"price_{n} = {n} * RATE_{number}\n" for n in range(lines))
+        file.write_text(text, encoding="utf-8")
+    reads = " ".join(f"[[read:{file}{COUNTED}]]" for file in files)
+    turn = lab.turn(f"Look. {reads} [[say:Read.{COUNTED}]]")
+    lab.turn("/compact", resume=turn.session_id)
+    lab.turn(f"And now? [[say:Go on.{COUNTED}]]", resume=turn.session_id)
+    report = asked(lab, turn.session_id)
+    found = ours(lab, turn.session_id)
+    compare("what a compaction restores", found, report)
+    projected = bare(lab, turn.session_id)
+    agree(found, projected)
+    # `LabTokens` does not know the API's factor; beyond that hardly anything is unexplained.
+    unexplained = projected.unexplained_tokens / projected.total_tokens
+    assert unexplained <= 1 - 1 / FACTOR + WITHIN / 5
+    names = {
+        part.name: {each.name for each in part.parts}
+        for category in projected.categories
+        for part in category.parts
+    }
+    assert names["file"] == set(map(str, files[2:6]))
+    assert names["compact_file_reference"] == {str(files[6])}

@@ -133,7 +133,7 @@ async def test_every_place_means_the_window(run: Callable[..., Ended], stage: St
 
 def test_a_plan_says_whether_it_reaches_its_target(run: Callable[..., Ended]) -> None:
     def lines(*words: str) -> dict[str, Any]:
-        plan = run("compact", made.SESSION, *words, "--json").json
+        plan: dict[str, Any] = run("compact", made.SESSION, *words, "--json").json
         return plan | {"said": " ".join(run("compact", made.SESSION, *words).out.split())}
 
     least = lines("--level", "4")

@@ -31,7 +31,7 @@ def read(path: str, text: str, call: str) -> tuple[Entry, Entry]:
 
 def restored(entries: Sequence[Entry]) -> list[tuple[str | None, str | None, int]]:
     """The kind, the path and the line of each part that was added to what is sent."""
-    linked = []
+    linked: list[Entry] = []
     for each in entries:
         linked.append(replace(each, parent=linked[-1].uuid if linked else None))
         if each.boundary:
