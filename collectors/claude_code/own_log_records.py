@@ -257,12 +257,12 @@ _EVENT_NAMES: Final = (
     "ConfigChange CwdChanged DirectoryAdded Elicitation ElicitationResult FileChanged "
     "InstructionsLoaded MessageDisplay Notification PermissionDenied PermissionRequest "
     "PostCompact PostModelSwitch PostToolBatch PostToolUse PostToolUseFailure PreCompact "
-    "PreModelSwitch PreToolUse SessionEnd SessionStart Setup Stop StopFailure SubagentStart "
-    "SubagentStop TaskCompleted TaskCreated TeammateIdle UserPromptExpansion UserPromptSubmit "
-    "WorktreeCreate WorktreeRemove"
+    "PreModelSwitch PreSkillShellCommand PreToolUse SessionEnd SessionStart Setup Stop "
+    "StopFailure SubagentStart SubagentStop TaskCompleted TaskCreated TeammateIdle "
+    "UserPromptExpansion UserPromptSubmit WorktreeCreate WorktreeRemove"
 )
 HOOK_EVENTS: Final = frozenset(_EVENT_NAMES.split())
-"""The 33 events of 2.1.329 (reference: claude-code-formats 4.4)."""
+"""The 34 events of 2.1.332 (reference: claude-code-formats 4.4)."""
 
 
 def _to_hook_event(offset: int, data: bytes, read_at: int) -> HookEventRecord:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Annotated, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
 from ...core.store.log_records import LimitReadingRecord
 from ...core.store.transcript_records import ClientReportRecord
@@ -15,6 +15,7 @@ from ...core.transcript.reported_usage import Count
 from ...core.transcript.sanitize import sanitize_title
 from ..plugin.plugin_log import MAX_PERCENT, MAX_TIME_S, MAX_TOKENS, MIN_TIME_S
 
+MAX_CAUSES: Final = 20  # of one miss: the client knows about ten
 MAX_LIMIT_WINDOWS: Final = 20  # of one input: the client knows six
 
 BoundedText = Annotated[str, msgspec.Meta(max_length=4096)]
@@ -113,7 +114,17 @@ class _Cache(msgspec.Struct):
     cache_write_tokens: Count | None = None
     miss_recache_tokens: Count | None = None
     last_miss_at: UnixSeconds | None = None
+    last_miss_cause: Raw | UnsetType = UNSET
     miss_causes: dict[str, Count] | None = None
+
+
+class _MissCause(msgspec.Struct):
+    """Why the client's last miss happened (2.1.330); null where there was none."""
+
+    causes: Annotated[list[BoundedText], msgspec.Meta(max_length=MAX_CAUSES)] = []
+
+
+_cause_decoder: Final = msgspec.json.Decoder(_MissCause | None)
 
 
 class _ReportFields(msgspec.Struct):
@@ -160,7 +171,17 @@ def read_client_report(given: bytes | Raw, at: int, session_id: str) -> ClientRe
         cache_rewritten_tokens=cache.miss_recache_tokens,
         cache_last_miss_at=cache.last_miss_at and cache.last_miss_at * 1000,
         cache_miss_causes=msgspec.json.encode(causes).decode(),
+        cache_last_miss_causes=msgspec.json.encode(_last_causes(cache)).decode(),
     )
+
+
+def _last_causes(cache: _Cache) -> list[str]:
+    """Return the client's names of the causes of its last miss; none of an unknown shape."""
+    try:
+        found = _cause_decoder.decode(cache.last_miss_cause) if cache.last_miss_cause else None
+    except msgspec.DecodeError:
+        return []
+    return [sanitize_title(name) for name in found.causes] if found else []
 
 
 def _title(text: str | None) -> str | None:

@@ -108,10 +108,14 @@ class Evidence:
         of_model: defaultdict[ModelVersion, list[AutoCompaction]] = defaultdict(list)
         for row in facts.auto_compactions:
             armed = not row.was_refused if row.writes_requests else None
-            if armed is None and row.pre_tokens < MIN_REFUSED_TOKENS:
+            if row.is_precomputed or (armed is None and row.pre_tokens < MIN_REFUSED_TOKENS):
                 armed = True
-            seen = AutoCompaction(row.earlier_tokens or 0, row.pre_tokens, armed)
+            is_precomputed = bool(row.is_precomputed)
+            seen = AutoCompaction(row.earlier_tokens or 0, row.pre_tokens, armed, is_precomputed)
             own[row.session_id, row.agent_id].append(seen)
+            if is_precomputed:
+                # Another session's summary need not be ready in time.
+                continue
             environment = facts.environments.get(row.session_id, {})
             if environment.keys().isdisjoint(_WINDOW_VARIABLES):
                 # The options of other sessions' clients are unknown.

@@ -396,6 +396,8 @@ class AutoCompaction(msgspec.Struct, frozen=True):
     armed: bool | None = None
     """It came before a request (True), or because the API refused one (False); None if the
     client records no requests."""
+    is_precomputed: bool = False
+    """Its summary was made at the trigger, and used only once the API refused a prompt."""
 
 
 class TriggerEvidence(msgspec.Struct, frozen=True):
@@ -404,7 +406,8 @@ class TriggerEvidence(msgspec.Struct, frozen=True):
     window: int  # tokens
     config: AutoCompactConfig = DEFAULT_AUTO_COMPACT
     declared_window: int | None = None  # tokens; where an agent's definition ends its window
-    own_compactions: tuple[AutoCompaction, ...] = ()  # of this session with this window
+    own_compactions: tuple[AutoCompaction, ...] = ()
+    """Of this session with this window, oldest first."""
     report: Claim | None = None  # by `/context` in this session
     other_compactions: tuple[AutoCompaction, ...] = ()  # of sessions of this model and version
     answer_tokens: int = 0  # context of the last answer: a trigger below it is outdated
@@ -440,30 +443,55 @@ def trigger_tokens(
     return max(tokens, 0)
 
 
-def _learn_trigger(
-    observed: Iterable[AutoCompaction], expected: Iterable[int], window: int
-) -> int | None:
-    """Learn a trigger in tokens from automatic compactions; None if they show none.
+def _usable(observed: Iterable[AutoCompaction], window: int) -> list[AutoCompaction]:
+    """Select the compactions that show a trigger.
 
-    The first expected value that explains them, else the smallest counter at which the client
-    compacted. One below half the window counts as the answer to a refused prompt, unless it is
-    known to be none (`armed`).
+    One below half the window counts as the answer to a refused prompt, unless it is known to be
+    none (`armed`).
     """
-    usable = [
+    return [
         each
         for each in observed
         if each.armed is not False
         and (each.armed or each.high > window * MIN_TRIGGER_SHARE)
-        and each.high <= window - OUTPUT_RESERVE
+        and (each.is_precomputed or each.high <= window - OUTPUT_RESERVE)
     ]
+
+
+def _learn_trigger(usable: Sequence[AutoCompaction], expected: Iterable[int]) -> int | None:
+    """Learn a trigger in tokens from automatic compactions; None if there are none.
+
+    The first expected value that explains them, else the smallest counter at which the client
+    compacted.
+    """
     if not usable:
         return None
     explaining = (tokens for tokens in expected if explains_compactions(usable, tokens))
     return next(explaining, min(each.high for each in usable))
 
 
+def _newest_agreeing(observed: Sequence[AutoCompaction]) -> list[AutoCompaction]:
+    """Return the newest of a session's compactions that one trigger explains, oldest first.
+
+    A flag of the server lets a client pass its trigger while the summary is prepared (2.1.330):
+    the first compaction that shows it counts, and not those before it.
+    """
+    agreeing: list[AutoCompaction] = []
+    low = 0
+    for each in reversed(observed):
+        low = max(low, each.low)
+        if agreeing and low >= min(each.high, *(other.high for other in agreeing)):
+            break
+        agreeing.insert(0, each)
+    return agreeing
+
+
 def _is_never_armed(observed: Iterable[AutoCompaction], expected: int, window: int) -> bool:
-    usable = [each for each in observed if each.high > window * MIN_TRIGGER_SHARE]
+    usable = [
+        each
+        for each in observed
+        if each.high > window * MIN_TRIGGER_SHARE and not each.is_precomputed
+    ]
     return bool(usable) and all(
         each.low > expected and window - OUTPUT_RESERVE < each.high <= window for each in usable
     )
@@ -504,14 +532,14 @@ def _trigger_claims(evidence: TriggerEvidence) -> Iterator[Claim]:
         yield Claim(ends, declared.source)
         # A compaction at the declared trigger confirms it.
         causes = (ends, expected)
-    own = _learn_trigger(evidence.own_compactions, causes, window)
+    own = _learn_trigger(_newest_agreeing(_usable(evidence.own_compactions, window)), causes)
     if own and own >= peak:
         yield Claim(own, ClaimSource.SESSION_COMPACTION)
     elif _is_never_armed(evidence.own_compactions, expected, window):
         yield Claim(None, ClaimSource.SESSION_COMPACTION)
     if evidence.report and (evidence.report.tokens or peak) >= peak:
         yield evidence.report
-    if others := _learn_trigger(evidence.other_compactions, (expected,), window):
+    if others := _learn_trigger(_usable(evidence.other_compactions, window), (expected,)):
         yield Claim(others, ClaimSource.OTHER_SESSIONS)
     armed = models.is_armed(evidence.model, evidence.version, window)
     yield Claim(expected if armed else None, ClaimSource.TABLE)

@@ -316,6 +316,7 @@ CREATE TABLE boundary (
     dropped_tokens INTEGER,
     duration_ms INTEGER,
     kept_messages INTEGER,
+    is_precomputed INTEGER NOT NULL, -- Its summary was made in the background at the trigger.
     PRIMARY KEY (file_id, uuid)
 ) STRICT;
 CREATE INDEX boundary_place ON boundary (file_id, offset);
@@ -785,7 +786,8 @@ CREATE TABLE client_report (
     cache_write_tokens INTEGER,
     cache_rewritten_tokens INTEGER, -- Written again because of misses.
     cache_last_miss_at INTEGER,
-    cache_miss_causes TEXT NOT NULL -- JSON, how many misses by the client's name of the cause.
+    cache_miss_causes TEXT NOT NULL, -- JSON, how many misses by the client's name of the cause.
+    cache_last_miss_causes TEXT NOT NULL -- JSON, the client's names of the last miss's causes.
 ) STRICT;
 
 -- What the module inside the client pushed.

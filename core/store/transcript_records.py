@@ -196,6 +196,9 @@ class BoundaryRecord(msgspec.Struct, frozen=True, array_like=True):
     dropped_tokens: int | None
     duration_ms: int | None
     kept_messages: int | None
+    is_precomputed: bool = False
+    """Its summary was made in the background at the trigger, and used once a prompt was refused
+    (2.1.332): `pre_tokens` is not where the client begins to compact."""
 
 
 class MicrocompactionRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -489,6 +492,7 @@ class ClientReportRecord(msgspec.Struct, frozen=True):
     cache_rewritten_tokens: int | None  # because of misses
     cache_last_miss_at: int | None
     cache_miss_causes: str  # JSON: the number of misses by cause
+    cache_last_miss_causes: str = "[]"  # JSON: the client's names of the causes (2.1.330)
 
 
 class WindowRecord(msgspec.Struct, frozen=True):

@@ -76,6 +76,7 @@ class CompactMetadata(msgspec.Struct, rename="camel"):
     post_tokens: Count | None = None
     ctxtop_next_tokens: Count | None = None  # only of a boundary that ctxtop wrote
     cumulative_dropped_tokens: Count | None = None
+    precomputed: bool = False  # made in the background, and used once a prompt was refused
     duration_ms: Count | None = None
     preserved_messages: PreservedMessages | None = None
     preserved_segment: PreservedMessages | None = None

@@ -99,7 +99,8 @@ def test_what_a_hook_was_told(collector: Collector, recorder: Recorder, store: P
 
 
 def test_every_event_of_the_client_is_known() -> None:
-    assert len(HOOK_EVENTS) == 33
+    assert len(HOOK_EVENTS) == 34
+    assert "PreSkillShellCommand" in HOOK_EVENTS  # since 2.1.330
 
 
 def test_an_unknown_event_is_kept_and_counted(collector: Collector, store: Path) -> None:

@@ -343,6 +343,35 @@ CLIENT = {
 }
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        (None, ""),
+        (
+            {"causes": ["tools_changed", "ttl_expired"], "tools_added": 2},
+            "tools changed, ttl expired",
+        ),
+        ({"causes": []}, ""),
+        ({"causes": "tools_changed"}, ""),
+        ({"causes": [1]}, ""),
+        (["tools_changed"], ""),
+    ],
+)
+def test_why_the_last_miss_happened_is_read_in_the_shape_that_is_known(
+    collector: Collector, store: Path, said: object, shown: str
+) -> None:
+    write(collector.folder.projects / PROJECT / f"{SESSION}.jsonl", [user("Hi")])
+    cache = CLIENT["prompt_cache"] | {"last_miss_cause": said}
+    show(store, json.dumps(FULL | CLIENT | {"prompt_cache": cache}).encode())
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        (session,) = read_sessions(db, START_MS)
+    assert session.client is not None
+    text = dict(client_facts(session.client))["cache use"]
+    assert text.startswith("87% read, 2 misses in 9 requests, tools changed 2")
+    assert (f", the last by {shown}, 4 k" in text) is bool(shown)
+
+
 def test_what_else_the_client_says_is_kept_and_shown(collector: Collector, store: Path) -> None:
     write(collector.folder.projects / PROJECT / f"{SESSION}.jsonl", [user("Hi")])
     show(store, json.dumps(FULL | CLIENT | {"effort": {"level": "low"}}).encode())

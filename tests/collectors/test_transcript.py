@@ -165,6 +165,9 @@ def test_a_compaction() -> None:
     assert (found.uuid, found.trigger, found.at) == ("B", "auto", START_MS + 9000)
     assert (found.pre_tokens, found.post_tokens, found.kept_messages) == (180_000, 4000, 2)
     assert (found.dropped_tokens, found.duration_ms) == (176_000, 900)
+    assert not found.is_precomputed
+    (ready,) = read(boundary(precomputed=True)).boundaries
+    assert ready.is_precomputed
     (kept,) = facts.summaries
     assert (kept.uuid, kept.kind, kept.text, kept.lines) == ("S", "boundary", "kept\nthis", 2)
     assert facts.session.first_prompt is None, "a summary is no prompt"

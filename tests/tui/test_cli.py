@@ -55,7 +55,7 @@ KEYS = {
     " context_source context_components problem sessions counted_in injected",
     "compactions": "session_id agent_id boundary_uuid at trigger pre_tokens post_tokens"
     " next_answer_tokens estimated_next_tokens dropped_tokens duration_ms kept_messages summary"
-    " forgotten thrash cleared_results"
+    " precomputed forgotten thrash cleared_results"
     " steered reduction reduction_flag kept_shares",
     "warnings": "session_id agent_id level threshold ratio limit_tokens limit_ratio at cleared_at",
     "totals": "input_tokens cache_creation_tokens cache_read_tokens output_tokens web_searches"

@@ -41,7 +41,7 @@ from ctxtop.core.store.writer import OtherFolderError, Writer
 from ..dump import dump
 from ..stored import stored_summaries
 
-SCHEMA = (12, "7c881f6c9d726dbb")
+SCHEMA = (12, "a8835e3ff571cc39")
 """SCHEMA_VERSION and the hash of schema.sql without its comments: they change together."""
 
 VIRTUAL_TABLES = {"search_fts", "summary_fts"}

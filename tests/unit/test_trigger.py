@@ -145,6 +145,28 @@ def test_own_compactions_that_the_formula_does_not_explain_are_believed() -> Non
     assert found.contradicting == (Claim(167_000, ClaimSource.OTHER_SESSIONS),)
 
 
+def test_a_trigger_that_was_widened_is_learned_from_the_first_compaction_that_shows_it() -> None:
+    """A client with the flag sends requests beyond its trigger while the summary is prepared."""
+    before = (AutoCompaction(160_000, 167_081), AutoCompaction(161_000, 168_300))
+    assert trigger(own_compactions=before).tokens == 167_000
+    wide = AutoCompaction(171_000, 176_500)
+    found = trigger(own_compactions=(*before, wide), answer_tokens=20_000)
+    assert (found.tokens, found.source) == (176_500, ClaimSource.SESSION_COMPACTION)
+    # And when the flag is off again.
+    found = trigger(own_compactions=(*before, wide, AutoCompaction(159_000, 167_200)))
+    assert found.tokens == 167_000
+
+
+def test_a_summary_that_was_ready_when_a_prompt_was_refused_shows_where_the_client_compacts() -> (
+    None
+):
+    ready = AutoCompaction(185_000, 199_000, armed=True, is_precomputed=True)
+    found = trigger(own_compactions=(AutoCompaction(160_000, 167_081), ready))
+    assert (found.tokens, found.source) == (199_000, ClaimSource.SESSION_COMPACTION)
+    # It was armed: the prompt was refused because the client waited for that.
+    assert trigger(own_compactions=(ready,)).tokens == 199_000
+
+
 def test_other_sessions_speak_where_the_own_one_is_silent() -> None:
     others = (AutoCompaction(160_000, 167_500),)
 

@@ -249,6 +249,7 @@ def _client_record(report: ClientReportRecord) -> Record:
             " cache_rewritten_tokens cache_last_miss_at",
         ),
         "cache_miss_causes": msgspec.json.decode(report.cache_miss_causes),
+        "cache_last_miss_causes": msgspec.json.decode(report.cache_last_miss_causes),
     }
 
 
@@ -380,6 +381,7 @@ def compaction_records(
                 " next_answer_tokens=next_tokens estimated_next_tokens dropped_tokens"
                 " duration_ms kept_messages summary",
             ),
+            "precomputed": bool(row.is_precomputed),
             **_report_fields(report),
             "steered": [asdict(item) for item in items] or None,
             **compaction_quality_fields(row, report, snapshot.policies.common.target_reduction),

@@ -172,6 +172,8 @@ def _cache_use_text(report: ClientReportRecord) -> str:
     texts.append(f"{report.cache_misses or 0} misses in {report.cache_requests} requests")
     causes: dict[str, int] = json.decode(report.cache_miss_causes, type=dict[str, int])
     texts += [f"{one_line(name).replace('_', ' ')} {count}" for name, count in causes.items()]
+    if last := json.decode(report.cache_last_miss_causes, type=list[str]):
+        texts.append(f"the last by {', '.join(one_line(each).replace('_', ' ') for each in last)}")
     if report.cache_rewritten_tokens:
         texts.append(f"{tokens(report.cache_rewritten_tokens)} rewritten")
     return ", ".join(texts)

@@ -34,6 +34,7 @@ def read_boundary(offset: int, line: line_decoder.TranscriptLine) -> records.Bou
         dropped_tokens=metadata.cumulative_dropped_tokens,
         duration_ms=metadata.duration_ms,
         kept_messages=None if kept is None else len(kept),
+        is_precomputed=metadata.precomputed,
     )
 
 

@@ -24,6 +24,7 @@ class AutoCompactionRow(msgspec.Struct, frozen=True):
     pre_tokens: int
     was_refused: int = 0  # 1 if a request without an answer precedes it: the API refused it
     writes_requests: int = 0  # 1 if the client records its requests
+    is_precomputed: int = 0  # 1 if its summary was made at the trigger and used when refused
 
 
 class LargeModelRow(msgspec.Struct, frozen=True):
@@ -113,8 +114,9 @@ SELECT f.session_id, f.agent_id, r.model, s.model AS asked_model, s.client_versi
         AND q.offset > r.last_offset AND q.offset < b.offset
         AND q.query_source IS (SELECT a.query_source FROM request a
             WHERE a.file_id = r.file_id AND a.request = r.request)),
-    EXISTS (SELECT 1 FROM request q WHERE q.file_id = b.file_id AND q.offset < r.offset)
-FROM (SELECT file_id, MIN(offset) AS offset, pre_tokens,
+    EXISTS (SELECT 1 FROM request q WHERE q.file_id = b.file_id AND q.offset < r.offset),
+    b.is_precomputed
+FROM (SELECT file_id, MIN(offset) AS offset, pre_tokens, is_precomputed,
         at - COALESCE(duration_ms, 0) AS began_at FROM boundary
     WHERE "trigger" = 'auto' AND pre_tokens IS NOT NULL
         AND substr(uuid, 15, 1) <> '5' -- Version 5: ctxtop's own boundary, at its own threshold.

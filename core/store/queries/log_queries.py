@@ -107,7 +107,7 @@ def newest_boundaries(db: Connection, limit: int) -> list[CompactionRow]:
     found: dict[str, CompactionRow] = {}
     sql = f"""SELECT f.session_id, f.agent_id, b.uuid, b.at, trigger, pre_tokens, post_tokens,
             dropped_tokens, duration_ms, kept_messages, NULL, NULL, {NEXT_ANSWER_TOKENS}, l.tokens,
-            {COUNTED_MESSAGES_ALONE}
+            {COUNTED_MESSAGES_ALONE}, b.is_precomputed
         FROM boundary b JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
         LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
         ORDER BY b.at DESC, s.forked_from IS NOT NULL, f.path LIMIT ?"""

@@ -241,6 +241,7 @@ class CompactionRow(msgspec.Struct, frozen=True):
     next_tokens: int | None = None  # what the first answer after it held; None while there is none
     estimated_next_tokens: int | None = None  # estimate of that, while there is none
     counted_messages_alone: int = 0  # `pre_tokens` is without system prompt and tools
+    is_precomputed: int = 0  # its summary was made in the background at the trigger
 
 
 class FillRow(msgspec.Struct, frozen=True):

@@ -365,7 +365,7 @@ SELECT f.session_id, f.agent_id, b.uuid, b.at, b.trigger, b.pre_tokens, b.post_t
         AND s.offset < COALESCE((SELECT MIN(n.offset) FROM boundary n
             WHERE n.file_id = b.file_id AND n.offset > b.offset), s.offset + 1)
         ORDER BY s.offset LIMIT 1),
-    t.told, {NEXT_ANSWER_TOKENS}, l.tokens, {COUNTED_MESSAGES_ALONE}
+    t.told, {NEXT_ANSWER_TOKENS}, l.tokens, {COUNTED_MESSAGES_ALONE}, b.is_precomputed
 FROM boundary b JOIN file f USING (file_id)
 LEFT JOIN compaction_told t ON t.file_id = b.file_id AND t.offset = b.offset
 LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
