@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from sqlite3 import Connection
 from typing import BinaryIO, Final
@@ -30,6 +30,8 @@ from ...core.transcript.turn_search import (
     searched_text,
     unredacted_text,
 )
+from .discover import ClaudeFolder
+from .prompt_history import HISTORY_NAME, LostPrompt, find_lost_prompts
 
 FIRST_TURNS: Final = 2_000
 """Turns to read while somebody waits for the first results: a phrase of frequent words may be in
@@ -45,10 +47,12 @@ class SearchHit(msgspec.Struct, frozen=True):
     agent_id: str | None
     role: TurnRole
     at: int | None  # ms since 1970
-    path: str  # below projects/
+    path: str  # below projects/, or the history's name
     offset: int  # of its line, in bytes
     uuid: str | None
     excerpt: Excerpt
+    is_lost: bool = False  # its session has no transcript: `path` is the client's history
+    project: str = ""  # of a lost one
 
 
 class SearchResults(msgspec.Struct, frozen=True):
@@ -61,7 +65,7 @@ class SearchResults(msgspec.Struct, frozen=True):
 
 def search_turns(
     db: Connection,
-    projects: Path,
+    folder: ClaudeFolder,
     query: TurnQuery,
     project_names: Mapping[str, str],
     limit: int,
@@ -69,10 +73,11 @@ def search_turns(
 ) -> SearchResults:
     """Find the newest turns that match; `project_names` names the project of each session.
 
-    Each hit is read from its file, so a text that is gone or was rewritten is not found. About
-    `max_turns` turns are read, or all.
+    Each hit is read from its file, so a text that is gone or was rewritten is not found; of a
+    session without a transcript, the prompts in the client's history are. About `max_turns` turns
+    are read, or all.
     """
-    search = _TurnSearch(projects, query, max_turns)
+    search = _TurnSearch(folder.projects, query, max_turns)
     sessions = _allowed_sessions(query, project_names)
     blocks = find_blocks(db, query.fts_match, query.since, sessions)
     hits: list[SearchHit] = []
@@ -85,9 +90,31 @@ def search_turns(
             seen.add(hit.uuid)
         if len(hits) > limit:
             break
+    if limit and not query.is_empty:
+        lost = islice(find_lost_prompts(db, folder, query), limit + 1)
+        hits = sorted([*hits, *(_lost_hit(each, query) for each in lost)], key=_newest_order)
     is_cut = len(hits) > limit
     progress = search_progress(db)
     return SearchResults(query, tuple(hits[:limit]), is_cut, search.is_partial, progress)
+
+
+def _newest_order(hit: SearchHit) -> int:
+    return -(hit.at or 0)
+
+
+def _lost_hit(prompt: LostPrompt, query: TurnQuery) -> SearchHit:
+    return SearchHit(
+        session_id=prompt.session_id,
+        agent_id=None,
+        role=TurnRole.PROMPT,
+        at=prompt.at,
+        path=HISTORY_NAME,
+        offset=prompt.offset,
+        uuid=None,
+        excerpt=make_excerpt(prompt.text, query),
+        is_lost=True,
+        project=prompt.project,
+    )
 
 
 def _allowed_sessions(query: TurnQuery, project_names: Mapping[str, str]) -> list[str] | None:

@@ -129,7 +129,7 @@ def _time_search(
 ) -> tuple[float, float]:
     """Search once; return wall and CPU time in ms, which differ on a busy machine."""
     start, began = time.perf_counter(), time.process_time()
-    search_turns(db, root / "projects", parse_turn_query(typed, 0), {}, RESULTS, max_turns)
+    search_turns(db, ClaudeFolder(root), parse_turn_query(typed, 0), {}, RESULTS, max_turns)
     return (time.perf_counter() - start) * 1000, (time.process_time() - began) * 1000
 
 

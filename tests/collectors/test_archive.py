@@ -161,7 +161,7 @@ class Folder:
     def hits(self, words: str) -> int:
         with closing(open_reader(self.store)) as db:
             query = parse_turn_query(words, NOW_MS)
-            return len(search_turns(db, self.claude.projects, query, {}, 100, 10_000).hits)
+            return len(search_turns(db, self.claude, query, {}, 100, 10_000).hits)
 
 
 @pytest.fixture

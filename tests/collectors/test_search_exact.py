@@ -151,7 +151,7 @@ def test_a_search_finds_what_a_plain_reading_finds(
         with closing(open_reader(folder.store)) as db:
             for typed in queries:
                 query = parse_turn_query(typed, START_MS)
-                hits = search_turns(db, folder.claude.projects, query, {}, 1_000).hits
+                hits = search_turns(db, folder.claude, query, {}, 1_000).hits
                 assert sorted(str(hit.uuid) for hit in hits) == sorted(
                     uuid for uuid, words in expected.items() if is_found(words, typed)
                 )

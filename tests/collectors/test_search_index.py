@@ -61,7 +61,7 @@ def hits(collector: Collector, typed: str, limit: int = 50) -> tuple[SearchHit, 
     query = parse_turn_query(typed, START_MS)
     names = {SESSION: "proj", OTHER: "shop"}
     with closing(open_reader(collector.writer.path)) as db:
-        return search_turns(db, collector.folder.projects, query, names, limit).hits
+        return search_turns(db, collector.folder, query, names, limit).hits
 
 
 def blocks(writer: Writer) -> int:
@@ -96,7 +96,7 @@ def test_filters_by_project_session_and_time(
     assert found(collector, "pool project:nowhere") == []
     query = parse_turn_query("pool since:1h", START_MS + 2 * 3_600_000)
     with closing(open_reader(collector.writer.path)) as db:
-        results = search_turns(db, collector.folder.projects, query, {}, 50)
+        results = search_turns(db, collector.folder, query, {}, 50)
     assert [hit.excerpt.text for hit in results.hits] == ["a pool"]
 
 

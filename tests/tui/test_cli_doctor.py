@@ -127,6 +127,7 @@ def test_all_is_well(scanned: Places) -> None:
         "saving",
         "auto-compact",
         "deletions",
+        "deleted sessions",
         "archive",
         "saves",
         "project policies",

@@ -42,7 +42,8 @@ def test_the_table_names_time_role_session_and_text(call_ctxtop: Run) -> None:
 def test_json_says_where_each_hit_is(call_ctxtop: Run, path: Path) -> None:
     answer, prompt = call_ctxtop("search", "pool", "--json").json
     assert list(answer) == [
-        *("session_id", "agent_id", "role", "at", "transcript_path", "byte_offset"),
+        *("session_id", "agent_id", "role", "at", "transcript_path"),
+        *("deleted", "byte_offset"),
         *("uuid", "snippet", "matches"),
     ]
     assert prompt["snippet"] == "Fix the connection pool."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from ctxtop.collectors.claude_code.search_jobs import SearchIndexJob
@@ -155,3 +156,18 @@ async def test_an_unknown_filter_and_an_unfinished_index_are_told(demo: Stage) -
         await it.until(lambda: "indexing 0 of " in it.words)
         await it.press(*"lvel:high")
         await it.until(lambda: 'unknown filter "lvel:". Use project:, since:' in it.words)
+
+
+async def test_a_prompt_of_a_deleted_session_is_marked_and_opens_nothing(stage: Stage) -> None:
+    entry = {"display": "oil the hinges", "timestamp": 1_795_168_800_000, "project": "/d/depot"}
+    entry["sessionId"] = "22222222-3333-4444-8555-666666666666"
+    (stage.root / "history.jsonl").write_text(json.dumps(entry) + "\n")
+    append(session_file(stage.root, 1), prompt("Hello.", 1))
+    async with opened(stage, (200, 40)) as it:
+        screen = await open_search(it, stage)
+        await it.press(*"hinges", "enter")
+        await it.until(lambda: rows(screen))
+        assert "deleted session 22222222 · depot" in rows(screen)[0]
+        await it.press("enter")
+        await it.until(lambda: "has only what was typed" in " ".join(it.words.split()))
+        assert it.app.screen is screen

@@ -42,7 +42,8 @@ def search(context: click.Context, *, words: tuple[str, ...], limit: int) -> int
 
     All WORDS must match: words, '"a phrase"', '!not'; the inner quotes keep a phrase together. The
     last word may be incomplete. Filters: project:NAME, since:7d, role:prompt, role:answer,
-    role:agent, session:ID, and '!role:agent' for all others.
+    role:agent, session:ID, and '!role:agent' for all others. Of a deleted session, the prompts in
+    Claude Code's history are found.
     """
     typed = " ".join(words)
     query = parse_turn_query(typed, time.time_ns() // 1_000_000)
@@ -54,7 +55,7 @@ def search(context: click.Context, *, words: tuple[str, ...], limit: int) -> int
     with open_snapshot(options, scan) as snapshot:
         found = search_turns(
             snapshot.db,
-            snapshot.places.folder.projects,
+            snapshot.places.folder,
             query,
             _project_names(snapshot, query),
             limit,
@@ -97,9 +98,12 @@ def _report_incomplete(found: SearchResults, limit: int) -> None:
 
 
 def _hit_record(snapshot: StoreSnapshot, hit: SearchHit) -> Record:
+    folder = snapshot.places.folder
+    path = folder.root / hit.path if hit.is_lost else folder.projects / hit.path
     return {
         **record_of(hit, "session_id agent_id role at"),
-        "transcript_path": str(snapshot.places.folder.projects / hit.path),
+        "transcript_path": str(path),
+        "deleted": hit.is_lost,
         **record_of(hit, "byte_offset=offset uuid snippet=excerpt.text matches=excerpt.matches"),
     }
 
@@ -109,6 +113,9 @@ _ROLE_CELLS: Final = 6
 _MIN_TITLE_CELLS: Final = 10
 _MAX_TITLE_CELLS: Final = 32
 _MIN_SNIPPET_CELLS: Final = 48
+
+
+LOST_SESSION: Final = "deleted session"  # all that is known of it are its prompts
 
 
 def _hit_lines(snapshot: StoreSnapshot, hits: Sequence[SearchHit]) -> list[str]:
@@ -133,7 +140,7 @@ def _hit_lines(snapshot: StoreSnapshot, hits: Sequence[SearchHit]) -> list[str]:
     lines = [paint(f"{line('TIME', 'ROLE', 'SESSION', 'ID')}SNIPPET", "quiet")]
     for hit in hits:
         session_id = short_ids.get(hit.session_id, hit.session_id)
-        title = titles.get(hit.session_id, "")
+        title = LOST_SESSION if hit.is_lost else titles.get(hit.session_id, "")
         head = line(date_time(hit.at), hit.role.value, title, session_id)
         lines.append(head + _snippet(hit, snippet_cells))
     return lines

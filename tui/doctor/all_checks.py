@@ -38,6 +38,7 @@ from .doctor_check import DoctorCheck, failed, passed
 from .session_checks import (
     archive_check,
     compaction_check,
+    deleted_check,
     deletions_check,
     recovery_checks,
     unsaved_check,
@@ -164,6 +165,7 @@ def _content_checks(db: sqlite3.Connection, places: Places) -> Iterator[DoctorCh
                 compaction_check(config_queries.settings_files(db), sessions(), now_ms)
             ],
             "deletions": lambda: [deletions_check(db, places, policy, now_ms)],
+            "deleted sessions": lambda: [deleted_check(places, sessions())],
             "archive": lambda: [archive_check(places)],
             "saves": lambda: saves_checks(read_saves(db, (), now_ms, policies.policies)),
             "ctxtop's settings": lambda: [policy_check(policies)],

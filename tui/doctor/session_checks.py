@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ...collectors.claude_code.archive_job import SKIPPED_FIX, SessionArchiver
+from ...collectors.claude_code.prompt_history import list_folders_without_transcript
 from ...collectors.places import Places
 from ...core.archive.archive_index import TranscriptArchive, find_damaged_sessions
 from ...core.archive.archive_mode import ArchiveMode
@@ -54,6 +55,20 @@ def deletions_check(
         fix = "keep them: `ctxtop settings set archive.mode all`; or raise cleanupPeriodDays"
         return noted("deletions", f"{detail}; archive.mode is off", fix)
     return noted("deletions", f"{detail}, not archived yet", "run `ctxtop archive`")
+
+
+def deleted_check(places: Places, sessions: Iterable[Session]) -> DoctorCheck:
+    """Count the folders of sessions whose transcript is gone."""
+    name = "deleted sessions"
+    kept = {each.session_id for each in sessions if each.live or each.archived}
+    found = list_folders_without_transcript(places.folder)
+    left = [each for each in found if each.name not in kept]
+    if not left:
+        return passed(name, "no folders of any are left")
+    count = plural(len(left), "session")
+    detail = f"{count} deleted or never saved, with a folder left: {left[0]}"
+    fix = "`ctxtop search` finds what was typed in them; remove the folders if you need no more"
+    return noted(name, f"{detail}{and_more(len(left) - 1)}", fix)
 
 
 def archive_check(places: Places) -> DoctorCheck:

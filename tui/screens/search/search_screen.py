@@ -40,6 +40,10 @@ MAX_TURNS: Final = 50_000  # to read after the first results; a key pressed mean
 INDEXING_REFRESH_S: Final = 1.0  # between two searches while transcripts are being indexed
 
 EMPTY_TEXT: Final = "Type words to search the prompts and answers of all sessions."
+LOST_TEXT: Final = (
+    "The transcript of this session was deleted or never saved: Claude Code's history has only what"
+    " was typed. y copies it."
+)
 _ROLE_STYLES: Final = {
     TurnRole.PROMPT: "$level-calm",
     TurnRole.ANSWER: "$accent",
@@ -116,7 +120,7 @@ class SearchScreen(FilteredPage):
         projects = {each.session_id: each.project for each in self._sessions.values()}
         # Without words it only reports how complete the index is.
         limit = 0 if query.is_empty or query.problems else MAX_HITS
-        folder, max_turns = self.app.places.folder.projects, self._max_turns
+        folder, max_turns = self.app.places.folder, self._max_turns
         return lambda db: search_turns(db, folder, query, projects, limit, max_turns)
 
     def _take_results(self, found: SearchResults | Problem) -> None:
@@ -189,8 +193,8 @@ class SearchScreen(FilteredPage):
     def _show_conversation(self) -> None:
         hit = self._hits.get(self._list.key or "")
         for pane in self.query(ConversationPane):
-            pane.visible = hit is not None
-        if hit is None or hit == self._shown or self.size.width < BROAD_CELLS:
+            pane.visible = hit is not None and not hit.is_lost
+        if hit is None or hit.is_lost or hit == self._shown or self.size.width < BROAD_CELLS:
             return
         self._shown = hit
         session = self._sessions.get(hit.session_id)
@@ -214,7 +218,9 @@ class SearchScreen(FilteredPage):
     @on(RowList.Opened)
     def _open(self, opened: RowList.Opened) -> None:
         hit = self._hits.get(opened.key)
-        if hit is not None:
+        if hit is not None and hit.is_lost:
+            self.app.notify(LOST_TEXT, severity="warning")
+        elif hit is not None:
             words = _found_words(hit)
             self.post_message(OpenConversation(hit.session_id, hit.agent_id, hit.offset, words))
 
@@ -236,7 +242,10 @@ _INDENT: Final = "  "
 
 def _hit_row(key: str, hit: SearchHit, session: Session | None, width: int, now_ms: int) -> LazyRow:
     title = session.title if session else hit.session_id[:8]
-    where = one_line(f"{title} · {session.project}" if session else title)
+    project = session.project if session else hit.project
+    if hit.is_lost:
+        title = f"deleted session {hit.session_id[:8]}"
+    where = one_line(f"{title} · {project}" if project else title)
     look = (hit, where, width, local_time(hit.at, now_ms))
     return LazyRow(key, look, partial(_hit_lines, hit, where, width, now_ms), height=2)
 
