@@ -1,9 +1,10 @@
 """The command line: what other programs may rely on."""
 
+import os
 import sys
 from typing import NoReturn
 
-from .command_errors import run_guarded
+from .command_errors import COMPLETION_VARIABLE, run_guarded
 
 
 def main() -> NoReturn:
@@ -13,7 +14,7 @@ def main() -> NoReturn:
 def _run(words: list[str]) -> int:
     # Without arguments only the dashboard is imported: the commands and what they read with
     # would delay its first paint.
-    if words:
+    if words or os.environ.get(COMPLETION_VARIABLE):
         from .commands import run
 
         return run(words)

@@ -1,4 +1,4 @@
-"""How a command ends: exit codes, and one line on stderr for each expected failure."""
+"""How a command is called and ends: exit codes, one line on stderr for each expected failure."""
 
 import os
 import sys
@@ -12,6 +12,9 @@ USAGE: Final = 2
 LIVE: Final = 3  # refused: the session is at work, or open where it would not see the change
 UNSAFE: Final = 4  # refused: not provably harmless
 INTERRUPTED: Final = 130  # 128 + SIGINT, as in a shell
+
+COMPLETION_VARIABLE: Final = "_CTXTOP_COMPLETE"
+"""Shells set it where they ask for completions, and call `ctxtop` without arguments then."""
 
 
 class RefusedError(Exception):

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from ctxtop import __version__
 
-from .command_errors import DONE, FAILED, INTERRUPTED, USAGE, expected_errors, print_error
+from .command_errors import (
+    COMPLETION_VARIABLE,
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    USAGE,
+    expected_errors,
+    print_error,
+)
 from .command_options import (
     CommandOptions,
     mouse_option,
@@ -20,6 +29,11 @@ from .command_options import (
 
 if TYPE_CHECKING:
     from ...core.model.problem import Problem
+
+COMPLETION_SHELLS: Final = ("bash", "zsh", "fish")
+_COMPLETION_REQUESTS: Final = frozenset(
+    f"{shell}_{request}" for shell in COMPLETION_SHELLS for request in ("source", "complete")
+)
 
 _CLICK_SETTINGS: Final[dict[str, Any]] = {
     "help_option_names": ["-h", "--help"],
@@ -63,6 +77,11 @@ def _run_after_rebuild(words: list[str], options: CommandOptions, failed: Except
 
 
 def _run(words: list[str], options: CommandOptions) -> int:
+    asked = os.environ.get(COMPLETION_VARIABLE)
+    if asked and asked not in _COMPLETION_REQUESTS:
+        shells = ", ".join(f"{shell}_source" for shell in COMPLETION_SHELLS)
+        print_error(f"{COMPLETION_VARIABLE}={asked} is unknown: use one of {shells}")
+        return USAGE
     try:
         code = ctxtop.main(words, prog_name="ctxtop", standalone_mode=False, obj=options)
     except click.UsageError as error:
