@@ -406,7 +406,7 @@ def split_retained_and_lost(
     """Divide what was known before a compaction into what is retained and what is lost.
 
     A file is retained if its basename is named, with its folder if several files have that
-    basename; a name if it occurs as a whole word, a path by its last part, ignoring case.
+    basename, ignoring case; a name if it occurs as it is written, a path whole.
     Both are looked for in the summary, in all that the kept messages hold, and in
     what the client attached to the summary: files that it read again, or told the model of.
     A decision, a todo or a constraint is retained if it occurs word for word or if most of
@@ -431,7 +431,7 @@ def split_retained_and_lost(
     shared = shared_basenames(use.path for use in before.files)
     listed = {todo.text for todo in collect_artifacts(kept).todos}
     files = _split(before.files, lambda use: everything.has_path(use.path, shared))
-    names = _split(before.names, lambda name: mentions_name(everything, name.text))
+    names = _split(before.names, lambda name: everything.has_verbatim(name.text))
     decisions = _split(before.decisions, lambda quote: spoken.has_sentence(quote.text))
     todos = _split(before.todos, lambda todo: todo.text in listed or spoken.has_sentence(todo.text))
     constraints = _split(before.constraints, lambda quote: spoken.has_sentence(quote.text))
@@ -455,8 +455,3 @@ def shared_basenames(paths: Iterable[str]) -> frozenset[str]:
     """Return the basenames, casefolded, that several of the paths have."""
     names = Counter(parts[-1].casefold() for path in paths if (parts := split_path(path)))
     return frozenset(name for name, count in names.items() if count > 1)
-
-
-def mentions_name(text: MentionIndex, name: str) -> bool:
-    """Whether a text names an identifier, or a path by its last part."""
-    return text.has_path(name) if "/" in name or "\\" in name else text.has_name(name)

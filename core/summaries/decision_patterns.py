@@ -114,7 +114,7 @@ _RULE: Final = lazy_pattern(
     rf"(?!\s+{_NOT_COMMANDED})(?=\s+\w)"
     rf"|{_CLAUSE_START}only\s+(?!because|if\b|then|one\b|two\b|a\b|an\b)"
     r"(?:\w+(?<!ed)(?<!s)\s+(?:(?:it|them|this|that)\s+)?(?:when|if|for|in|on|the|what|these|those|to)\b)"
-    r"|^(?!there|this|that|it|these|the|a|an|i|we|they|he|she)[a-z]+\s+only\b"
+    r"|^(?!there|this|that|it|these|the|a|an|i|we|they|he|she|which|what|who)[a-z]+\s+only\b"
     rf"|\b{_MODAL_VERBS}\s+(?:only|never|always|not)\b(?!\s+be\s+(?:able|possible))"
     r"|\bmust(?:n[’']t)?\s+(?!have\b|admit\b)\w"
     r"|\bonly\s+(?:the|this|that|these|those)\s[\w\s-]{1,40}?\b(?:should|must|may)\b"
@@ -135,12 +135,24 @@ _MEMORY_RULE: Final = lazy_pattern(
     rf"^{_COMMAND_VERBS}\b|[:;—–]\s+{_COMMAND_VERBS}\b|{_RULE.pattern}", re.IGNORECASE
 )
 
+_SUBJECT: Final = r"\b(?:I|we|they|it|he|she|which|that|who|where)(?:[’'](?:ll|ve|m|re))?"
+
 _NOT_A_RULE: Final = lazy_pattern(
     r"\?\s*$|\bcan always\b|\bwould be to\b|\bcould\b(?!.*\bmust\b)|\bbug\b|\broot cause\b"
-    r"|\b(?:don[’']t|do not) (?:know|think|see|mind|care)\b",
+    r"|\b(?:don[’']t|do not) (?:know|think|see|mind|care)\b"
+    # A linter's or a compiler's line: `src/a.go:1:9: avoid …`.
+    r"|\S\.\w{1,5}:\d+(?::\d+)?:\s"
+    r"|\b(?:scenario|option|variant|approach|alternative) \w{1,3}\s*[:)]"
+    # What somebody does, did or will do, or what happens: no command.
+    rf"|{_SUBJECT} [^,;:.]{{1,80}}?\b(?:and|but|so) (?:then )?"
+    r"(?:don[’']t|do not|never|always|make sure)\b"
+    rf"|{_SUBJECT} (?:don[’']t|do not)\b[^.;:]*,\s*(?:don[’']t|do not)\b"
+    r"|\b(?:is|are|was|were|has|have|been|does|did)\b.{0,80}"
+    r"\b(?:and|but),? (?:it )?never \w+(?:ed|n|t)\b",
     re.IGNORECASE,
 )
-"""A question, a possibility, the description of a fault, and what somebody does not know."""
+"""A question, a possibility, the description of a fault or of what happens, a tool's output, and
+what somebody does not know."""
 
 _DECISION: Final = lazy_pattern(
     r"\b(?:I|we|you)(?:\s+(?:have|had|then|also|finally)|[’']ve)?\s+"
@@ -162,15 +174,53 @@ _DECISION: Final = lazy_pattern(
 """A choice that was made, or is made by saying so."""
 
 _NOT_A_DECISION: Final = lazy_pattern(
-    r"\?\s*$|\b(?:needs? (?:to be )?a decision|to decide|undecided|should (?:we|I)|tell me if)\b",
+    r"\?\s*$|\b(?:needs? (?:to be )?a decision|to decide|undecided|should (?:we|I)|tell me if)\b"
+    r"|\bdecision:\s*(?:whether|if|what|which|how|who)\b|, or (?:I[’']ll|let me)\b"
+    rf"|{_WE_WILL} (?:now |also |first )?use [^.]{{0,40}}\b(?:skills?|agents?|subagents?|tools?)\b"
+    rf"|{_WE_WILL} (?:now |also |first )?(?:check|verify|look|read|see|investigate|explore|search"
+    r"|run|try|test|debug)\b",
     re.IGNORECASE,
 )
-"""A decision that is still to be made."""
+"""A decision that is still to be made, and a step that decides nothing: how something is looked
+into, or by which tool."""
+
+
+MIN_FINDING_CHARS: Final = 120  # of a paragraph that describes code: a shorter one may be an order
+MIN_FINDING_NAMES: Final = 2  # names of code in it
+MIN_FUNCTION_WORDS: Final = 3  # only English is known well enough to say that nobody is addressed
+_ADDRESSED: Final = lazy_pattern(
+    r"\b(?:I|we|you|your|my|me|us|our|let)\b|\b(?:I|we|you|let)[’']\w|\bplease\b|\bpls\b|\?\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_CODE_NAME: Final = lazy_pattern(
+    r"`[^`\n]+`|\b\w+_\w+\b|\b[A-Za-z]+[a-z0-9][A-Z]\w*|\b\w+\(\)|\b\w[\w/-]*\.[A-Za-z]\w*"
+)
+_FUNCTION_WORD: Final = lazy_pattern(r"\b(?:the|is|are|this|these|of|to|and|but|in|for)\b")
+_COMMANDED: Final = lazy_pattern(
+    rf"\W*(?:\d+\W+)?(?:{_COMMAND_VERBS}|do|don[’']t|always|only)\b", re.I
+)
+_PARAGRAPH_END: Final = lazy_pattern(r"\n[ \t]*\n")
+
+
+def is_finding(paragraph: str) -> bool:
+    """Whether a paragraph reads like a pasted review finding: it describes code, and nobody speaks.
+
+    Neither its author nor the model is addressed, and it does not begin with a command.
+    """
+    if len(paragraph) < MIN_FINDING_CHARS or _ADDRESSED.search(paragraph):
+        return False
+    names = len(set(_CODE_NAME.findall(paragraph)))
+    is_english = len(_FUNCTION_WORD.findall(paragraph)) >= MIN_FUNCTION_WORDS
+    return is_english and names >= MIN_FINDING_NAMES and not _COMMANDED.match(paragraph)
 
 
 def find_rules(text: str) -> Iterator[str]:
-    """Yield the sentences of a person's text that set a rule, in order."""
-    for sentence in find_sentences(RULE_PATTERN, text):
+    """Yield the sentences of a person's text that set a rule, in order.
+
+    Pasted review findings set none, also where nothing marks them.
+    """
+    own = "\n\n".join(each for each in _PARAGRAPH_END.split(text) if not is_finding(each))
+    for sentence in find_sentences(RULE_PATTERN, own):
         if _RULE.search(sentence) and not _NOT_A_RULE.search(sentence):
             yield sentence
 

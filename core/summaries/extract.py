@@ -230,13 +230,9 @@ def _drop_outdated(old: Sequence[SummaryFact], new: Sequence[SummaryFact]) -> li
 
 
 def _constraint_facts(source: ExtractionSource) -> list[SummaryFact]:
-    """Return the rules, and what else in the user's words may be one, newest first."""
-    rules = carried_rules(
-        session_rules(source.entries, source.transcript_path, source.rule_choices)
-    )
-    facts = {rule_key(fact.key): fact for fact in key_messages.constraint_facts(source.entries)}
-    facts |= {rule_key(fact.key): fact for fact in rule_facts(rules)}
-    return sorted(facts.values(), key=lambda fact: -fact.line)
+    """Return the rules that a compaction carries, newest first."""
+    rules = session_rules(source.entries, source.transcript_path, source.rule_choices)
+    return sorted(rule_facts(carried_rules(rules)), key=lambda fact: -fact.line)
 
 
 FIRST_REQUEST: Final = "First request"

@@ -22,9 +22,8 @@ from ..transcript.conversation import (
     PartKind,
 )
 from ..transcript.slash_commands import find_slash_command
-from .decision_patterns import DECISION_PATTERN, RULE_PATTERN, find_sentences
-from .mentions import contains_secret
-from .summary_facts import FactKind, SummaryFact, make_fact, rule_fact
+from .decision_patterns import DECISION_PATTERN
+from .summary_facts import FactKind, SummaryFact, make_fact
 
 if TYPE_CHECKING:
     from ..policy.policy import Policy
@@ -167,18 +166,3 @@ def prompt_words(entry: Entry) -> Iterator[str]:
 def persons_words(entry: Entry) -> Iterator[str]:
     """Yield a person's own words in a line, without pastes and quotations."""
     return prompt_words(entry) if entry.author is Author.PERSON else iter(())
-
-
-def constraint_facts(entries: Iterable[Entry]) -> list[SummaryFact]:
-    """Return the sentences in which the user sets a rule (Q8), newest first, each once.
-
-    A sentence that holds what looks like a key is left out; its message still holds it.
-    """
-    facts: dict[str, SummaryFact] = {}
-    for entry in entries:
-        for words in persons_words(entry):
-            for sentence in find_sentences(RULE_PATTERN, words):
-                if not contains_secret(sentence):
-                    facts.pop(sentence, None)
-                    facts[sentence] = rule_fact(sentence, entry.line)
-    return list(reversed(facts.values()))

@@ -189,14 +189,17 @@ _LINE_OR_SENTENCE_END: Final = re.compile(r"\n|(?<=[.!?])\s")
 _LETTERS: Final = re.compile(r"[^\W\d_]{3,}")
 _QUOTED: Final = re.compile(r"`([^`\n]{2,80})`|\"([^\"\n]{2,40})\"")
 _HANGUL: Final = re.compile(r"[가-힣]+")
+_REJECTED: Final = re.compile(r"\b(?:instead of|rather than)\b.*?(?=[,;:.!?](?:\s|$)|$)", re.I)
+"""What was not chosen: a summary states the choice."""
 
 _STOP_WORD_LIST: Final = (
     "about after again also always and any are because been before being but can cannot chose"
     " chosen could decided decision did does doing don done each every for from going had has"
-    " have here how instead into its just let like make may more most must need never not now"
-    " off only onto opted our out over please rather should since some such sure than that the"
+    " have here how instead into its just keep let like make may more most must need never not now"
+    " off okay only onto opted option our out over please rather should since some such sure than"
+    " that the"
     " their them then there these they this those though thus too under use used using very"
-    " want was were what when where which while who why will with would you your"
+    " want was were what when where which while who why will with would yeah yes you your"
 )
 _STOP_WORDS: Final = frozenset(_STOP_WORD_LIST.split())
 """Words that occur in every text, and the cue words: they distinguish nothing."""
@@ -206,10 +209,15 @@ class MentionIndex:
     """A text that is asked many times whether it mentions something, ignoring case."""
 
     def __init__(self, texts: Iterable[str]) -> None:
-        self._text: Final = "\n".join(texts).casefold()
+        self._whole: Final = "\n".join(texts)
+        self._text: Final = self._whole.casefold()
 
     def has_name(self, name: str) -> bool:
         return _find_whole_word(self._text, name.casefold()) >= 0
+
+    def has_verbatim(self, name: str) -> bool:
+        """Whether a name occurs as it is written: a path whole, letters in their case."""
+        return _find_whole_word(self._whole, name) >= 0
 
     def has_path(self, path: str, shared: frozenset[str] = frozenset()) -> bool:
         """Whether a file is named: by its basename, or with its folder if that is ambiguous.
@@ -228,17 +236,21 @@ class MentionIndex:
         """Whether the text holds a sentence: word for word, or most of it in one passage.
 
         Names and quoted words weigh ENTITY_WEIGHT, other words 1 and stop words nothing; a passage
-        of PASSAGE_LINES must hold more than MIN_SENTENCE_SHARE of the whole weight.
-        A sentence of stop words alone must occur word for word.
+        of PASSAGE_LINES must hold more than MIN_SENTENCE_SHARE of the whole weight. What was not
+        chosen ("rather than …") is not looked for.
+        A sentence of stop words alone must occur word for word: `yes, let's go with A`.
         """
         plain = " ".join(sentence.casefold().split())
         if plain.rstrip(".!?…") in self._flat:
             return True
+        sentence = _REJECTED.sub("", sentence)
         quoted = {ticked or in_quotes for ticked, in_quotes in _QUOTED.findall(sentence)}
         inside = " ".join(quoted)
         names = {name for name in find_names(sentence) if name not in inside}
         entities = {entity.casefold() for entity in quoted | names}
-        words = _stems(plain) - {stem for entity in entities for stem in _stems(entity)}
+        words = _stems(sentence.casefold()) - {
+            stem for entity in entities for stem in _stems(entity)
+        }
         weights: Counter[int] = Counter()
         for lines, weight in (
             *((self._lines_naming(entity), ENTITY_WEIGHT) for entity in entities),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ..measure.tokens import count_text
 from ..policy.policy import PolicyOrigin
 from ..transcript.authorship import NOT_TYPED_PREFIXES, SUMMARY_MARKER
-from .artifacts import mentions_name, shared_basenames
+from .artifacts import shared_basenames
 from .former_summaries import as_quoted, fit_earlier
 from .key_messages import (
     DEFAULT_IMPORTANCE,
@@ -395,7 +395,7 @@ def _is_represented(fact: SummaryFact, text: MentionIndex, shared: frozenset[str
     if fact.kind is FactKind.FILE:
         return text.has_path(fact.key, shared)
     if fact.kind is FactKind.NAME:
-        return mentions_name(text, fact.text)
+        return text.has_verbatim(fact.text)
     if fact.kind in _SENTENCE_FACTS and not is_marked_anchor(fact):
         sentence = fact.text if fact.kind is FactKind.ANCHOR else fact.key.strip('"')
         return text.has_sentence(sentence)

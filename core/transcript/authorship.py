@@ -148,9 +148,11 @@ MAX_QUOTED_NAME_WORDS: Final = 4  # a longer quotation is someone else's words
 _DOCUMENT: Final = lazy_pattern(
     r"^(?:#{1,6} +\S|(?:---|\+\+\+|===)\s*$|<!|<\?xml|<[a-zA-Z][\w-]*(?: [^<>\n]*)?>\s*$|#!/"
     r"|diff --git |@@ -\d|==> |\s*\d+(?:→|\t)|\|.*\|\s*$|(?:From|Subject): \S"
-    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|Traceback \(most recent|\$ \S)"
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|Traceback \(most recent|\$ \S|--- FAIL: "
+    r"|(?:low|medium|high|critical|minor|major) (?:severity|priority)\s*$)"
     r"|^[^\n]{0,200}\b(?:files?|readme|docs?|documents?|documentation|pages?|articles?|web ?sites?"
     r"|outputs?|logs?|errors?|messages?|e?mails?|issues?|tickets?|comments?|reviews?|posts?"
+    r"|feedback|findings?|suggestions?|reports?|reviewers?|copilot|coderabbit"
     r"|texts?|contents?|snippets?|guides?|answers?|replies|says|said|wrote|writes|reads|pasted?"
     r"|[\w./-]+\.(?:md|txt|rst|html?|json|ya?ml|toml|py|js|ts|log))\b[^\n:]{0,60}:[ \t]*\n",
     re.MULTILINE | re.IGNORECASE,

@@ -4,7 +4,10 @@ Candidates are all sentences of the recorded sessions that hold a word of a rule
 prompts) or of a decision (in prompts and answers), as they are shown. Each was read and
 labelled; as the sessions' texts are not in the repository, `stated_labels.json` has the
 label by the SHA-256 of the sentence in small letters with single spaces. A sentence without a
-label counts as none, and is counted.
+label counts as none, and is counted. Those of the public repositories entireio/cli,
+FSM1/cipher-box, PackmindHub/context-evaluator (half of whose sessions the patterns were written
+on), dayhaysoos/nimbus and JanDeDobbeleer/oh-my-posh (none) are labelled where they are told;
+fetch their branch `entire/checkpoints/v1` and name the folder.
 Usage: python -m tests.bench.bench_stated, with CTXTOP_SHARED naming the shared folder.
 """
 
@@ -70,8 +73,8 @@ def spoken(kind: str, paths: Iterable[Path]) -> Iterator[str]:
                     yield from (piece.text for piece in entry.parts if piece.kind is PartKind.TEXT)
 
 
-def show(kind: str, paths: list[Path], find: Callable[[str], Iterator[str]]) -> None:
-    """Print precision and recall of one kind."""
+def show(name: str, kind: str, paths: list[Path], find: Callable[[str], Iterator[str]]) -> None:
+    """Print precision and recall of one kind in one project's sessions."""
     labels = read_labels()[kind]
     every: set[str] = set()
     found: set[str] = set()
@@ -82,7 +85,8 @@ def show(kind: str, paths: list[Path], find: Callable[[str], Iterator[str]]) -> 
     right = found & true
     unlabelled = (every | found) - labels.keys()
     print(
-        f"{kind:10} {len(every):4} candidates, {len(true):3} are such; told {len(found):3},"
+        f"{name[:24]:24} {kind:8} {len(every):4} candidates, {len(true):3} are such;"
+        f" told {len(found):3},"
         f" right {len(right):3}: precision {_share(len(right), len(found))},"
         f" recall {_share(len(right), len(true))}; without a label {len(unlabelled)}"
     )
@@ -99,8 +103,12 @@ def main() -> None:
     if not paths:
         print(too_few(shared, "a recorded session is", 0))
         return
-    show(RULE, paths, find_rules)
-    show(DECIDED, paths, find_decisions)
+    projects = dict.fromkeys(path.parent.name for path in paths)
+    for kind, find in ((RULE, find_rules), (DECIDED, find_decisions)):
+        for project in projects if len(projects) > 1 else ():
+            of_it = [path for path in paths if path.parent.name == project]
+            show(project, kind, of_it, find)
+        show("all", kind, paths, find)
 
 
 if __name__ == "__main__":

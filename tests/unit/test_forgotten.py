@@ -54,8 +54,23 @@ def test_a_name_stands_whole_or_not_at_all() -> None:
         )
     )
     lost = told(before, "we call read_all_lines and Read_One in x.py")
+    assert [name.text for name in lost.names] == ["read_all", "read_one", "src/deep/x.py"]
 
-    assert [name.text for name in lost.names] == ["read_all"]
+    lost = told(before, "we call read_all() and `read_one` in lib/src/deep/x.py")
+    assert lost.names == (), "as they are written, whatever stands around them"
+
+
+def test_a_sentence_of_small_words_is_kept_only_word_for_word() -> None:
+    before = Artifacts(decisions=(Quote("yes, let's go with option A", 3),))
+    assert told(before, "Confirm: yes, the skills filter is an option.").decisions
+    assert not told(before, 'The user said "yes, let\'s go with option A".').decisions
+
+
+def test_a_choice_is_kept_without_what_was_not_chosen() -> None:
+    decided = "I'll store the frames in one sorted list instead of the linked buckets of records."
+    before = Artifacts(decisions=(Quote(decided, 3),))
+    assert not told(before, "The frames are stored in a sorted list.").decisions
+    assert told(before, "The linked buckets hold the records.").decisions
 
 
 def test_what_a_kept_message_holds_is_not_forgotten() -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from ctxtop.core.summaries.decision_patterns import find_decisions, find_rules
+from ctxtop.core.transcript.authorship import typed_words
 
 from ..bench.bench_stated import DECIDED, LABELS, RULE, key_of, read_labels
 
@@ -78,6 +79,13 @@ def test_a_rule_is_found(sentence: str) -> None:
         "That's wrong.",
         "아니요, 아직 실패합니다.",
         "이 값은 틀렸습니다.",
+        "src/shop/cart.go:12:3: naming: avoid names that stutter (linter)",
+        "The helper is defined in the tests but never called.",
+        "Look at the case where we read the folder but don't lock it.",
+        "I'll try it again and make sure it works.",
+        "Check that they don't repeat each other, don't test the library itself.",
+        "Scenario B: Don't clear the cart, and check out twice.",
+        "Which only happens at the first start.",
     ],
 )
 def test_a_sentence_that_describes_is_no_rule(sentence: str) -> None:
@@ -121,10 +129,49 @@ def test_a_decision_that_was_taken_is_found(sentence: str) -> None:
         "The test missed it because it compares `name` alone.",
         "I'll leave it to you to decide whether we use a queue rather than a lock: tell me if so.",
         "Here are the decision criteria.",
+        "I'll use the reviewing skill for this.",
+        "Let me check what is there rather than guess.",
+        "I'll write the store first, or I'll use the index alone.",
+        "Final decision: whether the cart is cleared.",
     ],
 )
 def test_a_reason_or_a_contrast_alone_is_no_decision(sentence: str) -> None:
     assert not list(find_decisions(sentence))
+
+
+FINDING = (
+    "The `CartStore` clears its items in `reset_cart` before the totals are read, so the receipt is"
+    " empty for a guest. The method should never be called without a lock, to avoid the race in"
+    " `checkout.py`."
+)
+
+
+def test_a_pasted_review_finding_sets_no_rule() -> None:
+    assert list(find_rules(FINDING)) == []
+    own = "Please fix it. Never change `CartStore` itself."
+    assert list(find_rules(f"{FINDING}\n\n{own}")) == ["Never change `CartStore` itself."]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        f"I think so too: {FINDING}",
+        f"Never call `reset_cart` without a lock. {FINDING}",
+        "`CartStore` must never be cleared in `reset_cart`.",
+    ],
+    ids=["somebody speaks", "a command", "short"],
+)
+def test_what_a_person_says_of_code_is_no_finding(own: str) -> None:
+    assert list(find_rules(own))
+
+
+@pytest.mark.parametrize(
+    "intro",
+    ["I got this feedback:", "Findings of the reviewer:", "Name is wrong\n\nLow Severity"],
+)
+def test_what_an_introduction_calls_feedback_is_not_the_persons(intro: str) -> None:
+    words = typed_words(f"{intro}\n\nThe name must never hold a blank.")
+    assert list(find_rules(words)) == []
 
 
 def test_the_labels_of_the_recorded_sessions_name_no_text() -> None:
