@@ -162,8 +162,10 @@ class ForecastCalibrationJob:
         """Replay one session; False if nothing is left for now."""
         if not self._sessions and not self._load_sessions():
             return False
-        project, rows = self._sessions[len(self._misses)]
-        prior = forecast.make_prior(forecast.strangers(self._sessions, project, rows))
+        _, rows = self._sessions[len(self._misses)]
+        # Without forks of the session, which know what follows.
+        own = {row for row in rows if not row.is_compaction}
+        prior = forecast.make_prior(each for _, each in self._sessions if own.isdisjoint(each))
         self._misses.append(forecast.replay_forecasts(rows, prior))
         if len(self._misses) == len(self._sessions):
             self._save()

@@ -11,8 +11,8 @@ The result is corrected by the errors of earlier guesses of the same distance (c
 prediction): the logarithm of turns taken over turns guessed, in units of the root of the guess's
 own spread. Its quantiles around that distance are the interval to show, so that the interval
 holds as often as it says on sessions that grow like the measured ones. Projects differ more than
-the sessions of one do, so a session is guessed by those of other projects when errors are
-measured. It is asked about sizes that it reached: none of its cases is cut off by its end.
+the sessions of one do, so the interval is wider where few were measured. Sessions are asked about
+sizes that they reached: none of the cases is cut off by a session's end.
 
 Beyond FAR_TURNS nothing better than "at least" is known: the answer is a lower bound alone.
 `tests/bench/bench_forecast.py` prints how often all that was right.
@@ -80,9 +80,8 @@ QUANTILES: Final = (0.5, 0.8, 0.1, 0.9, 0.2)
 """Shares below each bound, in the order of `Interval`, and below the lower bound far away."""
 
 FAR_TURNS: Final = 40
-"""A guess of more turns is told as a lower bound. With whole projects left out, the p80 of what
-came 80 turns later or more held in 64 % of recorded and made cases, and in 30 % on sessions that
-were measured elsewhere: work changes in that time."""
+"""A guess of more turns is told as a lower bound: the p80 of what came 80 turns later or more held
+in 30 % of the cases of projects that were new to it, as work changes in that time."""
 
 DISTANCES: Final = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # turns; interpolated between
 
@@ -188,13 +187,13 @@ def _interpolate(start: ErrorQuantiles, end: ErrorQuantiles, share: float) -> Er
 
 SHIPPED_CALIBRATION: Final = ForecastCalibration(
     (
-        (0.08, 0.74, -1.02, 1.05, -0.82),  # 2 turns
-        (0.11, 0.62, -1.11, 0.87, -0.54),  # 4 turns
-        (0.22, 0.70, -0.83, 0.91, -0.37),  # 8 turns
-        (0.08, 0.61, -0.98, 0.81, -0.58),  # 16 turns
-        (0.05, 0.45, -1.07, 0.63, -0.60),  # 32 turns
-        (-0.04, 0.33, -1.02, 0.47, -0.64),  # 64 turns
-        (-0.15, 0.16, -0.79, 0.30, -0.50),  # 128 turns
+        (0.08, 0.70, -1.02, 1.07, -0.80),  # 2 turns
+        (0.19, 0.63, -0.89, 0.88, -0.41),  # 4 turns
+        (0.22, 0.68, -0.82, 0.88, -0.33),  # 8 turns
+        (0.08, 0.56, -1.02, 0.76, -0.57),  # 16 turns
+        (0.02, 0.40, -0.97, 0.57, -0.60),  # 32 turns
+        (-0.04, 0.29, -0.89, 0.43, -0.54),  # 64 turns
+        (-0.11, 0.17, -0.66, 0.32, -0.43),  # 128 turns
     )
 )
 """Measured on the recorded sessions by `python -m tests.bench.bench_forecast --measure`."""
@@ -203,9 +202,9 @@ SHIPPED_CALIBRATION: Final = ForecastCalibration(
 def measure_errors(projects: Iterable[Sequence[PastGuess]]) -> ForecastCalibration | None:
     """Measure the errors of these projects' guesses; None if there are none.
 
-    A project counts by the root of its guesses, so that none drowns the others. The next project
-    has an error of its own, of which few projects show little: its variance is 1 + 1/n of
-    PROJECT_SPREAD's, and 1 - 1/n of it is among the errors of n projects, so 2/n is added.
+    The next project has an error of its own, of which few projects show little: its variance is
+    1 + 1/n of PROJECT_SPREAD's, and 1 - 1/n of it is among the errors of n projects, so 2/n is
+    added.
     """
     some = [project for project in projects if project]
     if not some:
@@ -215,10 +214,9 @@ def measure_errors(projects: Iterable[Sequence[PastGuess]]) -> ForecastCalibrati
         (
             math.log(past.took / past.guess.turns) / past.guess.error_unit + spread * z,
             math.log(past.guess.turns),
-            past.weight / math.sqrt(total),
+            past.weight,
         )
         for project in some
-        for total in (sum(past.weight for past in project),)
         for past in project
         for z in _FIFTH_MIDDLES
     )
@@ -449,19 +447,6 @@ def replay_targets(run: Sequence[FillRow]) -> list[int]:
 def first_answer_of_size(run: Sequence[FillRow], tokens: int) -> int:
     """Return the place of the first answer that held as many tokens; one of the run must."""
     return next(place for place, row in enumerate(run) if (row.tokens or 0) >= tokens)
-
-
-def strangers(
-    sessions: Iterable[tuple[str, Sequence[FillRow]]], project: str, rows: Sequence[FillRow]
-) -> list[Sequence[FillRow]]:
-    """List the sessions of other projects, or of all if there are none, for one of a project.
-
-    None is a fork of it, which knows what follows.
-    """
-    own = {row for row in rows if not row.is_compaction}
-    others = [(each, other) for each, other in sessions if own.isdisjoint(other)]
-    abroad = [other for each, other in others if each != project]
-    return abroad or [other for _, other in others]
 
 
 def replay_forecasts(

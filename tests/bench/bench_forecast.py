@@ -6,10 +6,9 @@ compaction to the next came to, and three quarters and half of the way there.
 
 Nothing is fitted on the session that is asked, nor on its project: what others tell, and how far
 guesses were off, is gathered again for each project from the others alone (a project is a folder
-of the corpus), and how far they were off by guesses that knew neither. Where there is but one
-other project, its sessions are guessed by each other. Beside it stands the guess before its
-calibration, and what people do by eye: a straight line (least squares) through the last ten
-answers.
+of the corpus), where each session was guessed by the others but not by itself and its forks,
+which share a turn with it. Beside it stands the guess before its calibration, and what people do
+by eye: a straight line (least squares) through the last ten answers.
 
 `interval` and `p80` are the shares of cases inside the 80 % interval and over by the p80: both
 should be 77 to 83 %. Far away the answer is `40+`, a lower bound: `held` is the share of those
@@ -51,7 +50,6 @@ from ctxtop.core.measure.forecast import (
     replay_forecasts,
     replay_targets,
     split_runs,
-    strangers,
 )
 from ctxtop.core.store.queries.query_rows import FillRow
 
@@ -80,7 +78,7 @@ CAME_BANDS: Final = (*BANDS, ("beyond 80", 81, None))
 LEAST_SESSIONS: Final = 3
 """One to ask, and two others: what one session is off by says nothing of sessions."""
 
-MADE_ASKED: Final = "made-012"  # the first half of the made sessions is asked
+MADE_PROJECTS: Final = 6
 
 Fills = dict[str, list[FillRow]]
 Band = tuple[str, int, int | None]
@@ -128,12 +126,12 @@ def by_project(fills: Fills) -> dict[str, Fills]:
 
 
 def errors_of(fills: Fills) -> ForecastCalibration | None:
-    """Measure how far these sessions' guesses are off, each guessed by other projects."""
-    sessions = [(project_of(path), rows) for path, rows in fills.items()]
+    """Measure how far these sessions' guesses are off, each guessed by the others."""
     misses: dict[str, list[PastGuess]] = {}
-    for project, rows in sessions:
-        prior = make_prior(strangers(sessions, project, rows))
-        misses.setdefault(project, []).extend(replay_forecasts(rows, prior))
+    for path, rows in fills.items():
+        own = {row for row in rows if not row.is_compaction}
+        prior = make_prior(each for each in fills.values() if own.isdisjoint(each))
+        misses.setdefault(project_of(path), []).extend(replay_forecasts(rows, prior))
     return measure_errors(misses.values())
 
 
@@ -250,7 +248,7 @@ def made_fills(seed: int, count: int) -> Fills:
             tokens += min(MADE_MOST, int(math.exp(pace + heat)))
             at += int(source.expovariate(1 / 12_000))
             rows.append(FillRow(at, tokens, 0))
-        found[f"made-{number:03}/{number:03}"] = rows
+        found[f"made-{number % MADE_PROJECTS}/{number:03}"] = rows
     return found
 
 
@@ -281,16 +279,11 @@ def show_time(rows: list[FillRow], prior: GrowthPrior) -> None:
 def show_made() -> None:
     """Print the figures of made sessions: learnt from others like them, and from none."""
     made = made_fills(1, 24)
-    some = {path: rows for path, rows in made.items() if path < MADE_ASKED}
-    found = [
-        case
-        for path, rows in some.items()
-        for case in cases(path, rows, prior_without(made, project_of(path)))
-    ]
-    show("made sessions, heavy-tailed, to 167,000 tokens, by the others", found)
+    found = [case for cases_of in held_out(made).values() for case in cases_of]
+    show("made sessions, heavy-tailed, to 167,000 tokens, by the other projects", found)
     shipped = [
         case
-        for path, rows in some.items()
+        for path, rows in made.items()
         for case in cases(path, rows, prior_of(made, path, SHIPPED_CALIBRATION))
     ]
     show("made sessions, by what is shipped alone: another machine's first day", shipped)

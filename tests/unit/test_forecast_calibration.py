@@ -27,7 +27,6 @@ from ctxtop.core.measure.forecast import (
     replay_forecasts,
     replay_targets,
     split_runs,
-    strangers,
 )
 from ctxtop.core.store.queries.evidence_queries import (
     read_forecast_calibration,
@@ -86,14 +85,6 @@ def test_errors_are_looked_at_near_the_distance_of_the_guess() -> None:
     assert found.correct(TurnGuess(4.0, SPREAD)).p50 == 8
     assert found.correct(TurnGuess(128.0, SPREAD)).p50 == 64
     assert found.correct(TurnGuess(4_000.0, SPREAD)).p50 == 2_000
-
-
-def test_a_project_of_many_guesses_does_not_drown_one_of_few() -> None:
-    """Of 90 to 10 % of the guesses, the low ones would not reach the lower bound of a fifth."""
-    found = measure_errors([misses(2.0, count=900), misses(0.5, count=100)])
-
-    assert found is not None
-    assert found.errors[3][4] < 0 < found.errors[3][0]
 
 
 def test_far_away_there_is_a_lower_bound_alone() -> None:
@@ -182,16 +173,6 @@ def test_of_a_long_session_some_moments_stand_for_all() -> None:
 
     assert len(some) == MAX_REPLAYED_MOMENTS
     assert sum(miss.weight for miss in some) == pytest.approx(len(every))
-
-
-def test_a_project_is_guessed_by_other_projects_and_never_by_a_fork() -> None:
-    """Else errors are those of sessions that know their project, and a new one's are larger."""
-    own, sibling, other = (grown(random.Random(seed), 7, seed * 10**9) for seed in (1, 2, 3))
-    fork = [*own[:5], *grown(random.Random(4), 7, 4 * 10**9)]
-    sessions = [("p", own), ("p", sibling), ("q", other), ("q", fork)]
-
-    assert strangers(sessions, "p", own) == [other]
-    assert strangers(sessions[:2], "p", own) == [sibling]
 
 
 def test_a_replay_stops_at_a_compaction() -> None:
