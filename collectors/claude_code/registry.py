@@ -65,7 +65,7 @@ UnixMs = Annotated[int, msgspec.Meta(ge=0, le=MAX_TIME_S * 1000)]  # millisecond
 _PROC_START_FIELD: Final = 22  # of /proc/PID/stat: start in ticks (claude-code-formats 1.4)
 
 
-_STATUS_ALIASES: Final = {"shell": "idle"}  # idle with a background shell (2.1.329)
+_SHELL_STATUS: Final = "shell"  # idle, and a shell runs in the background (2.1.332)
 _DEAD_STATES: Final = frozenset("ZX")  # of /proc/PID/stat: ended, not reaped yet
 
 
@@ -137,7 +137,8 @@ def _to_live_session(entry: _RegistryEntry) -> LiveSession:
     return LiveSession(
         session_id=sanitize_title(entry.session_id).lower(),
         pid=entry.pid,
-        status=_STATUS_ALIASES.get(status) or sanitize_title(status),
+        status="idle" if status == _SHELL_STATUS else sanitize_title(status),
+        has_shell=status == _SHELL_STATUS,
         tmux=title_or_none(entry.tmux),
         name=title_or_none(entry.name) if entry.name_source == "user" else None,
         updated_at=entry.updated_at,

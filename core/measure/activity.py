@@ -24,6 +24,7 @@ class ActivityKind(StrEnum):
     MODEL = "model"
     TOOL = "tool"
     PERSON = "person"
+    BACKGROUND = "background"  # it is idle, and wakes when what runs beside it ends
 
 
 class Activity(msgspec.Struct, frozen=True):
@@ -77,7 +78,10 @@ _ASKING_TOOLS: Final = {"AskUserQuestion": "an answer", "ExitPlanMode": "approva
 _PERMISSION_NOTICES: Final = frozenset({"permission_prompt", "worker_permission_prompt"})
 
 
-def find_activity(row: ActivityRow) -> Activity | None:
+BACKGROUND_AGENT_MS: Final = 30 * 60_000  # of silence after which an agent counts as no longer run
+
+
+def find_activity(row: ActivityRow, now_ms: int) -> Activity | None:
     """Return what a live session is doing; None if nothing is in flight, or if it is unknown.
 
     The client's registry is the best source for whether it waits for a person, the transcript
@@ -92,7 +96,7 @@ def find_activity(row: ActivityRow) -> Activity | None:
         return replace(call, kind=ActivityKind.PERSON, what=_ASKING_TOOLS[call.what])
     newest = max(row.turn_at or 0, row.call_at or 0)
     if row.live_status == "idle" and (row.live_updated_at or 0) >= newest:
-        return None
+        return _find_background(row, now_ms)
     if _is_asked_for_permission(row, newest):
         return _waiting_for_person(row, call, "permission", row.hook_at)
     if call:
@@ -101,6 +105,24 @@ def find_activity(row: ActivityRow) -> Activity | None:
         return Activity(ActivityKind.MODEL, "", since=row.turn_at)
     if row.live_status == "busy":
         return Activity(ActivityKind.MODEL, "", since=row.live_updated_at)
+    return None
+
+
+def _find_background(row: ActivityRow, now_ms: int) -> Activity | None:
+    """Return what runs beside an idle session; None if nothing does.
+
+    The Stop hook lists it whole, the registry says it of shells alone, and agents that were
+    started and have not returned tell it of themselves.
+    """
+    if row.stopped_tasks:
+        kind = row.stopped_task or "task"
+        more = f" and {row.stopped_tasks - 1} more" if row.stopped_tasks > 1 else ""
+        return Activity(ActivityKind.BACKGROUND, f"{kind}{more}")
+    if row.has_shell:
+        return Activity(ActivityKind.BACKGROUND, "shell")
+    agents_at = row.agents_at
+    if row.stopped_tasks is None and agents_at and now_ms - agents_at < BACKGROUND_AGENT_MS:
+        return Activity(ActivityKind.BACKGROUND, "agent")
     return None
 
 

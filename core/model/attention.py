@@ -40,7 +40,7 @@ def attention(session: Session, now_ms: int) -> Attention:
         return Attention.UNSAVED
     if _compacts_soon(session):
         return Attention.COMPACTS_SOON
-    if session.is_working:
+    if session.is_working or session.status is SessionStatus.BACKGROUND:
         return Attention.WORKING
     return Attention.WARM if session.cache.is_warm(now_ms) else Attention.IDLE
 

@@ -51,6 +51,7 @@ class SessionStatus(StrEnum):
     WAITING = "waiting"
     BUSY = "busy"
     IDLE = "idle"
+    BACKGROUND = "background"  # idle, and an agent or a shell that it started runs
     ACTIVE = "active"
     TOO_LONG = "too_long"
     UNREAD = "not_read"  # not, or not to its end: what is known of it may be out of date
@@ -60,7 +61,10 @@ class SessionStatus(StrEnum):
 
 
 LIVE_STATUSES: Final = frozenset(
-    {SessionStatus.WAITING, SessionStatus.BUSY, SessionStatus.IDLE, SessionStatus.ACTIVE}
+    {
+        *(SessionStatus.WAITING, SessionStatus.BUSY, SessionStatus.IDLE),
+        *(SessionStatus.BACKGROUND, SessionStatus.ACTIVE),
+    }
 )
 
 
@@ -173,7 +177,9 @@ class Session(msgspec.Struct, frozen=True):
         Only while it waits for a person: what it does itself keeps the cache warm.
         """
         cache, limits = self.cache, self.cold_limits
-        waits = self.live and (self.status is SessionStatus.IDLE or self.is_waiting)
+        # What runs in the background uses no cache of its.
+        is_idle = self.status in {SessionStatus.IDLE, SessionStatus.BACKGROUND}
+        waits = self.live and (is_idle or self.is_waiting)
         is_large = 0 < limits.notify_tokens <= (cache.tokens or 0)
         if not (waits and is_large and cache.is_for_next_model) or cache.expires_at is None:
             return None
@@ -403,6 +409,12 @@ def _status(row: SessionRow, now_ms: int) -> SessionStatus:
     if last is not None and 0 <= now_ms - last < ACTIVE_MS and not has_ended:
         return SessionStatus.ACTIVE
     return SessionStatus.ENDED
+
+
+def status_while_doing(status: SessionStatus, activity: Activity | None) -> SessionStatus:
+    """Return the status of a session that does this: an idle one may wait for its own work."""
+    is_background = activity is not None and activity.kind is ActivityKind.BACKGROUND
+    return SessionStatus.BACKGROUND if status is SessionStatus.IDLE and is_background else status
 
 
 def _last_activity(row: SessionRow) -> int | None:

@@ -655,7 +655,8 @@ CREATE TABLE live (
     cwd TEXT,
     client_version TEXT,
     started_at INTEGER,
-    process_start TEXT -- As the system gives it: clock ticks on Linux, a date on macOS.
+    process_start TEXT, -- As the system gives it: clock ticks on Linux, a date on macOS.
+    has_shell INTEGER NOT NULL DEFAULT 0 -- 1 where it is idle and a shell runs in the background.
 ) STRICT;
 
 -- Sessions whose entry in the registry was left behind by a process that ended.

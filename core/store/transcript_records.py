@@ -466,6 +466,7 @@ class LiveSession(msgspec.Struct, frozen=True):
     client_version: str | None = None
     started_at: int | None = None
     process_start: str | None = None  # clock ticks on Linux, a date on macOS
+    has_shell: bool = False  # idle, and a shell runs in the background
 
 
 class ClientReportRecord(msgspec.Struct, frozen=True):

@@ -22,7 +22,10 @@ from ..transcripts import (
     append,
     assistant,
     encode,
+    launch,
+    launched,
     notification,
+    notification_text,
     refusal,
     text,
     tool,
@@ -329,3 +332,82 @@ def test_who_is_at_work_waits_for_nobody(
     collector.scan()
     registered(writer, "busy", at=4)
     assert waiting(store) is None
+
+
+def background(store: Path, now_s: int = 60) -> tuple[str, str | None]:
+    with closing(open_reader(store)) as db:
+        (found,) = read_sessions(db, START_MS + now_s * 1000)
+    is_background = found.activity is not None and found.activity.kind is ActivityKind.BACKGROUND
+    return found.status.value, found.activity.what if found.activity and is_background else None
+
+
+def stop(at: int, *kinds: str) -> bytes:
+    tasks = [{"id": f"b{n}", "type": kind, "status": "running"} for n, kind in enumerate(kinds)]
+    fields = {"hook_event_name": "Stop", "session_id": SESSION, "background_tasks": tasks}
+    return log_line(START_MS + at * 1000, **fields)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "found"),
+    [
+        ((), ("idle", None)),
+        (("shell",), ("background", "shell")),
+        (("subagent", "shell", "monitor"), ("background", "subagent and 2 more")),
+    ],
+)
+def test_what_the_stop_hook_lists_keeps_a_session_from_being_idle(
+    path: Path,
+    collector: Collector,
+    store: Path,
+    writer: Writer,
+    kinds: tuple[str, ...],
+    found: tuple[str, str | None],
+) -> None:
+    write(path, [user(), assistant("m2", at=4)])
+    log_file(store).write_bytes(lines([stop(5, *kinds)]))
+    collector.scan()
+    registered(writer, "idle", at=6)
+    assert background(store) == found
+    # The next prompt begins a turn, which ends with a list of its own.
+    asked = {"hook_event_name": "UserPromptSubmit", "session_id": SESSION}
+    log_file(store).write_bytes(lines([stop(5, *kinds), log_line(START_MS + 7_000, **asked)]))
+    collector.scan()
+    registered(writer, "busy", at=7)
+    assert background(store) == ("busy", None)
+
+
+def test_a_shell_in_the_background_is_told_by_the_registry(
+    path: Path, collector: Collector, store: Path, writer: Writer
+) -> None:
+    write(path, [user(), assistant("m2", at=4)])
+    collector.scan()
+    entry = LiveSession(SESSION, 7, "idle", None, None, START_MS + 6_000, has_shell=True)
+    writer.save_open_sessions([entry])
+    assert background(store) == ("background", "shell")
+    registered(writer, "idle", at=6)
+    assert background(store) == ("idle", None)
+
+
+@pytest.mark.parametrize(
+    ("more", "now_s", "found"),
+    [
+        ([], 60, ("background", "agent")),
+        ([], 3_600, ("idle", None)),
+        ([user(notification_text("w1", "found it"), at=5)], 60, ("idle", None)),
+    ],
+)
+def test_an_agent_that_runs_in_the_background_keeps_its_session_from_being_idle(
+    path: Path,
+    collector: Collector,
+    store: Path,
+    writer: Writer,
+    more: list[JsonLine],
+    now_s: int,
+    found: tuple[str, str | None],
+) -> None:
+    write(path, [user(), launch("t1", at=1), launched("t1", "w1", at=2)])
+    append(path, [assistant("m2", at=3), *more, *([assistant("m3", at=6)] if more else [])])
+    write(path.with_suffix("") / "subagents" / "agent-w1.jsonl", [user(at=3, isSidechain=True)])
+    collector.scan()
+    registered(writer, "idle", at=9)
+    assert background(store, now_s) == found

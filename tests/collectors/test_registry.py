@@ -245,3 +245,12 @@ def test_an_entry_with_odd_fields_is_that_of_an_open_session(
 
     assert (live.session_id, live.pid) == (SESSION, os.getpid())
     assert live.status == ("idle" if "status" in fields else "waiting")
+
+
+def test_the_word_for_a_shell_in_the_background_is_idle_with_a_shell(claude: ClaudeFolder) -> None:
+    """What asks whether a prompt can be typed wants the first, what is shown the second."""
+    enter(claude, "1", status="shell", waitingFor=None)
+    (live,) = list_open_sessions(claude)
+    assert (live.status, live.has_shell) == ("idle", True)
+    enter(claude, "1", status="idle", waitingFor=None)
+    assert not list_open_sessions(claude)[0].has_shell

@@ -44,6 +44,7 @@ _SESSION_MEANINGS: Final = {
     SessionStatus.BUSY: "working",
     SessionStatus.ACTIVE: "working",
     SessionStatus.IDLE: "open and idle",
+    SessionStatus.BACKGROUND: "its agent or shell works",
     SessionStatus.TOO_LONG: "its prompt is too long",
     SessionStatus.UNREAD: "its transcript is not read",
     SessionStatus.GONE: "its transcript is gone",

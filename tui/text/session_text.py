@@ -40,6 +40,7 @@ _STATUS_TEXTS: Final = {
     SessionStatus.BUSY: ("working",),
     SessionStatus.ACTIVE: ("working",),
     SessionStatus.IDLE: ("idle",),
+    SessionStatus.BACKGROUND: ("background work", "background"),
     SessionStatus.TOO_LONG: ("stuck",),
     SessionStatus.UNREAD: ("not read",),
     SessionStatus.ENDED: ("ended",),
@@ -61,6 +62,9 @@ def doing_text(session: Session, cells: int) -> str:
         return longest_fitting((*recovered_texts(session), *_STATUS_TEXTS[session.status]), cells)
     if activity.kind is ActivityKind.MODEL:
         return longest_fitting(("thinking", "thinks"), cells)
+    if activity.kind is ActivityKind.BACKGROUND:
+        named = f"background: {one_line(activity.what)}"
+        return longest_fitting((named, *_STATUS_TEXTS[SessionStatus.BACKGROUND]), cells)
     if activity.kind is ActivityKind.PERSON:
         text = waits_text(session)
         is_said = cell_len(text) <= cells or cells >= len("waits: ") + MIN_REQUEST_CELLS

@@ -41,6 +41,12 @@ class ActivityRow(msgspec.Struct, frozen=True):
     measured_cost_usd: float | None
     transcript_cost_usd: float | None  # by the transcript's newest `cost-state`
     is_transcript_cost_newer: int | None  # it comes after the last answer
+    has_shell: int | None = None  # its client says that a shell runs in the background
+    stopped_tasks: int | None = None
+    """Tasks in the background when its last turn ended, by the Stop hook; None if it recorded none
+    of that turn, or the client does not say."""
+    stopped_task: str | None = None  # the first one's type; None where there are many
+    agents_at: int | None = None  # the last that was heard of agents that run in the background
 
 
 def activity(db: Connection, file_ids: Iterable[int]) -> list[ActivityRow]:
@@ -71,7 +77,23 @@ SELECT f.file_id, f.turn, f.turn_at, c.name, c.detail, c.at,
     (SELECT w.cache_1h_tokens FROM response w WHERE w.file_id = f.file_id AND w.sidechain = 0
         AND w.cache_creation_tokens > 0 ORDER BY w.offset DESC LIMIT 1),
     p.last_at, p.cache_warm, p.cache_expires_at, p.cache_ttl_ms, p.cache_cold_tokens, p.cost_usd,
-    m.at, m.cost_usd, f.cost_usd, f.cost_offset > COALESCE(answered, -1)
+    m.at, m.cost_usd, f.cost_usd, f.cost_offset > COALESCE(answered, -1),
+    v.has_shell,
+    IIF(t.event = 'Stop', COALESCE(json_array_length(t.detail, '$.given.background_tasks'),
+        json_extract(t.detail, '$.cut.background_tasks')), NULL),
+    IIF(t.event = 'Stop', json_extract(t.detail, '$.given.background_tasks[0].type'), NULL),
+    IIF(v.session_id IS NULL, NULL, (SELECT MAX(COALESCE(q.last_at, b.at))
+        FROM agent_return b JOIN file o USING (file_id)
+        LEFT JOIN file a ON a.session_id = o.session_id AND a.agent_id = b.agent_id
+            AND a.kind = 'agent'
+        LEFT JOIN session q ON q.file_id = a.file_id
+        WHERE o.session_id = f.session_id AND b.status = 'async_launched'
+        AND q.turn IS NOT 'ended' AND NOT EXISTS (
+            SELECT 1 FROM agent_return e JOIN file y USING (file_id)
+            WHERE e.agent_id = b.agent_id AND y.session_id = f.session_id
+            AND e.status <> 'async_launched')
+        AND NOT EXISTS (SELECT 1 FROM agent_meta m WHERE m.session_id = f.session_id
+            AND m.agent_id = b.agent_id AND m.finished = 1)))
 FROM base f
 LEFT JOIN open_call c ON c.file_id = f.file_id AND c.tool_use_id = (
     SELECT x.tool_use_id FROM open_call x WHERE x.file_id = f.file_id AND x.offset >= answered
@@ -81,6 +103,11 @@ LEFT JOIN live v ON v.session_id = f.session_id
 LEFT JOIN hook_event h ON (h.part_id, h.offset) = (
     SELECT x.part_id, x.offset FROM hook_event x
     WHERE x.session_id = f.session_id AND x.agent_id IS NULL
+    ORDER BY x.at DESC, x.part_id DESC, x.offset DESC LIMIT 1)
+LEFT JOIN hook_event t ON v.session_id IS NOT NULL AND (t.part_id, t.offset) = (
+    SELECT x.part_id, x.offset FROM hook_event x
+    WHERE x.session_id = f.session_id AND x.agent_id IS NULL
+        AND x.event IN ('Stop', 'UserPromptSubmit', 'SessionStart', 'SessionEnd')
     ORDER BY x.at DESC, x.part_id DESC, x.offset DESC LIMIT 1)
 LEFT JOIN response r ON r.file_id = f.file_id AND r.offset = f.answered
     AND f.answered > COALESCE(f.cut, -1)

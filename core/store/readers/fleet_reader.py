@@ -37,6 +37,7 @@ from ...model.session import (
     SessionStatus,
     context_evidence,
     make_session,
+    status_while_doing,
     unread_session,
 )
 from ...policy.policy import Policy
@@ -161,7 +162,7 @@ class SessionReader:
             self._add_forecast(session, row.file_id) if with_forecast or session.live else session
             for row, session in zip(rows, sessions, strict=True)
         ]
-        return self._count_noncompliant(self._add_activity_and_cost(rows, sessions))
+        return self._count_noncompliant(self._add_activity_and_cost(rows, sessions, now_ms))
 
     def _add_forecast(self, session: Session, file_id: int) -> Session:
         growth = _read_growth(self._db, file_id, session.context.counting)
@@ -173,7 +174,7 @@ class SessionReader:
         )
 
     def _add_activity_and_cost(
-        self, rows: Sequence[SessionRow], sessions: Sequence[Session]
+        self, rows: Sequence[SessionRow], sessions: Sequence[Session], now_ms: int
     ) -> list[Session]:
         file_ids = [row.file_id for row in rows]
         activities = {row.file_id: row for row in activity_queries.activity(self._db, file_ids)}
@@ -190,13 +191,14 @@ class SessionReader:
             policy = self._policies.for_project(session.project_root)
             prices = policy.strings_by_name("price")
             estimate = activity.estimate_cost(priced[session.session_id], prices)
-            doing = activity.find_activity(found) if found and session.live else None
+            doing = activity.find_activity(found, now_ms) if found and session.live else None
             cache = activity.find_prompt_cache(found) if found else activity.UNKNOWN_CACHE
             if row.next_model and not is_same_model(row.next_model, row.answer_model):
                 cache = replace(cache, is_for_next_model=False)
             complete.append(
                 replace(
                     session,
+                    status=status_while_doing(session.status, doing),
                     activity=doing,
                     waiting_for=activity.find_waiting(found, doing) if found else None,
                     cache=cache,

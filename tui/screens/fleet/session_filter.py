@@ -185,6 +185,7 @@ STATE_TESTS: Final[dict[str, SessionTest]] = {
     "waiting": lambda session, _: session.status is SessionStatus.WAITING,
     "working": lambda session, _: session.is_working,
     "idle": lambda session, _: session.status is SessionStatus.IDLE,
+    "background": lambda session, _: session.status is SessionStatus.BACKGROUND,
     "live": FLAG_TESTS["live:"],
     "ended": lambda session, _: not session.live,
     "archived": lambda session, _: bool(session.archived),

@@ -151,6 +151,7 @@ SESSION_SIGNS: Final = {
     SessionStatus.ACTIVE: ("●", "$level-calm"),
     SessionStatus.WAITING: ("▲", "bold $waiting"),
     SessionStatus.IDLE: ("○", "$foreground"),
+    SessionStatus.BACKGROUND: ("◐", "$level-calm"),
     SessionStatus.TOO_LONG: ("✗", "bold $level-emergency"),
     SessionStatus.UNREAD: ("!", "bold $level-emergency"),
     SessionStatus.ENDED: (" ", "$quiet"),
