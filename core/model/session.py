@@ -365,10 +365,14 @@ def session_project(row: SessionRow) -> str:
     """Name a session's project so that worktrees and folders of one project differ.
 
     `shop`, `shop/frontend` below the folder where it began, and `shop/fix-login` for the worktree
-    `shop/.claude/worktrees/fix-login`.
+    `shop/.claude/worktrees/fix-login`, and for any other git worktree of that name.
     """
     if not row.cwd:
         return project_name(row.project_root, row.project)
+    if row.worktree:
+        path, _, owner = row.worktree.partition("\n")
+        below = row.cwd.removeprefix(path).rstrip("/")
+        return f"{project_name(owner, '')}/{project_name(path, '')}{below}"
     parts = row.cwd.replace("\\", "/").rstrip("/").split("/")
     for place in range(len(parts) - 2, 0, -1):
         if parts[place] in _WORKTREE_FOLDERS:

@@ -861,6 +861,12 @@ CREATE TABLE setting (
     PRIMARY KEY (path, key)
 ) STRICT, WITHOUT ROWID;
 
+-- Git worktrees that sessions were in, also those that were removed since.
+CREATE TABLE worktree (
+    path TEXT PRIMARY KEY,
+    owner TEXT NOT NULL -- The folder of the repository.
+) STRICT, WITHOUT ROWID;
+
 -- Installed plugins.
 CREATE TABLE plugin (
     plugin_id TEXT NOT NULL, -- name@marketplace.

@@ -41,7 +41,7 @@ from ctxtop.core.store.writer import OtherFolderError, Writer
 from ..dump import dump
 from ..stored import stored_summaries
 
-SCHEMA = (12, "935e93189cbbeb3b")
+SCHEMA = (12, "a6e2b081b714601f")
 """SCHEMA_VERSION and the hash of schema.sql without its comments: they change together."""
 
 VIRTUAL_TABLES = {"search_fts", "summary_fts"}
@@ -120,6 +120,7 @@ TABLES = {
     "text_count",
     "trouble",
     "window_seen",
+    "worktree",
 }
 
 SOURCE = SourceFile("p/s.jsonl", FileKind.SESSION, "p", "s")

@@ -57,6 +57,7 @@ from .definition_files import (
 from .hook_settings import handler_command, mask_secrets, read_hooks
 from .memory_saves_reader import MemoryPluginFollower, SaveFollower, is_memory_plugin
 from .save_files import SystemFolders, find_system_folders
+from .worktree_owner import WorktreeFollower
 
 MAX_SETTINGS_BYTES: Final = 1024 * 1024  # bytes; long lists of permissions make about 50,000
 
@@ -171,6 +172,7 @@ class ClientConfigReader:
         )
         self._saves: Final = SaveFollower(writer, self._folders, problems)
         self._memory_plugins: Final = MemoryPluginFollower(writer)
+        self._worktrees: Final = WorktreeFollower(writer)
         self._plugins = queries.plugins(writer.connection)
         self._plugin_marks: dict[str, FileMark] | None = None
         self._refresh_newest: Callable[[], None] | None = None
@@ -243,6 +245,8 @@ class ClientConfigReader:
 
     def _refresh_project(self, place: Path) -> None:
         project = resolve_folder(place)
+        if project is not None:
+            self._worktrees.follow(project.path)
         root = project.real if project else place
         claude = find_child(project, ".claude", root)
         folder = place / ".claude"

@@ -86,8 +86,9 @@ def definitions(db: Connection) -> list[records.DefinitionRecord]:
 
 
 def definitions_fingerprint(db: Connection) -> tuple[object, ...]:
-    """Return a value that changes when a definition of an agent or a skill does."""
-    sql = "SELECT COUNT(*), SUM(gone), MAX(mtime_ns), SUM(mtime_ns % 1000003) FROM definition"
+    """Return a value that changes when a definition of an agent or a skill, or a worktree, does."""
+    sql = """SELECT COUNT(*), SUM(gone), MAX(mtime_ns), SUM(mtime_ns % 1000003),
+        (SELECT COUNT(*) FROM worktree) FROM definition"""
     return tuple(db.execute(sql).fetchone())
 
 

@@ -151,6 +151,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     problem: str | None = None  # why its file is not read, or not to its end
     passed_tokens: int | None = None  # the smaller context of the last two answers of its model
     live_at: int | None = None  # when its client last wrote its entry in the registry
+    worktree: str | None = None  # the git worktree that `cwd` is in, a newline, and its repository
 
 
 class AgentRow(msgspec.Struct, frozen=True):

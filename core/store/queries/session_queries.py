@@ -331,7 +331,10 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
             WHERE x.file_id = f.file_id AND x.sidechain = 0 AND x.offset < r.offset
             AND x.offset > COALESCE(cut, -1) AND x.model = r.model AND NOT x.lowered
             ORDER BY x.offset DESC LIMIT 1), NULL),
-    v.updated_at
+    v.updated_at,
+    (SELECT w.path || char(10) || w.owner FROM worktree w
+        WHERE w.path = s.cwd OR substr(s.cwd, 1, length(w.path) + 1) = w.path || '/'
+        ORDER BY length(w.path) DESC LIMIT 1)
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut

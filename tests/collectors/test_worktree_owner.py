@@ -1,0 +1,78 @@
+"""Sessions in git worktrees are named after the repository that owns them, wherever they are."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.readers.fleet_reader import read_sessions
+
+from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    folder = tmp_path / "code" / "depot"
+    (folder / ".git" / "worktrees" / "hotfix").mkdir(parents=True)
+    return folder
+
+
+def worktree(tmp_path: Path, points_to: str) -> Path:
+    folder = tmp_path / "elsewhere" / "hotfix"
+    (folder / "web").mkdir(parents=True)
+    (folder / ".git").write_text(f"gitdir: {points_to}\n")
+    return folder
+
+
+def project_of(collector: Collector, cwd: Path) -> str:
+    lines = [line | {"cwd": str(cwd)} for line in (user(), assistant())]
+    write(collector.folder.projects / PROJECT / f"{SESSION}.jsonl", lines)
+    collector.scan()
+    with closing(open_reader(collector.writer.path)) as db:
+        (session,) = read_sessions(db, START_MS)
+    return session.project
+
+
+@pytest.mark.parametrize("is_relative", [False, True])
+def test_a_worktree_beside_its_repository_is_grouped_under_it(
+    collector: Collector, tmp_path: Path, repository: Path, is_relative: bool
+) -> None:
+    start = "../../code/depot" if is_relative else str(repository)
+    folder = worktree(tmp_path, f"{start}/.git/worktrees/hotfix")
+    assert project_of(collector, folder) == "depot/hotfix"
+    assert project_of(collector, folder / "web") == "depot/hotfix/web"
+    assert project_of(collector, repository) == "depot"
+    # What was seen stays known.
+    shutil.rmtree(folder)
+    assert project_of(collector, folder) == "depot/hotfix"
+
+
+def test_a_worktree_of_a_bare_repository(collector: Collector, tmp_path: Path) -> None:
+    folder = worktree(tmp_path, "/srv/depot.git/worktrees/hotfix")
+    assert project_of(collector, folder) == "depot/hotfix"
+
+
+@pytest.mark.parametrize(
+    "points_to", ["/code/depot/.git/modules/hotfix", "/code/depot", "", "/x\n" * 9_000]
+)
+def test_any_other_file_of_that_name_is_none(
+    collector: Collector, tmp_path: Path, points_to: str
+) -> None:
+    assert project_of(collector, worktree(tmp_path, points_to)) == "hotfix"
+
+
+def test_a_link_in_its_place_is_not_followed(
+    collector: Collector, tmp_path: Path, repository: Path
+) -> None:
+    folder = worktree(tmp_path, f"{repository}/.git/worktrees/hotfix")
+    (folder / ".git").rename(tmp_path / "git-file")
+    (folder / ".git").symlink_to(tmp_path / "git-file")
+    assert project_of(collector, folder) == "hotfix"
