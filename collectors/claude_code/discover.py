@@ -227,6 +227,8 @@ class _AgentMetaFile(msgspec.Struct, rename="camel"):
     spawn_depth: Count | None = None
     model: str | None = None
     finished: bool | None = None
+    stopped_by_user: bool | None = None
+    swept_by_stop: bool | None = None  # with its session's turn
     name: str | None = None
     spawned_agent_type: str | None = None  # of a teammate, whose `agentType` is its name
 
@@ -253,4 +255,5 @@ def read_agent_meta(found: FoundFile) -> AgentMeta | None:
         finished=meta.finished,
         mtime_ns=found.mtime_ns,
         name=sanitize_title(meta.name) if meta.name else None,
+        stopped=bool(meta.stopped_by_user or meta.swept_by_stop),
     )

@@ -65,6 +65,9 @@ UnixMs = Annotated[int, msgspec.Meta(ge=0, le=MAX_TIME_S * 1000)]  # millisecond
 _PROC_START_FIELD: Final = 22  # of /proc/PID/stat: start in ticks (claude-code-formats 1.4)
 
 
+_GIVEN_NAMES: Final = frozenset({"user", "peer", "hook"})
+"""Who gave a session its name; the client made up all others (2.1.332)."""
+
 _SHELL_STATUS: Final = "shell"  # idle, and a shell runs in the background (2.1.332)
 _DEAD_STATES: Final = frozenset("ZX")  # of /proc/PID/stat: ended, not reaped yet
 
@@ -76,6 +79,7 @@ class _RegistryEntry(msgspec.Struct, rename="camel"):
     tmux: str | None = None
     name: str | None = None
     name_source: str | None = None
+    spare: bool | None = None  # started ahead of a session: nobody has begun one in it
     waiting_for: str | None = None
     cwd: str | None = None
     version: str | None = None
@@ -118,7 +122,7 @@ def read_session_registry(folder: ClaudeFolder) -> SessionRegistry:
     clients, stale_ids = [], set()
     for path in sorted(folder.sessions.glob("*.json")):
         entry = _read_entry(path)
-        if entry is None:
+        if entry is None or entry.spare:
             continue
         session = _to_live_session(entry)
         if _is_alive(entry):
@@ -140,7 +144,7 @@ def _to_live_session(entry: _RegistryEntry) -> LiveSession:
         status="idle" if status == _SHELL_STATUS else sanitize_title(status),
         has_shell=status == _SHELL_STATUS,
         tmux=title_or_none(entry.tmux),
-        name=title_or_none(entry.name) if entry.name_source == "user" else None,
+        name=title_or_none(entry.name) if entry.name_source in _GIVEN_NAMES else None,
         updated_at=entry.updated_at,
         waiting_for=title_or_none(entry.waiting_for),
         cwd=sanitize_path(entry.cwd) if entry.cwd else None,

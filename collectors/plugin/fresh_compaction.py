@@ -54,7 +54,12 @@ def _read_boundary(line: bytes) -> tuple[int | None, str] | None:
     if found.get("type") != "system" or found.get("subtype") != "compact_boundary":
         return None
     details = found.get("compactMetadata")
-    left = details.get("postTokens") if isinstance(details, dict) else None
+    details = details if isinstance(details, dict) else {}
+    kept = details.get("preservedMessages")
+    anchor = kept.get("anchorUuid") if isinstance(kept, dict) else None
+    if anchor is not None and anchor == found.get("uuid") and details.get("durationMs") == 0:
+        return None  # only what a rewind kept
+    left = details.get("postTokens")
     return (left if type(left) is int and left > 0 else None), str(found.get("timestamp"))
 
 

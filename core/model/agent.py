@@ -300,6 +300,8 @@ def _find_ending(row: AgentRow, session_live: bool) -> _Ending:  # noqa: FBT001
         return _Ending(ended, last_at)
     if row.finished and not resumed:
         return _Ending(AgentStatus.COMPLETED, last_at)
+    if row.was_stopped and not resumed:
+        return _Ending(AgentStatus.STOPPED, last_at)
     if row.answer_tokens is not None and clients_own_task(row):
         # It returns nothing to anyone: its answer is its end.
         return _Ending(AgentStatus.COMPLETED, last_at)

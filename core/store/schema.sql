@@ -496,7 +496,8 @@ CREATE TABLE agent_meta (
     model TEXT,
     finished INTEGER,
     mtime_ns INTEGER NOT NULL,
-    name TEXT -- Of a teammate.
+    name TEXT, -- Of a teammate.
+    stopped INTEGER NOT NULL DEFAULT 0 -- 1 where a person stopped it, alone or with the turn.
 ) STRICT;
 CREATE INDEX agent_meta_session ON agent_meta (session_id, agent_id);
 

@@ -452,6 +452,7 @@ class AgentMeta(msgspec.Struct, frozen=True):
     finished: bool | None
     mtime_ns: int
     name: str | None = None  # of a teammate
+    stopped: bool = False  # by a person, with or without its session's turn
 
 
 class LiveSession(msgspec.Struct, frozen=True):

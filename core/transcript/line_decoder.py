@@ -245,6 +245,16 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
         """Milliseconds since 1970 (UTC)."""
         return timestamp_to_ms(self.timestamp)
 
+    @property
+    def is_rewind_marker(self) -> bool:
+        """Whether a boundary only says which messages a rewind kept: nothing was compacted.
+
+        Such a one is its own anchor, and took no time (client 2.1.332, its code).
+        """
+        found = self.compact_metadata or CompactMetadata()
+        anchor = (found.preserved_messages or PreservedMessages()).anchor_uuid
+        return anchor is not None and anchor == self.uuid and found.duration_ms == 0
+
     def name_at(self, offset: int) -> str:
         return self.uuid or f"at {offset}"
 

@@ -168,6 +168,13 @@ def test_without_the_clients_estimate_nothing_old_is_shown(tmp_path: Path) -> No
     assert render_status_line(status(144_000), {}, None, compacted) == "context –/200k"
 
 
+def test_what_a_rewind_wrote_is_no_compaction(tmp_path: Path) -> None:
+    mark = boundary(at=5, durationMs=0)
+    mark["compactMetadata"]["preservedMessages"] = {"anchorUuid": mark["uuid"]}
+    lines = [assistant("msg_1", 144_000), mark]
+    assert find_fresh_compaction(str(write(tmp_path / "s.jsonl", lines))) is None
+
+
 def test_a_link_or_a_missing_transcript_leaves_the_clients_numbers(tmp_path: Path) -> None:
     real = write(tmp_path / "s.jsonl", [boundary(at=5, postTokens=15_000)])
     (tmp_path / "link.jsonl").symlink_to(real)

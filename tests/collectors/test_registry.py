@@ -254,3 +254,23 @@ def test_the_word_for_a_shell_in_the_background_is_idle_with_a_shell(claude: Cla
     assert (live.status, live.has_shell) == ("idle", True)
     enter(claude, "1", status="idle", waitingFor=None)
     assert not list_open_sessions(claude)[0].has_shell
+
+
+def test_a_process_that_waits_for_a_session_is_none(claude: ClaudeFolder) -> None:
+    enter(claude, "1", spare=True)
+    assert list_open_sessions(claude) == []
+    enter(claude, "1", status="busy")
+    assert len(list_open_sessions(claude)) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "is_given"),
+    [("user", True), ("peer", True), ("hook", True), ("derived", False), ("auto", False)],
+)
+def test_a_name_counts_that_somebody_gave(
+    claude: ClaudeFolder, source: str, is_given: bool
+) -> None:
+    entry = FULL | {"name": "depot", "nameSource": source}
+    claude.sessions.mkdir()
+    (claude.sessions / "1.json").write_text(json.dumps(entry))
+    assert list_open_sessions(claude)[0].name == ("depot" if is_given else None)

@@ -200,6 +200,24 @@ def test_a_meta_with_odd_fields_is_read_without_them(
     assert row.count(None) >= 2
 
 
+@pytest.mark.parametrize("field", ["stoppedByUser", "sweptByStop"])
+def test_an_agent_that_a_person_stopped(
+    claude: ClaudeFolder, collector: Collector, store: Path, field: str
+) -> None:
+    folder = claude.projects / PROJECT / SESSION / "subagents"
+    write(folder / "agent-a1.jsonl", [assistant("m1")])
+    write(folder / "agent-a1.meta.json", [META | {"finished": False, field: True}])
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        (agent,) = read_agents(db, [], START_MS)
+    assert agent.status.value == "stopped"
+    write(folder / "agent-a1.meta.json", [META | {"finished": False, field: False}])
+    os.utime(folder / "agent-a1.meta.json", ns=(0, 10**18))
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        assert read_agents(db, [], START_MS)[0].status.value == "unknown"
+
+
 def test_a_meta_that_did_not_change_is_not_read_again(
     claude: ClaudeFolder, collector: Collector, recorder: Recorder, writer: Writer
 ) -> None:

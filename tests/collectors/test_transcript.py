@@ -9,6 +9,7 @@ import pytest
 from ctxtop.collectors.claude_code.tail import LineBlock
 from ctxtop.collectors.claude_code.transcripts.line_indexer import index_block
 from ctxtop.core.store.transcript_records import FileKind, SourceFile, TranscriptRecords
+from ctxtop.core.transcript.line_types import why_ignored
 
 from ..transcripts import (
     MODEL,
@@ -561,3 +562,15 @@ def test_what_is_no_text_around_a_line_is_taken_off() -> None:
 
     assert [answer.message_id for answer in facts.responses] == ["m0", "m1", "m2"]
     assert (facts.lines, facts.bad) == (3, ())
+
+
+def test_a_boundary_that_a_rewind_wrote_is_no_compaction() -> None:
+    """It is its own anchor and took no time; a compaction's anchor is its summary."""
+    mark = boundary(trigger="manual", preTokens=0, durationMs=0)
+    mark["compactMetadata"]["preservedMessages"] = {"anchorUuid": mark["uuid"], "uuids": ["u1"]}
+    real = boundary(durationMs=0)
+    real["compactMetadata"]["preservedMessages"] = {"anchorUuid": "summary", "uuids": ["u1"]}
+    facts = read(user(), assistant(), mark, assistant("m2", at=5), real)
+    assert [each.uuid for each in facts.boundaries] == [real["uuid"]]
+    assert facts.unknown_types == {}
+    assert why_ignored(next(iter(facts.ignored_types))) is not None

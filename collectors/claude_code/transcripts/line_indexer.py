@@ -129,6 +129,7 @@ def _add_prompt(builder: FactBuilder, line: TranscriptLine, text: str, prompt: s
 
 DETACHED_HEAD: Final = "HEAD"  # the client's name of the branch where none is checked out
 
+REWIND_MARKER: Final = "compact_boundary of a rewind"
 STOP_HOOK_SUMMARY: Final = "stop_hook_summary"
 
 _SYSTEM_READERS: Final[dict[str, Callable[[int, TranscriptLine], msgspec.Struct | None]]] = {
@@ -140,6 +141,9 @@ _SYSTEM_READERS: Final[dict[str, Callable[[int, TranscriptLine], msgspec.Struct 
 
 def _index_system_line(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
     subtype = line.subtype or "without subtype"
+    if subtype == COMPACT_BOUNDARY and line.is_rewind_marker:
+        builder.count_type(f"system/{REWIND_MARKER}", known=True)
+        return
     reader = _SYSTEM_READERS.get(subtype)
     record = reader(offset, line) if reader else None
     if subtype == COMPACT_BOUNDARY:

@@ -337,6 +337,8 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
         AND x.status IN ({WAITING_STATUSES})),
     (SELECT x.what FROM trouble x JOIN file f ON f.path = x.place WHERE f.file_id = k.own_file),
     z.at, s.turn IS 'ended',
+    COALESCE((SELECT MAX(m.stopped) FROM agent_meta m
+        WHERE m.session_id = k.session_id AND m.agent_id = k.agent_id), 0),
     {_HOLDERS}, {_COUNTED_IN}
 FROM known k
 LEFT JOIN ended d ON d.session_id = k.session_id

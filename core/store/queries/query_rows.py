@@ -209,6 +209,7 @@ class AgentRow(msgspec.Struct, frozen=True):
     problem: str | None = None  # why its file is not read, or not to its end
     stopped_at: int | None = None  # the last SubagentStop that a hook recorded
     has_answered: int = 0  # its file ends with an answer that ends its turn
+    was_stopped: int = 0  # by a person
     sessions: int = 1  # that contain it: a fork contains its parent's agents, too
     counted_in: str = ""  # the session that it counts for
 
