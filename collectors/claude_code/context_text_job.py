@@ -1,4 +1,7 @@
-"""Counts the text of contexts after a scan, where a policy counts by it (`usage.source`)."""
+"""Counts the text of contexts after a scan, where a policy does (`usage.source`) or no API did.
+
+Some gateways report no tokens at all: then the text is all that is known of a context.
+"""
 
 import math
 import time
@@ -6,11 +9,12 @@ from collections.abc import Collection, Iterator
 from itertools import takewhile
 from typing import Final
 
-from ...core.measure.counting_rule import CountingRule
+from ...core.measure.counting_rule import UNREPORTED_USAGE, CountingRule
 from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.post_scan_writer import (
     TextCountRow,
     TextFile,
+    has_unreported_usage,
     save_counted_text,
     text_counts,
     text_files,
@@ -43,12 +47,18 @@ class ContextTextJob:
         """
         policies = self._files.policies
         rules = {each.counting.text_rule for each in policies.all if each.counting.counts_text}
+        if has_unreported_usage(self._writer):
+            rules.add(UNREPORTED_USAGE.text_rule)
         if not rules:
             return frozenset()
         until, changed = time.monotonic() + seconds, set()
         counts = text_counts(self._writer, session_ids, rules)
         for file in text_files(self._writer, session_ids):
             counting = policies.for_project(file.project_root).counting
+            # What was once counted so is kept up to date: the next zeros may come.
+            was_counted = (file.file_id, UNREPORTED_USAGE.text_rule) in counts
+            if (file.is_unreported or was_counted) and not counting.counts_text:
+                counting = UNREPORTED_USAGE
             known = counts.get((file.file_id, counting.text_rule))
             if not counting.counts_text or (known and known.counted_to == file.read_to):
                 continue

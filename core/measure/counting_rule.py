@@ -74,6 +74,7 @@ class CountingRule(msgspec.Struct, frozen=True):
     estimator: TextEstimator = TextEstimator.TIKTOKEN  # of texts that the API has not counted
     message_overhead: int = 4  # tokens around each message that is counted by its text
     has_text: bool = True  # False for a context whose text is not counted: the API's number is used
+    is_substitute: bool = False  # not of a policy: the API reported no tokens (UNREPORTED_USAGE)
 
     @property
     def is_input_side(self) -> bool:
@@ -135,7 +136,8 @@ class CountingRule(msgspec.Struct, frozen=True):
             estimator = self.text_estimator
             unit = CHARACTER_UNITS[estimator] if estimator else "tokens of cl100k_base"
             around = f", {self.message_overhead} tokens around each message"
-            return f"the text only, as {unit}{around if self.message_overhead else ''}"
+            text = f"the text only, as {unit}{around if self.message_overhead else ''}"
+            return f"{text}: {NO_USAGE}" if self.is_substitute else text
         if self.components > INPUT_SIDE:
             return "the whole input + output"
         chosen = [
@@ -166,7 +168,12 @@ class CountingRule(msgspec.Struct, frozen=True):
         return self.components >= INPUT_SIDE or context_tokens == spent_context(usage)
 
 
+NO_USAGE: Final = "the API reported no tokens"
+
 DEFAULT_COUNTING: Final = CountingRule()
+
+UNREPORTED_USAGE: Final = CountingRule(UsageSource.TIKTOKEN, is_substitute=True)
+"""For a context whose last answer came with zeros, as some gateways report: no context is empty."""
 
 
 def make_counting_rule(

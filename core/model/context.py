@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..measure.counting_rule import DEFAULT_COUNTING, CountingRule
+from ..measure.counting_rule import DEFAULT_COUNTING, UNREPORTED_USAGE, CountingRule
 from ..measure.levels import DEFAULT_PLACED_THRESHOLDS, Level, PlacedThreshold, reached_level
 from ..transcript.conversation import MessagePart, PartKind, TokenUsage
 
@@ -95,8 +95,11 @@ def make_token_counts(stored: StoredTokenCounts) -> TokenCounts:
 
     Source: formats 3.1. The counter is the last answer with its output, and an estimate of
     what follows; if the output may be a placeholder, the estimate of the answer's texts counts.
-    Without an answer it is the boundary's estimate, which hooks get too (2.1.329).
+    Without an answer it is the boundary's estimate, which hooks get too (2.1.329). An answer that
+    came with zeros says nothing.
     """
+    if stored.answer == 0:
+        return TokenCounts(None, None, None, stored.report)
     if stored.answer is None:
         return TokenCounts(None, stored.boundary_estimate, stored.boundary_estimate, stored.report)
     output = max(stored.output, stored.answer_text)
@@ -197,6 +200,8 @@ def measure_context(
     thresholds: tuple[PlacedThreshold, ...] = DEFAULT_PLACED_THRESHOLDS,
     counting: CountingRule = DEFAULT_COUNTING,
 ) -> Context:
+    if stored.answer == 0 and not counting.counts_text:
+        counting = UNREPORTED_USAGE
     if counting.counts_text and counting.text_rule not in stored.texts:
         counting = msgspec.structs.replace(counting, has_text=False)
     tokens, state = tokens_in_use(stored, counting)
@@ -210,11 +215,13 @@ def tokens_in_use(
 
     Source: claude-code-formats 3.1; before the first answer the client itself reports null, not
     0. After an edit or a clearing the number is an estimate until the next answer. What is counted
-    of a text is always one (T-03).
+    of a text is always one (T-03). An answer that came with zeros says nothing of its context.
     """
     text = stored.texts.get(counting.text_rule)
     if counting.counts_text and text is not None:
         return max(0, text - stored.cleared), ContextState.ESTIMATED
+    if stored.answer == 0:
+        return None, ContextState.UNKNOWN
     if stored.answer is None:
         estimate = stored.boundary_estimate if stored.next_request is None else stored.next_request
         return estimate, ContextState.UNKNOWN if estimate is None else ContextState.ESTIMATED

@@ -181,6 +181,7 @@ _ANSWER_BEFORE: Final = """FROM response r WHERE r.file_id = b.file_id AND r.off
 
 class TextFile(PendingFile, frozen=True):
     project_root: str | None  # where its session began
+    is_unreported: bool  # the API reported no tokens for any answer of some model
 
 
 class TextCountRow(msgspec.Struct, frozen=True):
@@ -195,7 +196,8 @@ def text_files(writer: Writer, session_ids: SessionIds = None) -> list[TextFile]
     """List the transcripts of all or some sessions, the newest first."""
     where, values = in_condition("f.session_id", session_ids)
     sql = f"""SELECT f.file_id, f.path, f.kind, f.session_id, f.offset,
-            COALESCE(s.began_in, s.launched_in)
+            COALESCE(s.began_in, s.launched_in),
+            EXISTS (SELECT 1 FROM model_use u WHERE u.file_id = f.file_id AND u.peak_tokens = 0)
         FROM file f
         LEFT JOIN session s ON s.file_id = (SELECT o.file_id FROM file o
             WHERE o.session_id = f.session_id AND o.kind = 'session' ORDER BY o.gone LIMIT 1)
@@ -205,6 +207,11 @@ def text_files(writer: Writer, session_ids: SessionIds = None) -> list[TextFile]
         TextFile(file_id, path, FileKind(kind), *rest)
         for file_id, path, kind, *rest in writer.connection.execute(sql, values)
     ]
+
+
+def has_unreported_usage(writer: Writer) -> bool:
+    sql = "SELECT EXISTS (SELECT 1 FROM model_use WHERE peak_tokens = 0)"
+    return bool(writer.connection.execute(sql).fetchone()[0])
 
 
 def text_counts(

@@ -270,7 +270,8 @@ def _assistant_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedT
         model=sanitize_title(message.model or "") or None,
         hidden=failed,
     )
-    if message.usage is None or message.model == line_decoder.SYNTHETIC_MODEL or failed:
+    is_own = failed or line.is_unmetered or message.model == line_decoder.SYNTHETIC_MODEL
+    if message.usage is None or is_own:
         return answer
     usage, context = reported_usage.read_usage(message.usage)
     last_output = reported_usage.last_output_tokens(message.usage)

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from .raw_lines import replace_lone_surrogates, timestamp_to_ms
-from .reported_usage import Count, DetailedUsage, RawUsage
+from .reported_usage import Count, DetailedUsage, ForkSource, RawUsage, name_answer
 
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -118,13 +118,6 @@ class TaskToolResult(msgspec.Struct):
     task_type: str | None = None
 
 
-class ForkSource(msgspec.Struct, rename="camel"):
-    """Where a copied line comes from (/branch, the SDK)."""
-
-    session_id: str | None = None
-    message_uuid: str | None = None
-
-
 class MessageOrigin(msgspec.Struct):  # of a user's line
     kind: str | None = None
 
@@ -134,11 +127,14 @@ class SourceSession(msgspec.Struct):  # a session that this one was copied from,
     via: str | None = None
 
 
-class ProgressStep(msgspec.Struct):  # the agent's own line inside a `progress` line
+class ProgressStep(msgspec.Struct, rename="camel"):
+    """The agent's own line inside a `progress` line."""
+
     type: str | None = None
     uuid: str | None = None
     timestamp: str | None = None
     message: RawMessage | None = None
+    is_unmetered: bool | None = None
 
 
 class ProgressData(msgspec.Struct, rename="camel"):
@@ -193,8 +189,10 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
     attachment: Raw | UnsetType = UNSET
     is_compact_summary: bool | None = None
     is_api_error_message: bool | None = None
+    is_unmetered: bool | None = None
     logical_parent_uuid: str | None = None
     request_ref: str | None = None
+    request_id: str | None = None
     tool_denial_kind: str | None = None
     compact_metadata: CompactMetadata | None = None
     microcompact_metadata: MicrocompactMetadata | None = None
@@ -297,9 +295,15 @@ def decode_checked(data: bytes | memoryview | Raw, decode: Callable[[Any], T]) -
 def decode_line(data: bytes | memoryview) -> TranscriptLine:
     """Decode all fields; raises NotJsonError or UnexpectedShapeError with the reason."""
     try:
-        return decode_checked(data, _line_decoder.decode)
+        return _named(decode_checked(data, _line_decoder.decode))
     except NotJsonError:
-        return decode_checked(repair_line(bytes(data)), _line_decoder.decode)
+        return _named(decode_checked(repair_line(bytes(data)), _line_decoder.decode))
+
+
+def _named(line: TranscriptLine) -> TranscriptLine:
+    if line.message is not None and line.type == "assistant":
+        name_answer(line.message, line)
+    return line
 
 
 def decode_readable_fields(data: bytes) -> tuple[TranscriptLine, tuple[str, ...]]:
@@ -311,7 +315,7 @@ def decode_readable_fields(data: bytes) -> tuple[TranscriptLine, tuple[str, ...]
         return decode_line(data), ()
     except UnexpectedShapeError:
         readable, unread = drop_unreadable_fields(repair_line(data), TranscriptLine)
-        return _line_decoder.decode(readable), unread
+        return _named(_line_decoder.decode(readable)), unread
 
 
 def decode_readable(data: bytes, kind: type[StructT]) -> StructT:

@@ -14,14 +14,13 @@ from msgspec import UNSET, Raw, UnsetType, field
 from .line_decoder import (
     JSON_TRUE,
     Attachment,
-    ForkSource,
     TranscriptLine,
     UnexpectedShapeError,
     decode_checked,
     drop_unreadable_fields,
     repair_line,
 )
-from .reported_usage import RawUsage
+from .reported_usage import ForkSource, RawUsage
 
 LEADING_TYPE: Final = re.compile(rb'\{"type":"([a-z-]+)"')  # only lines without a parent begin so
 
@@ -120,6 +119,8 @@ class LineGlance(msgspec.Struct, gc=False, rename="camel"):
     uuid: str | None = None
     session_id: str | None = None
     request_ref: str | None = None
+    request_id: str | None = None
+    is_unmetered: bool | None = None  # the answer's usage is not known yet, or never will be
 
 
 def is_own_compaction(seen: LineGlance) -> bool:

@@ -3,8 +3,9 @@
 How the counts of steps are read is how the client reads them (client 2.1.332).
 """
 
+import re
 from collections.abc import Iterable, Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -12,6 +13,13 @@ from msgspec import Meta
 from .conversation import TokenUsage, context_tokens
 
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]  # sums of larger ones would not fit the store
+
+
+class ForkSource(msgspec.Struct, rename="camel"):
+    """Where a copied line comes from (/branch, the SDK)."""
+
+    session_id: str | None = None
+    message_uuid: str | None = None
 
 
 class CacheCreation(msgspec.Struct, gc=False):  # clients before 2.1.152 wrote only these
@@ -52,6 +60,8 @@ class DetailedUsage(RawUsage, gc=False):
     output_tokens_details: OutputDetails | None = None
 
 
+_UNIQUE_ID: Final = re.compile(r"\d")  # a name that is none of many has no number
+
 ADVISOR: Final = "advisor_message"  # another model read the conversation and gave advice
 COMPACTION: Final = "compaction"  # the API summarized the conversation before it answered
 FALLBACK: Final = "fallback_message"  # another model answered what the one before it refused
@@ -59,6 +69,38 @@ MESSAGE: Final = "message"
 
 ASIDE: Final = frozenset({ADVISOR, COMPACTION})  # their prompt is not the session's context
 _OWN: Final = frozenset({None, MESSAGE})  # of the model that was asked
+
+
+class _Answer(Protocol):  # a message
+    id: str | None
+
+    @property
+    def usage(self) -> RawUsage | None: ...
+
+
+class _Line(Protocol):  # that holds it
+    @property
+    def session_id(self) -> str | None: ...
+    @property
+    def request_id(self) -> str | None: ...
+    @property
+    def request_ref(self) -> str | None: ...
+    @property
+    def forked_from(self) -> ForkSource | None: ...
+
+
+def name_answer(message: _Answer, line: _Line) -> None:
+    """Make an answer's id one that no other answer has.
+
+    Some relays give all answers one id, and no id of the request. What then tells answers apart is
+    their session, that of the original in a fork, and the size of the prompt, which grows.
+    """
+    named = message.id
+    if not named or line.request_id or line.request_ref or _UNIQUE_ID.search(named):
+        return
+    origin = line.forked_from.session_id if line.forked_from else None
+    prompt = context_tokens(_to_token_usage(message.usage)) if message.usage else 0
+    message.id = f"{named} {origin or line.session_id} {prompt}"
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):

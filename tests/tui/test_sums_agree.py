@@ -47,18 +47,20 @@ def write_sessions(projects: Path) -> None:
     """Write a session with everything that counts apart, two forks of it, and their agents."""
     advice = {"type": "advisor_message", "model": "claude-opus-4-7", **counts(0, 800)}
     own, searches = {"type": "message", **counts(700)}, {"web_search_requests": 2}
-    of_agent = assistant("msg_agent", counts=counts(900, 20), at=4, isSidechain=True, agentId="a1")
+    of_agent = assistant(
+        "msg_agent_1", counts=counts(900, 20), at=4, isSidechain=True, agentId="a1"
+    )
     history = [
         user(at=0),
         launch("t1", counts=counts(500), at=1, model="claude-opus-5-5"),
-        step(assistant("msg_step", counts=counts(40_000, 1), at=2), "p1"),
-        step(assistant("msg_step", counts=counts(40_000, 90), at=3), "p1"),
+        step(assistant("msg_step_1", counts=counts(40_000, 1), at=2), "p1"),
+        step(assistant("msg_step_1", counts=counts(40_000, 90), at=3), "p1"),
         step(of_agent, "a1"),
         tool_result("t1", "done", {"status": "completed", "agentId": "p1"}, at=5),
-        assistant("msg_fast", counts=counts(600, speed="fast"), model="claude-opus-5-5", at=6),
-        assistant("msg_advised", counts=counts(700, iterations=[own, advice]), at=7),
-        assistant("msg_us", counts=counts(5, inference_geo="us", server_tool_use=searches), at=8),
-        assistant("msg_without_time", counts=counts(6)) | {"timestamp": "yesterday"},
+        assistant("msg_fast_1", counts=counts(600, speed="fast"), model="claude-opus-5-5", at=6),
+        assistant("msg_advised_1", counts=counts(700, iterations=[own, advice]), at=7),
+        assistant("msg_us_1", counts=counts(5, inference_geo="us", server_tool_use=searches), at=8),
+        assistant("msg_without_time_1", counts=counts(6)) | {"timestamp": "yesterday"},
     ]
     write(projects / PROJECT / f"{SESSION}.jsonl", history)
     agent = [user(isSidechain=True, agentId="a1", at=2), of_agent]
@@ -66,7 +68,7 @@ def write_sessions(projects: Path) -> None:
     for number, fork in enumerate(FORKS):
         more = assistant(f"msg_of_fork_{number}", counts=counts(800), at=20, sessionId=fork)
         # The first copy of an answer may be one that was written early.
-        early = assistant("msg_of_both_forks", counts=counts(850, 1 + number * 70), at=19)
+        early = assistant("msg_of_both_forks_1", counts=counts(850, 1 + number * 70), at=19)
         lines = [*forked(history, fork), early | {"sessionId": fork}, more]
         write(projects / PROJECT / f"{fork}.jsonl", lines)
         copied = [each | {"sessionId": fork} for each in agent]

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from ctxtop.core.measure.counting_rule import UNREPORTED_USAGE
 from ctxtop.core.measure.levels import Level
 from ctxtop.core.measure.window import ClaimSource, Trigger, Window
-from ctxtop.core.model.context import ContextState, StoredTokenCounts, measure_context
+from ctxtop.core.model.context import (
+    ContextState,
+    StoredTokenCounts,
+    TokenCounts,
+    measure_context,
+)
 from ctxtop.core.transcript.conversation import TokenUsage, context_tokens
 
 WINDOW = Window(200_000, ClaimSource.TABLE)
@@ -39,11 +45,19 @@ def test_before_the_first_answer_nothing_is_known_not_zero() -> None:
     assert context.state is ContextState.UNKNOWN
 
 
-def test_an_answer_of_no_tokens_is_measured() -> None:
-    assert (
-        measure_context(StoredTokenCounts(answer=0, boundary_estimate=9_000), WINDOW).state
-        is ContextState.MEASURED
-    )
+def test_an_answer_of_no_tokens_says_nothing() -> None:
+    context = measure_context(StoredTokenCounts(answer=0, boundary_estimate=9_000), WINDOW)
+
+    assert (context.tokens, context.state) == (None, ContextState.UNKNOWN)
+    assert context.token_counts == TokenCounts(None, None, None)
+
+
+def test_of_an_answer_of_no_tokens_the_text_is_what_is_known() -> None:
+    texts = {UNREPORTED_USAGE.text_rule: 700}
+    context = measure_context(StoredTokenCounts(answer=0, texts=texts), WINDOW)
+
+    assert (context.tokens, context.state) == (700, ContextState.ESTIMATED)
+    assert context.counting.counts_text
 
 
 def test_more_than_the_window_is_not_clamped() -> None:

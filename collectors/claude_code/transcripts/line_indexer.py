@@ -28,6 +28,7 @@ from ....core.transcript.line_decoder import (
 )
 from ....core.transcript.line_types import LineGlance, MessageGlance
 from ....core.transcript.raw_lines import LINE_PADDING
+from ....core.transcript.reported_usage import name_answer
 from ....core.transcript.sanitize import sanitize_long_title, sanitize_title
 from ....core.transcript.titles import command_prompt, message_title, prompt_title
 from ..tail import LineBlock
@@ -366,6 +367,7 @@ def _index_user(
 def _index_assistant(
     builder: FactBuilder, offset: int, line: memoryview, seen: LineGlance, message: MessageGlance
 ) -> None:
+    name_answer(message, seen)
     is_sidechain = not builder.is_agent and seen.is_sidechain is True
     if seen.is_api_error_message or message.model == SYNTHETIC_MODEL:
         refusal = client_output.read_refusal(offset, decode_line(line))
@@ -378,12 +380,16 @@ def _index_assistant(
     calls = line_types.list_tool_calls(message)
     if not is_sidechain:
         exact = not builder.is_agent and turn_tracking.has_exact_output(seen.version)
-        builder.uncounted.add_answer(offset, None if exact else line, message.id)
+        if seen.is_unmetered:
+            builder.uncounted.add(offset, line)
+        else:
+            builder.uncounted.add_answer(offset, None if exact else line, message.id)
         builder.turns.set_turn(TurnState.ANSWERED, offset, seen.timestamp)
         if calls:
             builder.turns.add_calls(offset, line, calls)
     tools = turn_tracking.tool_id_endings(calls) if calls else ""
-    builder.answers.add(offset, seen, message, sidechain=is_sidechain, tools=tools)
+    if not seen.is_unmetered:
+        builder.answers.add(offset, seen, message, sidechain=is_sidechain, tools=tools)
     if builder.is_agent or any(call.name in line_types.FULLY_DECODED_TOOLS for call in calls):
         _index_answer(builder, offset, decode_line(line))
 

@@ -191,7 +191,7 @@ def _step_response(
     offset: int, timestamp: str | None, step: line_decoder.ProgressStep
 ) -> ResponseRecord | None:
     message = step.message
-    if step.type != "assistant" or message is None or message.usage is None:
+    if step.type != "assistant" or message is None or message.usage is None or step.is_unmetered:
         return None
     return MergedAnswer(
         message_id=message.id or step.uuid or f"at {offset}",

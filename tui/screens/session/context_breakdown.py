@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from ....core.measure.composition import CategoryShare, Composition, ContextCategory, ContextItem
+from ....core.measure.counting_rule import NO_USAGE
 from ....core.measure.evidence import AssessedClaim, ClaimStatus, ClaimSubject
 from ....core.measure.window import Certainty, claim_reason
 from ....core.model.context import Context, ContextState
@@ -311,6 +312,10 @@ _TEXT_MEANING: Final = (
     "The text of the conversation, which your policy counts instead of what the API reported. The"
     " system prompt and the tools are not in it:"
 )
+_UNREPORTED_MEANING: Final = (
+    "The text of the conversation: the API, or a gateway before it, reported no tokens, so nothing"
+    " was measured. The system prompt and the tools are not in it:"
+)
 _LAST_REQUEST: Final = "What the model saw with the last request, as in Claude Code's status line:"
 _NEXT_REQUEST: Final = "An estimate of what the model will see with the next request:"
 
@@ -364,6 +369,8 @@ def _until_trigger(context: Context) -> str:
 
 def _context_source(context: Context) -> str:
     counting = context.counting
+    if counting.is_substitute:
+        return counting.description if counting.counts_text else NO_USAGE
     asked = f"(usage.source = {counting.asked_source})"
     if counting.counts_text:
         return f"{counting.description} {asked}"
@@ -380,6 +387,8 @@ def _own_context_source(context: Context) -> str:
 
 
 def _context_meaning(context: Context) -> str:
+    if context.counting.is_substitute:
+        return _UNREPORTED_MEANING
     if context.counting.counts_text:
         return _TEXT_MEANING
     if context.token_counts.fill is not None and not context.counting.is_input_side:
