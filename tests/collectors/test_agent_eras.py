@@ -16,7 +16,9 @@ from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import context_queries, session_queries, spending_queries
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
+from ctxtop.core.store.readers.summary_reader import find_summaries, read_summary_rows
 from ctxtop.core.store.writer import Writer
+from ctxtop.core.summaries.summary_search import SummaryCriteria
 from ctxtop.core.transcript.conversation import TokenUsage
 
 from ..dump import FILE_STATE, dump
@@ -400,7 +402,14 @@ def test_a_workflows_agents(path: Path, subagents: Path, collector: Collector, s
     assert first.result is not None
     assert (first.result.text, first.result.lines) == ("all\ngood", 2)
     assert (second.agent_id, second.status) == ("w2", AgentStatus.FAILED)
+    # The journal has no times: they ended with their last answers.
+    assert {agent.ended_at for agent in (first, second)} == {START_MS + 3_000}
     with closing(open_reader(store)) as db:
+        criteria = SummaryCriteria("", "agent")
+        (newest, *others) = find_summaries(db, (), criteria, {}, START_MS).places
+        assert (newest[1], [at for _, at in others]) == (START_MS + 3_000, [0])
+        (shown,) = read_summary_rows(db, (), [newest[0]])
+        assert (shown.agent_id, shown.at) == ("w1", START_MS + 3_000)
         assert session_queries.unknown_types(db) == {}
         assert [row.session_id for row in session_queries.sessions(db)] == [SESSION]
 

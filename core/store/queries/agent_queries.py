@@ -17,7 +17,15 @@ import msgspec
 from ...compliance.findings import COMPRESSED_MARKER
 from ...transcript.raw_lines import text_key
 from ..log_records import AnswerItemRecord
-from .query_rows import TEXT_COUNTS, AgentRow, SessionIds, columns, fetch_records, in_condition
+from .query_rows import (
+    SUMMARY_TIME,
+    TEXT_COUNTS,
+    AgentRow,
+    SessionIds,
+    columns,
+    fetch_records,
+    in_condition,
+)
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -412,7 +420,8 @@ _TYPE: Final = "COALESCE(NULLIF(m.agent_type, ''), l.agent_type, '')"
 
 _RESULTS: Final = (
     f"SELECT f.project, f.session_id, s.agent_id, {_TYPE}, m.parent_agent_id,"
-    """ s.at, s.text, r.status,
+    f" {SUMMARY_TIME} AS written_at,"
+    """ s.text, r.status,
         (SELECT MAX(p.at) FROM file o JOIN reply p USING (file_id)
             WHERE o.session_id = f.session_id AND o.kind = 'agent' AND o.agent_id = s.agent_id),
         IIF(INSTR(s.text, '{marker}'), NULL, (SELECT json_group_array(text) FROM
@@ -425,7 +434,7 @@ LEFT JOIN agent_meta m ON m.session_id = f.session_id AND m.agent_id = s.agent_i
 LEFT JOIN launch l ON l.tool_use_id = COALESCE(m.tool_use_id, r.tool_use_id)
     AND l.file_id IN (SELECT x.file_id FROM file x WHERE x.session_id = f.session_id)
 WHERE s.kind = 'agent' AND s.agent_id IS NOT NULL AND {where}
-ORDER BY s.at DESC LIMIT ?"""
+ORDER BY written_at DESC LIMIT ?"""
 )
 
 

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 RecordT = TypeVar("RecordT", bound=msgspec.Struct)
 SessionIds = Iterable[str] | None  # None for all sessions
+SUMMARY_TIME: Final = """COALESCE(s.at, (
+    SELECT MAX(x.at) FROM file o JOIN reply x USING (file_id)
+    WHERE o.session_id = f.session_id AND o.kind = 'agent' AND o.agent_id = s.agent_id))"""
+"""When a summary `s` of the file `f` was written. The client writes no time to what a workflow's
+agents returned (2.1.329): it is that of the agent's last answer."""
+
 LISTED: Final = "(SELECT value FROM json_each(?))"  # the values of a JSON array, after IN
 
 

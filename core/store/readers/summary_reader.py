@@ -18,7 +18,7 @@ from ...summaries.summary_search import (
     SummaryQuery,
     parse_summary_query,
 )
-from ..queries.query_rows import LISTED, SummaryRow, fetch_records
+from ..queries.query_rows import LISTED, SUMMARY_TIME, SummaryRow, fetch_records
 
 _LISTED_KINDS: Final = tuple(kind for kind in SUMMARY_KINDS if kind != RULE_KIND)
 
@@ -56,8 +56,8 @@ def read_summary_rows(
     rows = {plan.row.summary_id: plan.row for plan in plans}
     stored = [each for each in ids if each > 0]
     sql = f"""SELECT s.summary_id, s.kind, f.session_id, s.agent_id, {_TYPE},
-            COALESCE(NULLIF(m.description, ''), l.description, s.source), s.at, s.lines, n.tokens,
-            s.text
+            COALESCE(NULLIF(m.description, ''), l.description, s.source), {SUMMARY_TIME}, s.lines,
+            n.tokens, s.text
         FROM summary s JOIN file f USING (file_id)
         LEFT JOIN estimate n ON n.summary_id = s.summary_id
         {_TYPE_JOINS}
@@ -101,7 +101,7 @@ def find_summary_ids(
         f"s.kind IN {LISTED}": json.dumps(search.kinds or _LISTED_KINDS),
         _OF_TYPE: json.dumps(search.types) if search.types else None,
         f"f.session_id IN {LISTED}": None if sessions is None else json.dumps(sessions),
-        "s.at >= ?": search.since,
+        f"{SUMMARY_TIME} >= ?": search.since,
         f"s.uuid NOT IN {LISTED}": json.dumps(excluded_uuids) if excluded_uuids else None,
     }
     needed = {sql: value for sql, value in conditions.items() if value is not None}
@@ -189,7 +189,7 @@ _LAST_STATED: Final = """(s.kind <> 'rule' OR NOT EXISTS (
 
 # The index summary_time has this order, so nothing is sorted.
 _FIND: Final = f"""
-SELECT s.summary_id, s.at FROM summary s JOIN file f USING (file_id) {{joins}}
+SELECT s.summary_id, {SUMMARY_TIME} FROM summary s JOIN file f USING (file_id) {{joins}}
 WHERE {{where}} AND {_WRITTEN_FIRST} AND {_LAST_STATED}
 ORDER BY s.at DESC, s.summary_id DESC LIMIT ?
 """
