@@ -82,10 +82,11 @@ class Automation:
         """Store how the last run ended, and begin one if the user wants it and all is well."""
         self._store_ended_runs()
         now_ms = self._now()
-        if now_ms - self._checked_at < CHECK_INTERVAL_MS:
+        # A clock that was set back must not stop it until that time has come again.
+        if 0 <= now_ms - self._checked_at < CHECK_INTERVAL_MS:
             return
         self._checked_at = now_ms
-        if now_ms - self._cleaned_at >= CLEANUP_INTERVAL_MS:
+        if not 0 <= now_ms - self._cleaned_at < CLEANUP_INTERVAL_MS:
             self._cleaned_at = now_ms
             automation_records.clean_up_runs(self._writer.connection, now_ms)
         if self._thread is None:

@@ -110,8 +110,7 @@ def _activity_refusals(
     min_age = 0.0 if target.is_known_closed(session_id) else target.wait_times.idle_s
     age = time.time() - path.lstat().st_mtime
     if age < min_age and not ReceiptStore(target.state_folder).wrote_last(path):
-        why = f"its transcript was written {max(age, 0):.0f} s ago"
-        yield Refusal("idle", why, f"wait until {min_age:.0f} s have passed, or make a fork")
+        yield _too_young(path, age, min_age)
     sent = visible_entries(target.read_entries(path))
     results = {part.tool_use_id for entry in sent for part in entry.parts if is_result(part)}
     open_calls = [
@@ -127,6 +126,17 @@ def _activity_refusals(
         age = time.time() - agent.lstat().st_mtime
         if age < min_age:
             yield Refusal("agent", f"{agent.stem} was active {max(age, 0):.0f} s ago", END_OR_FORK)
+
+
+def _too_young(path: Path, age_s: float, min_age_s: float) -> Refusal:
+    """Say when a transcript was written; one that is dated in the future says nothing of it."""
+    if age_s < -min_age_s:
+        hours = -age_s / 3600
+        why = f"its transcript is dated {hours:,.1f} h in the future: nobody can tell its age"
+        fix = f"correct this machine's clock, or run touch {shell_word(str(path))}, or make a fork"
+        return Refusal("idle", why, fix)
+    why = f"its transcript was written {max(age_s, 0):.0f} s ago"
+    return Refusal("idle", why, f"wait until {min_age_s:.0f} s have passed, or make a fork")
 
 
 def _file_refusals(path: Path) -> Iterator[Refusal]:

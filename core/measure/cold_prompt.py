@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .activity import PromptCache  # with the store's records, which a policy does not need
 
 
+CLOCK_SLACK_MS: Final = 60_000  # by which clocks of two machines may differ
 DEFAULT_NOTICE_S: Final = 120  # time to write a hand-off or to compact
 DEFAULT_NOTICE_MS: Final = DEFAULT_NOTICE_S * 1000
 
@@ -87,6 +88,9 @@ def find_cold_prompt(
 ) -> ColdPrompt:
     """Return what a prompt sent now or later finds; `cost` is that of the cache's tokens."""
     if cache.expires_at is None:
+        return NO_COLD_PROMPT
+    if cache.expires_at - now_ms > (cache.lifetime_ms or HOUR_MS) + CLOCK_SLACK_MS:
+        # Its last answer is dated in the future: by which clock, nobody knows.
         return NO_COLD_PROMPT
     left_ms = max(0, cache.expires_at - now_ms)
     state = CacheState.WARM

@@ -371,6 +371,14 @@ def test_not_at_once_after_the_last_line(scene: Scene) -> None:
     assert scene.worker.asked == [SESSION]
 
 
+def test_a_clock_that_was_set_back_does_not_stop_it(scene: Scene) -> None:
+    scene.fill()
+    automation = scene.start_counting()
+    automation._checked_at = automation._cleaned_at = scene.now + 3 * 3_600_000
+    scene.look(automation)
+    assert scene.worker.asked == [SESSION]
+
+
 def test_no_double_run(scene: Scene) -> None:
     scene.fill()
     scene.worker.may_end.clear()

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -94,6 +95,16 @@ def test_a_session_that_was_just_written_to(
     ended = call_ctxtop("compact", made.SESSION, *LEVEL, "--apply", "--in-place")
     refused(ended, 3, "idle: its transcript was written", "wait until 120 s have passed")
     assert transcript.read_bytes() == before
+
+
+def test_a_transcript_from_the_future_is_not_waited_for(
+    transcript: Path, call_ctxtop: Callable[..., Ended]
+) -> None:
+    ahead = time.time() + 3 * 3600
+    os.utime(transcript, (ahead, ahead))
+    ended = call_ctxtop("compact", made.SESSION, *LEVEL, "--apply", "--in-place")
+    refused(ended, 3, "idle: its transcript is dated 3.0 h in the future", "or run touch ")
+    assert call_ctxtop("compact", made.SESSION, *LEVEL, "--apply").code == 0
 
 
 def test_a_transcript_that_is_read_only(

@@ -77,3 +77,10 @@ def test_a_small_rewrite_does_not_matter() -> None:
     found = find_cold_prompt(CACHE, None, EXPIRES_MS)
     assert found.matters(225_000)
     assert not found.matters(225_001)
+
+
+def test_an_answer_from_the_future_tells_nothing_of_the_cache() -> None:
+    lifetime = CACHE.lifetime_ms or 0
+    assert find_cold_prompt(CACHE, None, EXPIRES_MS - lifetime - 30_000).state is CacheState.WARM
+    ahead = find_cold_prompt(CACHE, None, EXPIRES_MS - lifetime - 3 * 3_600_000)
+    assert (ahead.state, ahead.seconds_left) == (CacheState.UNKNOWN, None)
