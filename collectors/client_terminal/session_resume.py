@@ -100,8 +100,8 @@ def _plan_resume(
     if session.live:
         why = "Claude Code wrote to it just now: wait until that process has ended"
         raise NotResumedError(ResumeFailure.LIVE, why)
-    if (why := archived_reason(session)) is not None:
-        raise NotResumedError(ResumeFailure.NOTHING, why)
+    if archived := archived_reason(session):
+        raise NotResumedError(ResumeFailure.NOTHING, archived)
     if not session.path or not is_session_id(session.session_id):
         why = "it has no transcript that Claude Code can resume"
         raise NotResumedError(ResumeFailure.NOTHING, why)

@@ -316,7 +316,7 @@ def test_only_the_newest_readings_are_kept(
         assert [each.used_percentage for each in limit_queries.limit_rows(db)] == [12, 13]
 
 
-CLIENT = {
+CLIENT: dict[str, Any] = {
     "effort": {"level": "high"},
     "thinking": {"enabled": True},
     "fast_mode": False,
@@ -361,7 +361,7 @@ def test_why_the_last_miss_happened_is_read_in_the_shape_that_is_known(
     collector: Collector, store: Path, said: object, shown: str
 ) -> None:
     write(collector.folder.projects / PROJECT / f"{SESSION}.jsonl", [user("Hi")])
-    cache = CLIENT["prompt_cache"] | {"last_miss_cause": said}
+    cache = {**CLIENT["prompt_cache"], "last_miss_cause": said}
     show(store, json.dumps(FULL | CLIENT | {"prompt_cache": cache}).encode())
     collector.scan()
     with closing(open_reader(store)) as db:
