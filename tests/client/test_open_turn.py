@@ -28,13 +28,24 @@ ENDS: Final = "[[error:400 The key is not valid.]]"
 """The client gives up: the last results wait for the model."""
 
 GO_ON: Final = "Go on. [[bound:&&&say:done]]"
-OLD_TURN: Final = "[[think:plan&&&bash:seq 1 5000]] [[think:T.&&&bash:seq 2 5000]] [[say:ok]]"
-THOUGHT_EARLY: Final = "[[think:first&&&bash:seq 3 5000]] " + " ".join(
-    f"[[bash:seq {first} 5000]]" for first in range(4, 22)
+COUNTED: Final = "&&&usage:counted"
+"""Plans measure by what the API reports: here it is what it was sent."""
+
+OLD_TURN: Final = (
+    f"[[think:plan&&&bash:seq 1 5000{COUNTED}]] [[think:T.&&&bash:seq 2 5000{COUNTED}]]"
+    f" [[say:ok{COUNTED}]]"
+)
+THOUGHT_EARLY: Final = f"[[think:first&&&bash:seq 3 5000{COUNTED}]] " + " ".join(
+    f"[[bash:seq {first} 5000{COUNTED}]]" for first in range(4, 22)
 )
 """Its thinking stands before nearly all of its results."""
 
-THOUGHT_LATE: Final = " ".join(f"[[think:n{n}&&&bash:seq {n} 5000]]" for n in range(4, 22))
+THOUGHT_LATE: Final = " ".join(f"[[think:n{n}&&&bash:seq {n} 5000{COUNTED}]]" for n in range(4, 22))
+
+THOUGHT_SHORT: Final = " ".join(
+    f"[[think:n{n}&&&bash:seq {n} 5000{COUNTED}]]" for n in range(4, 12)
+)
+"""Fits into a window of 200,000."""
 
 
 @pytest.fixture(scope="module")
@@ -136,12 +147,12 @@ def test_a_model_that_does_not_bind_thinking_keeps_that_of_its_open_turn(
     stopped: Callable[[str, str], tuple[Lab, Path]],
 ) -> None:
     for words in (("--level", "4", "--keep", "3"), ("--strategy", "condense", "--target", "0.2")):
-        lab, path = stopped(THOUGHT_LATE, SMALL)
+        lab, path = stopped(THOUGHT_SHORT, SMALL)
         said = compact(lab, path, *words)
         assert said["code"] == 0, said
         (asked,) = go_on(lab, path, said, SMALL)
         assert asked["missing"] == []
-        assert "n21" in thoughts(asked)
+        assert "n11" in thoughts(asked)
         entries = visible_entries(read_entries(path_of(lab, asked_session(said, path))))
         assert any(part.kind is PartKind.THINKING for each in entries for part in each.parts)
 
