@@ -27,6 +27,7 @@ from ...core.measure.counting_rule import DEFAULT_COUNTING, CountingRule
 from ...core.measure.part_sizes import (
     NO_SNAPSHOT,
     PartSizes,
+    is_complete,
     lines_to_first_answer,
     measure_overhead,
     size_parts,
@@ -113,9 +114,13 @@ def read_composition(
     sent = with_restored(entries, sent, once.tokens)
     context = _SplitConversation(entries, sent, model, current)
     request = _read_request(db, file_id, path, context, agent_id, session_id)
-    prompt = request.prompt if request else reduce(update_snapshot, entries, NO_SNAPSHOT)
+    prompt = reduce(update_snapshot, entries, NO_SNAPSHOT)
+    if request and not is_complete(prompt):
+        # Not of every request is it kept: with what all turns know, sizes stay the same.
+        prompt = request.prompt
     first = [] if is_too_large else lines_to_first_answer(entries)
-    sizes = size_parts(entries, sent, measure_overhead(first, prompt, once), once)
+    overhead, total = measure_overhead(first, prompt, once), context.estimated_tokens
+    sizes = size_parts(entries, sent, overhead, once, total)
     content = _to_content(context, request, prompt, sizes)
     composition = break_down_context(content, once, max_items, warn_result_chars)
     items = tuple(replace(item, name=sanitize_title(item.name)) for item in composition.largest)
@@ -127,6 +132,12 @@ def read_composition(
         largest=items,
         read_bytes=tail_bytes if is_too_large else None,
         estimator=counting.estimator,
+        part_sizes={
+            (entry.offset, place): sizes.of(entry, part) or 0
+            for entry in sent
+            if entry.uuid is not None  # what the client restored has no line of its own
+            for place, part in enumerate(entry.parts)
+        },
     )
 
 

@@ -108,6 +108,7 @@ def _plan_source(context: PlanContext, options: PlanOptions) -> PlanSource:
         path=target.transcript,
         counter_of=read_part_counters(context.db, context.access.policy.counting),
         window_tokens=session.context.window.tokens,
+        estimated_tokens=session.context.unanswered_tokens,
         trigger_tokens=session.context.trigger_tokens,
         open_in=f"the session is open in {holder}" if holder else None,
         read_entries=context.read_entries,

@@ -55,6 +55,7 @@ class PlanSource(msgspec.Struct, frozen=True):
     path: Path
     counter_of: CounterOf  # returns the token counter of a model
     window_tokens: int | None = None  # of the session's model, if it is known
+    estimated_tokens: int | None = None  # of the next request, after a compaction without answer
     trigger_tokens: int | None = None  # where the client compacts by itself, likewise
     open_in: str | None = None  # what has the session open, if that forbids a plan
     read_entries: EntryReader = iter_entries
@@ -92,7 +93,7 @@ def read_transcript_view(
     measures.add(first)
     measures.add(sent)
     overhead = measure_overhead(first, snapshot, measures)
-    sizes = size_parts(entries, sent, overhead, measures)
+    sizes = size_parts(entries, sent, overhead, measures, source.estimated_tokens)
     types = {entry.line: entry.type for entry in entries}
     lines = tuple(
         line if line.type else replace(line, type=types.get(line.number, "")) for line in scan.lines

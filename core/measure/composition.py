@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
@@ -338,6 +338,8 @@ class Composition(msgspec.Struct, frozen=True):
     """Only this much of the end of a too large transcript was read: what precedes it is
     unexplained. None if all was read."""
     estimator: TextEstimator = TextEstimator.TIKTOKEN  # of texts that the API did not count
+    part_sizes: Mapping[tuple[int, int], int] = {}
+    """Tokens of each part of a line, by the line's byte offset and its place there."""
 
 
 class _Leaf(msgspec.Struct, frozen=True):

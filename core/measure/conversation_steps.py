@@ -10,7 +10,6 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from ..model.context import CLIENT_CHARS_PER_TOKEN
 from ..transcript.client_messages import find_tag, split_result
 from ..transcript.conversation import (
     RESULT_KINDS,
@@ -50,11 +49,6 @@ class StepText(msgspec.Struct, frozen=True, gc=False):
     def is_cut(self) -> bool:
         return self.chars > MAX_STEP_CHARS
 
-    @property
-    def estimated_tokens(self) -> int:
-        """The client's own rough estimate: nothing is counted while the user scrolls."""
-        return -(-self.chars // CLIENT_CHARS_PER_TOKEN)
-
 
 NO_TEXT: Final = StepText("", 0, 0)
 
@@ -75,10 +69,14 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     tool_use_id: str | None = None
     failed: bool = False
     result: StepText | None = None  # None while a call has none, and for other kinds
-    result_offset: int | None = None
+    result_key: tuple[int, int] | None = None  # of its line and part, as `key`
     media: int = 0  # images and documents
     before_tokens: int | None = None  # of a compaction
     after_tokens: int | None = None
+
+    @property
+    def result_offset(self) -> int | None:
+        return self.result_key[0] if self.result_key else None
 
     @property
     def key(self) -> tuple[int, int]:
@@ -229,7 +227,7 @@ def _with_result(call: Step, result: Step) -> Step:
     return replace(
         call,
         result=result.body,
-        result_offset=result.offset,
+        result_key=result.key,
         failed=result.failed,
         media=call.media + result.media,
     )

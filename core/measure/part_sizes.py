@@ -113,16 +113,23 @@ class PartSizes(msgspec.Struct, frozen=True):
 
 
 def size_parts(
-    entries: Sequence[Entry], sent: Sequence[Entry], overhead: int, counter: PartCounter
+    entries: Sequence[Entry],
+    sent: Sequence[Entry],
+    overhead: int,
+    counter: PartCounter,
+    unmeasured_total: int | None = None,
 ) -> PartSizes:
     """Size the parts of what is `sent`, of all `entries` of a file.
 
     It is measured by the answers since the last compaction and the last change of the model. What
-    came after the newest of them is as far off its estimate as what was measured.
+    came after the newest of them is as far off its estimate as what was measured. While there are
+    none, all together take `unmeasured_total`, if that is known.
     """
     walk = _SizeWalk(entries, sent, overhead, counter)
     for answer in _measured_answers(entries, sent):
         walk.measure(answer)
+    if unmeasured_total is not None:
+        walk.fit_unmeasured(unmeasured_total)
     return walk.finish()
 
 
@@ -193,14 +200,21 @@ class _SizeWalk:
         end = self._answer_starts[answer.message_id]
         if end < self._measured:
             return
-        cleared = self._find_cleared(answer, end)
+        self._size_until(end, answer.context_tokens or 0, self._find_cleared(answer, end))
+
+    def fit_unmeasured(self, total: int) -> None:
+        """Size all that is sent by its total, if no answer measured any of it."""
+        if not self._measured:
+            self._size_until(len(self._parts), total, set())
+
+    def _size_until(self, end: int, total: int, cleared: set[int]) -> None:
         new = self._parts[self._measured : end]
         self._thoughts += sum(each.tokens for each in new if each.is_thinking)
         texts = [each for each in new if not each.is_thinking and id(each) not in cleared]
         known = self._overhead + self._texts + self._thinking_before(end)
         known -= sum(each.tokens for each in self._parts[: self._measured] if id(each) in cleared)
         self._measured = end
-        room = (answer.context_tokens or 0) - known - self._unexplained
+        room = total - known - self._unexplained
         excess = self._fill(texts, room)
         self._texts += sum(each.tokens for each in new if not each.is_thinking)
         if excess:

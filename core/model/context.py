@@ -167,6 +167,12 @@ class Context(msgspec.Struct, frozen=True):
         return self.tokens if fill is None or self.counting.is_input_side else fill
 
     @property
+    def unanswered_tokens(self) -> int | None:
+        """The estimate of the next request while no answer follows the last compaction."""
+        is_text = self.counting.counts_text
+        return None if self.token_counts.fill is not None or is_text else self.tokens
+
+    @property
     def ratio(self) -> float | None:
         """The used part of the window; may exceed 1."""
         return None if self.tokens is None else self.tokens / self.window.tokens

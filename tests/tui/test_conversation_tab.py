@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from ctxtop.collectors.claude_code.transcript_details import read_composition
+from ctxtop.core.store.database import open_reader
 from ctxtop.tui.messages import OpenConversation
 from ctxtop.tui.screens.session.conversation_pane import ConversationPane
 from ctxtop.tui.screens.session.conversation_reading import ConversationPlace
@@ -48,9 +51,21 @@ def turn(number: int, words: str = "") -> list[dict[str, Any]]:
 
 def write_turns(stage: Stage, *numbers: int) -> Path:
     path = session_file(stage.root, 1)
-    for number in numbers:
-        append(path, *turn(number))
+    before: str | None = None
+    for each in [each for number in numbers for each in turn(number)]:
+        append(path, each | {"parentUuid": before})
+        before = each["uuid"]
     return path
+
+
+def read_size(stage: Stage, number: int) -> int:
+    """Return the size of a turn's result in the breakdown of the stage's session."""
+    projects, name = stage.places.folder.projects, f"Bash make {number}"
+    with closing(open_reader(stage.places.store)) as db:
+        found = read_composition(db, projects, session_file(stage.root, 1).stem)
+    return next(
+        each.tokens for each in found.largest if (each.kind, each.name) == ("tool results", name)
+    )
 
 
 def page(it: Opened) -> SessionScreen:
@@ -96,7 +111,10 @@ async def test_v_on_the_fleet_shows_the_last_prompt_and_answer(stage: Stage) -> 
         assert "❯ question 2" in it.words
         assert "answer 2" in it.words
         assert "**" not in it.words
-        assert "▸ Bash  make 2  (3 lines, ≈ 4 tokens)" in it.words
+        # Sizes are those of the breakdown, and are drawn once they are known.
+        await it.until(lambda: "tokens)" in it.words)
+        size = read_size(stage, 2)
+        assert f"▸ Bash  make 2  (3 lines, ≈ {size} tokens)" in it.words
         assert any("12 k" in one and "6 %" in one for one in it.lines)
         assert "answer 2" in current(it)
         await it.press("escape")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -41,6 +41,7 @@ from .conversation_reading import (
     ReadWindow,
     find_conversation,
     read_conversation,
+    read_sizes,
 )
 from .conversation_rows import (
     FOLDABLE,
@@ -67,6 +68,7 @@ STEP_TEXT_FROM_CELLS: Final = (
     150  # of the pane, from which there is room for a step's text beside it
 )
 CURSOR_SETTLE_S: Final = 0.12  # how long the cursor rests before a step's text is read
+SIZES_EVERY_S: Final = 15.0  # at most: a long context takes a second or two to size
 SEARCH_PLACEHOLDER: Final = "words in this conversation, then Enter; n and N go to other matches"
 TEXT_ROW: Final = 1  # of a prompt or an answer: the row before it is empty
 
@@ -96,6 +98,9 @@ class ConversationPane(Vertical):
         self.search: ConversationSearch | None = None  # until Esc ends it
         self._worker: WorkerThread | None = None
         """Its own thread: what fills a context is read for seconds in the app's."""
+        self._sizer: WorkerThread | None = None  # likewise: nobody waits for sizes to scroll
+        self._sizes: Mapping[StepKey, int] = {}
+        self._is_sizing = self._has_unsized = False
         self._settling: Timer | None = None  # until the step under the cursor is read
 
     def compose(self) -> ComposeResult:
@@ -105,13 +110,15 @@ class ConversationPane(Vertical):
 
     def on_mount(self) -> None:
         self._worker = self._step_text.worker = WorkerThread("ctxtop conversation", self.app)
+        self._sizer = WorkerThread("ctxtop sizes", self.app)
         width = self.screen.size.width - FRAME_CELLS
         self._layout = self._new_layout(max(1, width))
         self.go_to(self._place)
 
     def on_unmount(self) -> None:
-        if self._worker is not None:
-            self._worker.stop()
+        for worker in (self._worker, self._sizer):
+            if worker is not None:
+                worker.stop()
 
     @property
     def view(self) -> ConversationView:
@@ -163,6 +170,7 @@ class ConversationPane(Vertical):
         self.view.empty = READING
         # What is kept of another file's steps is found by their offsets.
         self._unfolded = frozenset()
+        self._sizes = {}
         if self._layout is not None:
             self._layout = self._new_layout(self._layout.width)
         projects, places = self.app.places.folder.projects, self.app.places
@@ -222,6 +230,7 @@ class ConversationPane(Vertical):
                 self._note_what_is_missing()
                 self._draw()
                 then()
+                self._read_sizes()
             elif isinstance(found, Problem):
                 self.note = one_line(str(found))
                 self.view.empty = one_line(str(found))
@@ -231,6 +240,44 @@ class ConversationPane(Vertical):
 
         if self._worker is not None:
             self._worker.submit(work, take)
+
+    def _read_sizes(self) -> None:
+        """Read the sizes of what is shown, unless all are known; they are drawn once read."""
+        loaded, session = self._loaded, self.app.find_session(self._place.session_id)
+        if loaded is None or session is None or self._sizer is None:
+            return
+        if self._is_sizing:
+            self._has_unsized = True
+            return
+        newest = max(self._sizes, default=(-1, 0))
+        if self._sizes and not any(step.key > newest for step in loaded.steps):
+            return
+        self._is_sizing, self._has_unsized = True, False
+        place, places, counting = self._place, self.app.places, session.context.counting
+        projects = places.folder.projects
+
+        def work() -> Mapping[StepKey, int] | Problem:
+            return query_store(places, lambda db: read_sizes(db, projects, place, counting))
+
+        def take(found: Mapping[StepKey, int] | Problem | None) -> None:
+            if not self.is_attached:
+                return
+            self.set_timer(SIZES_EVERY_S, self._size_again)
+            is_same = (place.session_id, place.agent_id) == (
+                self._place.session_id,
+                self._place.agent_id,
+            )
+            if is_same and isinstance(found, Mapping) and found != self._sizes and self._layout:
+                self._sizes = found
+                self._layout = self._new_layout(self._layout.width)
+                self._draw()
+
+        self._sizer.submit(work, take)
+
+    def _size_again(self) -> None:
+        self._is_sizing = False
+        if self._has_unsized:
+            self._read_sizes()
 
     def _note_what_is_missing(self) -> None:
         session = self.app.find_session(self.place.session_id)
@@ -285,7 +332,8 @@ class ConversationPane(Vertical):
     def _new_layout(self, width: int) -> ConversationLayout:
         session = self.app.find_session(self._place.session_id)
         policy = self.app.feed.policies.for_project(session.project_root if session else None)
-        return ConversationLayout(width, self._scale, read_importance_settings(policy))
+        importance = read_importance_settings(policy)
+        return ConversationLayout(width, self._scale, importance, self._sizes)
 
     def set_scale(self, scale: ContextScale) -> None:
         """Compare context sizes with another window."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +18,8 @@ from .conversation_rows import ConversationLayout, StepKey
 if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
+
+    from ....core.measure.counting_rule import CountingRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,23 @@ def find_conversation(
         who = "this agent" if place.agent_id else "this session"
         return Problem(who, "has no transcript of its own", "its parent's conversation shows it")
     return ConversationFile(projects / found[1], place.agent_id)
+
+
+def read_sizes(
+    db: sqlite3.Connection, projects: Path, place: ConversationPlace, counting: CountingRule
+) -> Mapping[StepKey, int]:
+    """Return what each step takes in the context, as the breakdown says; empty if unknown."""
+    from ....collectors.claude_code.transcript_details import (
+        TranscriptUnavailableError,
+        read_composition,
+    )
+
+    try:
+        return read_composition(
+            db, projects, place.session_id, place.agent_id, counting=counting, max_items=0
+        ).part_sizes
+    except TranscriptUnavailableError:
+        return {}
 
 
 def read_conversation(

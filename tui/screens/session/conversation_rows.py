@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -32,7 +32,7 @@ NARROW_WIDTH: Final = 90  # cells below which only the percentage is shown
 SUBJECT_MIN_CELLS: Final = 12
 
 StepKey = tuple[int, int]
-_RowsKey = tuple[StepKey, bool, bool, int | None]
+_RowsKey = tuple[StepKey, bool, bool, StepKey | None]
 """A step, whether its first row shows the context's size, whether it is unfolded, its result."""
 
 FOLDABLE: Final = frozenset(
@@ -94,7 +94,10 @@ class ConversationLayout:
         width: int,
         scale: ContextScale,
         importance: ImportanceSettings = DEFAULT_IMPORTANCE,
+        sizes: Mapping[StepKey, int] | None = None,
     ) -> None:
+        """`sizes` are tokens of what is in the context; until they are known none are shown."""
+        self.sizes: Final = sizes or {}
         self.width: Final = width
         self.scale: Final = scale
         self.importance: Final = importance
@@ -107,7 +110,7 @@ class ConversationLayout:
         for step in steps:
             shows_size = step.message_id is not None and step.message_id != answer
             answer = step.message_id or answer
-            key = (step.key, shows_size, step.key in unfolded, step.result_offset)
+            key = (step.key, shows_size, step.key in unfolded, step.result_key)
             lines = self._rows.get(key) or self._step_lines(step, key)
             used[key] = lines
             rows += (ConversationRow(step, n, line) for n, line in enumerate(lines))
@@ -138,7 +141,7 @@ class ConversationLayout:
             yield Content("")
             for line in markdown_lines(step.body.text, self._room - len(INDENT)):
                 yield Content.assemble(INDENT, line)
-            yield from self._cut_note(step.body)
+            yield from self._cut_note(step)
             yield from self._anchor_note(step, PartKind.TEXT)
         elif step.kind is StepKind.ERROR:
             for line in wrap_text(step.body.text, self._room - 4).lines:
@@ -163,7 +166,7 @@ class ConversationLayout:
                 drawn = _with_margin(drawn, time_margin, self.width)
             yield drawn
             sign = " " * len(PROMPT_SIGN)
-        yield from self._cut_note(step.body)
+        yield from self._cut_note(step)
         yield from self._anchor_note(step, PartKind.PROMPT)
 
     def _compaction_line(self, step: Step) -> Content:
@@ -180,7 +183,7 @@ class ConversationLayout:
         name = step.title or _NAMES.get(step.kind, "Tool")
         if step.kind in {StepKind.AGENT_RESULT, StepKind.SUMMARY, StepKind.RESULT}:
             name = _NAMES[step.kind]
-        size = _size_text(step)
+        size = self._size_text(step)
         room = self._room - len(INDENT) - 2 - len(name) - 4 - len(size)
         subject = _subject(step, room) if room >= SUBJECT_MIN_CELLS else Content("")
         sign = FOLD_SIGNS[not is_unfolded]
@@ -196,16 +199,19 @@ class ConversationLayout:
 
     def _draw_bodies(self, step: Step) -> Iterator[Content]:
         if step.kind is not StepKind.CALL:
-            yield from self._draw_body(step.body, is_markdown=step.kind in _MARKDOWN_BODIES)
+            is_markdown = step.kind in _MARKDOWN_BODIES
+            yield from self._draw_body(step.body, step.key, is_markdown=is_markdown)
             return
         if step.body.text and step.body.text != step.subject:
-            yield from self._draw_body(step.body, is_markdown=False)
+            yield from self._draw_body(step.body, step.key, is_markdown=False)
         if step.result is not None and step.result.text:
             yield quiet(f"{BODY_PREFIX}── result")
             is_markdown = step.title in _MARKDOWN_TOOLS
-            yield from self._draw_body(step.result, is_markdown=is_markdown)
+            yield from self._draw_body(step.result, step.result_key, is_markdown=is_markdown)
 
-    def _draw_body(self, body: StepText, *, is_markdown: bool) -> Iterator[Content]:
+    def _draw_body(
+        self, body: StepText, key: StepKey | None, *, is_markdown: bool
+    ) -> Iterator[Content]:
         room = max(1, self.width - len(BODY_PREFIX) - 1)
         if is_markdown:
             lines = markdown_lines(body.text, min(room, self._room))
@@ -215,11 +221,11 @@ class ConversationLayout:
         for line in lines[:MAX_UNFOLDED_LINES]:
             yield Content.assemble(BODY_PREFIX, line)
         if body.is_cut or len(lines) > MAX_UNFOLDED_LINES:
-            yield self._more_line(body)
+            yield self._more_line(body, key)
 
-    def _cut_note(self, body: StepText) -> Iterator[Content]:
-        if body.is_cut:
-            yield self._more_line(body)
+    def _cut_note(self, step: Step) -> Iterator[Content]:
+        if step.body.is_cut:
+            yield self._more_line(step.body, step.key)
 
     def _anchor_note(self, step: Step, kind: PartKind) -> Iterator[Content]:
         """Label a marked message with its importance (003-05, 2.2.2)."""
@@ -228,8 +234,26 @@ class ConversationLayout:
             note = f"anchor, importance {self.importance.score(parts):.2f}: it stays word for word"
             yield Content.styled(shorten(f"{INDENT}{note}", self._room), "$level-notice")
 
-    def _more_line(self, body: StepText) -> Content:
-        size = f"{plural(body.lines, 'line')}, ≈ {tokens(body.estimated_tokens)} tokens"
+    def _size_text(self, step: Step) -> str:
+        is_call = step.kind is StepKind.CALL
+        body = step.result if is_call else step.body
+        if body is None:
+            return "(no result)"
+        parts = [
+            "failed" if step.failed else "",
+            plural(body.lines, "line") if body.chars else "",
+            self._tokens_text(step.result_key if is_call else step.key),
+            plural(step.media, "image") if step.media else "",
+        ]
+        return f"({', '.join(filter(None, parts)) or 'empty'})"
+
+    def _tokens_text(self, key: StepKey | None) -> str:
+        """Write what a part takes in the context; empty if it is not in it, or not yet known."""
+        size = self.sizes.get(key) if key else None
+        return f"≈ {tokens(size)} tokens" if size else ""
+
+    def _more_line(self, body: StepText, key: StepKey | None) -> Content:
+        size = ", ".join(filter(None, [plural(body.lines, "line"), self._tokens_text(key)]))
         return Content.styled(f"{BODY_PREFIX}… o opens all of it: {size}", "$level-notice")
 
 
@@ -249,19 +273,6 @@ def context_margin(size: int | None, scale: ContextScale, cells: int) -> Content
     share = fit_right(percent(ratio), NARROW_MARGIN_CELLS)
     number = fit_right(tokens(size), cells - NARROW_MARGIN_CELLS)
     return Content.styled(f"{number}{share}", style)
-
-
-def _size_text(step: Step) -> str:
-    body = step.result if step.kind is StepKind.CALL else step.body
-    if body is None:
-        return "(no result)"
-    parts = [
-        "failed" if step.failed else "",
-        plural(body.lines, "line") if body.chars else "",
-        f"≈ {tokens(body.estimated_tokens)} tokens" if body.chars else "",
-        plural(step.media, "image") if step.media else "",
-    ]
-    return f"({', '.join(filter(None, parts)) or 'empty'})"
 
 
 def _subject(step: Step, cells: int) -> Content:
