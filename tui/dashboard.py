@@ -13,7 +13,7 @@ from textual.notifications import Notification, Notify
 
 from ..core.transcript.sanitize import one_line
 from .background_queries import WorkerThread
-from .text.formats import shorten, toast_text, tokens
+from .text.formats import shorten, toast_text, tokens, tokens_before_and_after
 from .ui_state import UiState, UiStateFile
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ class SessionActions:
             return session_compaction.compact_with_client(access, Via.AUTO, instructions)
 
         def sizes_text(result: ClientCompactResult) -> str:
-            sizes = f"{tokens(result.pre_tokens)} → {tokens(result.post_tokens)}"
+            sizes = tokens_before_and_after(result)
             return f"compacted by Claude Code via {result.via.value}: {sizes}"
 
         what = "Claude Code was asked to /compact"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
@@ -16,16 +16,17 @@ from ...core.model.session import Session
 from ...core.policy.policy import Policy
 from ...core.store import post_scan_writer
 from ...core.store.bulkhead import FAILED, bulkhead
-from ...core.store.post_scan_writer import PendingReports, UnansweredCompaction, UnmeasuredSave
+from ...core.store.post_scan_writer import PendingReports, UnmeasuredSave
 from ...core.store.queries.config_queries import project_roots
 from ...core.store.transcript_records import FileKind
 from ...core.store.warning_log import mark_evaluated, pending_batches, save_evaluations
 from ...core.store.writer import Writer
-from ...core.transcript.conversation import Entry, MessagePart, without_sidechains
+from ...core.transcript.conversation import MessagePart, without_sidechains
 from ...core.transcript.sanitize import map_texts, sanitize_text
 from ..policy_files import PolicyFiles
 from .context_text_job import TEXT_BUDGET_S, ContextTextJob
 from .own_files import StatusLineFiles
+from .transcripts.left_context import CompactedFile, estimate_left
 
 if TYPE_CHECKING:
     from ...core.actions.automation import ActionRunners, Automation
@@ -44,7 +45,6 @@ PendingT = TypeVar("PendingT", PendingReports, UnmeasuredSave)
 Answer = TypeVar("Answer")
 
 MAX_QUERIED_SESSIONS: Final = 400  # a query may name them twice; SQLite takes 999 values
-MAX_HEAD_ENTRIES: Final = 500  # a session has some ten lines before its first answer
 REPORT_BUDGET_S: Final = 0.25
 JOB_REST_S: Final = 60.0  # of a job that failed: it would fail again at each tick
 MEASURE_BUDGET_S: Final = 0.1  # no file is begun after it, so that changes are read
@@ -75,64 +75,21 @@ class PostCompactionEstimates:
             tokens = None  # stays unknown if the estimate fails
             with bulkhead(f"estimate of {compaction.path}", FAILED, self._writer.path):
                 try:
-                    tokens = self._estimate(compaction)
+                    tokens = estimate_left(
+                        CompactedFile(
+                            self._folder.projects / compaction.path,
+                            compaction.offset,
+                            compaction.read_to,
+                            compaction.post_tokens,
+                            is_agent=compaction.kind is FileKind.AGENT,
+                        )
+                    )
                 except OSError:
                     continue
             estimated.append((compaction, tokens))
         if pending:
             post_scan_writer.save_next_contexts(self._writer, estimated)
         return frozenset(compaction.session_id for compaction, _ in estimated)
-
-    def _estimate(self, compaction: UnansweredCompaction) -> int | None:
-        from ...core.measure.compaction_report import (
-            estimate_next_request,
-            estimate_planned_request,
-            measured_overhead,
-            recorded_overhead,
-        )
-        from ...core.measure.token_estimate import Estimator
-        from ...core.transcript.visible_messages import visible_entries
-
-        since = takewhile(
-            lambda entry: entry.offset < compaction.read_to,
-            self._entries(compaction, compaction.offset),
-        )
-        if (planned := estimate_planned_request(since)) is not None:
-            return planned
-        head = _entries_until_answer(self._entries(compaction), compaction.offset)
-        overhead, before = measured_overhead(head), head[:-1]
-        if overhead is None:
-            entries = self._entries(compaction)
-            before = [*takewhile(lambda entry: entry.offset < compaction.offset, entries)]
-            # Its table takes long to load; hardly any session needs it.
-            overhead = recorded_overhead(before, Estimator({}).for_model(None))
-        if overhead is None:
-            return None
-        # The client counts what a compaction kept, which comes before it; old clients did not.
-        start = 0 if compaction.post_tokens is None else compaction.offset
-        entries = self._entries(compaction, start)
-        sent = [*takewhile(lambda entry: entry.offset < compaction.read_to, entries)]
-        return estimate_next_request(
-            overhead, visible_entries(before), visible_entries(sent), compaction.post_tokens
-        )
-
-    def _entries(self, compaction: UnansweredCompaction, start: int = 0) -> Iterator[Entry]:
-        """Read a context's entries; a session's file has sidechains of agents (up to 2.0)."""
-        from ...core.transcript.entry_decoder import iter_entries
-
-        entries = iter_entries(self._folder.projects / compaction.path, start)
-        return entries if compaction.kind is FileKind.AGENT else without_sidechains(entries)
-
-
-def _entries_until_answer(entries: Iterable[Entry], before: int) -> list[Entry]:
-    head: list[Entry] = []
-    for entry in entries:
-        if entry.offset >= before or len(head) >= MAX_HEAD_ENTRIES:
-            return []
-        head.append(entry)
-        if entry.context_tokens:
-            return head
-    return []
 
 
 class FileByFile(Generic[PendingT]):

@@ -20,6 +20,7 @@ from ...core.store.transcript_records import LiveSession
 from ...core.transcript.sanitize import sanitize_title
 from ..claude_code.discover import ClaudeFolder
 from ..claude_code.registry import SessionRegistry, list_open_sessions, read_session_registry
+from ..claude_code.transcripts.left_context import CompactedFile, estimate_left
 from ..claude_code.transcripts.transcript_ends import last_version
 from ..client_terminal import tmux_panes
 from ..plugin import compact_requests
@@ -192,9 +193,20 @@ def _ask_once(target: ClientCompactTarget, via: Via, instructions: str) -> Clien
         seconds=time.monotonic() - began,
         command=request.command,
         folder=request.folder,
+        estimated_next_tokens=_estimate_left(target.transcript, boundary),
     )
     request.finish(outcome)
     return outcome
+
+
+def _estimate_left(transcript: Path, boundary: NewBoundary) -> int | None:
+    """Estimate the next request as the list of sessions does; None if it cannot be read."""
+    try:
+        size = transcript.stat().st_size
+        file = CompactedFile(transcript, boundary.start, size, boundary.post_tokens)
+        return estimate_left(file)
+    except OSError:
+        return None
 
 
 def _ask_by_best_way(target: ClientCompactTarget, via: Via, request: CompactRequest) -> NewBoundary:

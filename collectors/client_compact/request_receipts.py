@@ -39,7 +39,8 @@ class NewBoundary(msgspec.Struct, frozen=True):
     uuid: str
     pre_tokens: int | None
     post_tokens: int | None
-    end: int  # byte offset of the line after it
+    start: int  # byte offset of its line, and of the line after it
+    end: int
 
 
 class BoundaryWatch:
@@ -82,7 +83,8 @@ def _parse_boundary(line: bytes, end: int) -> NewBoundary | None:
     ):
         return None
     sizes = entry.compact_metadata or line_decoder.CompactMetadata()
-    return NewBoundary(entry.uuid, sizes.pre_tokens, sizes.post_tokens, end)
+    start = end - len(line)
+    return NewBoundary(entry.uuid, sizes.pre_tokens, sizes.post_tokens, start, end)
 
 
 def _decode_line(line: bytes) -> line_decoder.TranscriptLine | None:
@@ -133,7 +135,8 @@ class ClientCompactReceipt(msgspec.Struct, frozen=True):
     why: str | None = None
     boundary_uuid: str | None = None
     pre_tokens: _TokenCount | None = None
-    post_tokens: _TokenCount | None = None
+    post_tokens: _TokenCount | None = None  # of the messages alone, by the client
+    estimated_next_tokens: _TokenCount | None = None  # of the whole next request
     command: tuple[str, ...] = ()  # that was run; empty if a client that was open was asked
     folder: str | None = None  # where that was run
     automatic: str | None = None  # the reason of an automatic request; None if a person asked
@@ -166,8 +169,7 @@ class CompactRequest:
         self.write(compact_requests.ASKED, asked | self._run_facts())
 
     def finish(self, outcome: session_access.ClientCompactResult) -> None:
-        fields = ("boundary_uuid", "pre_tokens", "post_tokens")
-        self._write_result("done", **{name: getattr(outcome, name) for name in fields})
+        self._write_result("done", **{name: getattr(outcome, name) for name in _DONE_FIELDS})
 
     def fail(self, error: session_access.NotCompactedError) -> None:
         """Record that the client did not compact; what was never begun leaves nothing."""
@@ -195,7 +197,8 @@ class CompactRequest:
         return {"command": self.command, "folder": self.folder} if self.command else {}
 
 
-_RESULT_FIELDS: Final = ("why", "boundary_uuid", "pre_tokens", "post_tokens")
+_DONE_FIELDS: Final = ("boundary_uuid", "pre_tokens", "post_tokens", "estimated_next_tokens")
+_RESULT_FIELDS: Final = ("why", *_DONE_FIELDS)
 
 
 def read_client_receipts(store: Path, now_ms: int) -> list[ClientCompactReceipt]:

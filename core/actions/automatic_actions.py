@@ -256,11 +256,11 @@ def _ask_client(act: AutomaticAction) -> ActionResult:
         if error.failure in fixes:
             return _refused(act, Refusal(error.failure, str(error), fixes[error.failure]))
         return _failed(act, error.failure, str(error), "ctxtop will retry")
-    sizes = f"{result.pre_tokens} to {result.post_tokens} tokens"
+    sizes = result.sizes_text
     return ActionResult(
         outcome=f"Claude Code compacted: {sizes}{_run_note(result.command, result.folder)}",
         notice=Problem(f"compacted {act.name} automatically", f"by Claude Code: {sizes}", "done"),
-        left_tokens=result.post_tokens or 0,
+        left_tokens=result.left_tokens or 0,
     )
 
 

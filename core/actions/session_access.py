@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
@@ -46,10 +46,29 @@ class ClientCompactResult(msgspec.Struct, frozen=True):
     requested_at: int
     boundary_uuid: str
     pre_tokens: int | None
-    post_tokens: int | None
+    post_tokens: int | None  # of the messages alone, by the client
     seconds: float  # from the request to the boundary
     command: tuple[str, ...] = ()  # what was run for it; empty if an open client did it
     folder: str | None = None  # where that was run
+    estimated_next_tokens: int | None = None  # of the whole next request, as the list shows it
+
+    next_tokens: ClassVar[None] = None  # no answer follows yet
+    counted_messages_alone: ClassVar[int] = 0
+
+    @property
+    def left_tokens(self) -> int | None:
+        """What is left in the context; of the messages alone if no more is known."""
+        estimate = self.estimated_next_tokens
+        return self.post_tokens if estimate is None else estimate
+
+    @property
+    def sizes_text(self) -> str:
+        """Write what was and what is left: `160,400 to ≈ 23,478 tokens`."""
+        before = "?" if self.pre_tokens is None else f"{self.pre_tokens:,}"
+        if self.estimated_next_tokens is not None:
+            return f"{before} to ≈ {self.estimated_next_tokens:,} tokens"
+        left = "?" if self.post_tokens is None else f"{self.post_tokens:,}"
+        return f"{before} to {left} tokens of messages"
 
 
 class ResumeResult(msgspec.Struct, frozen=True):

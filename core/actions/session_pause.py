@@ -158,11 +158,10 @@ def _compact(target: PauseTarget) -> PauseResult:
         return PauseResult(
             item, str(error), PauseCheck.CHANGED if is_changed else PauseCheck.FAILED
         )
-    sizes = f"{done.pre_tokens or 0:,} to {done.post_tokens or 0:,} tokens"
     return PauseResult(
         item,
-        f"compacted by Claude Code via {done.via}: {sizes}",
-        tokens_left=done.post_tokens,
+        f"compacted by Claude Code via {done.via}: {done.sizes_text}",
+        tokens_left=done.left_tokens,
         receipt=done.boundary_uuid,
     )
 

@@ -93,14 +93,13 @@ class Timeline(msgspec.Struct, frozen=True):
         return reached_level(self.ratio(turn), self.thresholds)
 
     def growth(self, turn: int) -> int | None:
-        """Return the tokens added since the turn before, or since the compaction between them.
+        """Return the tokens added since the turn before; None if there is none to compare with.
 
-        None if there is nothing to compare with.
+        A compaction between them left so much of the messages alone: that is no size of a context.
         """
-        cuts = [each for each in self.compactions if each.turns_before == turn]
-        before = self.turns[turn - 1].tokens if turn else None
-        base = cuts[-1].post_tokens if cuts else before
-        return None if base is None else self.turns[turn].tokens - base
+        if not turn or any(each.turns_before == turn for each in self.compactions):
+            return None
+        return self.turns[turn].tokens - self.turns[turn - 1].tokens
 
     def events_at(self, turn: int) -> tuple[TimelineEvent, ...]:
         return tuple(event for event in self.events if event.turn == turn)

@@ -73,7 +73,7 @@ def _leave_result(lab: Lab, session: str) -> None:
     compact_requests.make_request_folders(store)
     kind = compact_requests.RESULT
     path = compact_requests.request_path(store, session, "0123456789abcdef", kind)
-    result = {"state": "done", "pre_tokens": 850_000, "post_tokens": 20_000}
+    result = {"state": "done", "pre_tokens": 850_000, "estimated_next_tokens": 20_000}
     compact_requests.write_request_file(path, result)
 
 

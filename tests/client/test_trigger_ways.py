@@ -81,6 +81,9 @@ def require_compacted(
     assert said["via"] == via
     assert said["boundary_uuid"] == last["uuid"]
     assert (said["pre_tokens"], said["post_tokens"]) == (sizes["preTokens"], sizes["postTokens"])
+    # With the system prompt and the tools, as the list of sessions shows it.
+    listed = lab.ctxtop().sessions[session_id].context.tokens
+    assert said["estimated_next_tokens"] == listed > sizes["postTokens"]
     return said
 
 

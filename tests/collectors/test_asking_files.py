@@ -244,8 +244,9 @@ def test_verbs_that_are_wrong_fail_without_a_trace(store: Path) -> None:
 
 def done(asking: CompactRequest) -> None:
     outcome = ClientCompactResult(
-        SESSION, Via.TMUX, asking.requested_at, "b-1", 160_400, 24_000, 1.0
-    )
+        SESSION, Via.TMUX, asking.requested_at, "b-1", 160_400, 4_000, 1.0,
+        estimated_next_tokens=24_000,
+    )  # fmt: skip
     asking.finish(outcome)
 
 
@@ -259,7 +260,8 @@ def test_a_request_is_pending_then_an_orphan(store: Path) -> None:
     done(asking)
     (receipt,) = read_client_receipts(store, at + 900_000)
     assert (receipt.state, receipt.via, receipt.boundary_uuid) == ("done", "tmux", "b-1")
-    assert (receipt.pre_tokens, receipt.post_tokens) == (160_400, 24_000)
+    assert (receipt.pre_tokens, receipt.post_tokens) == (160_400, 4_000)
+    assert receipt.estimated_next_tokens == 24_000
 
 
 def test_a_failure_is_kept_and_what_never_began_is_not(store: Path) -> None:
@@ -328,10 +330,10 @@ def test_a_session_is_told_once(store: Path) -> None:
 @pytest.mark.parametrize(
     ("ended", "said"),
     [
-        ({"state": "done"}, "ctxtop compacted this session: ? → ? tokens."),
+        ({"state": "done"}, "ctxtop compacted this session: ? → ? tokens of messages."),
         (
             {"state": "done", "pre_tokens": 900, "post_tokens": 1_500},
-            "ctxtop compacted this session: 900 → 2k tokens.",
+            "ctxtop compacted this session: 900 → 2k tokens of messages.",
         ),
         (
             {"state": "failed", "why": "the\nAPI"},

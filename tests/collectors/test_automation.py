@@ -214,7 +214,9 @@ class Client:
         self.ways.append(via)
         if via in self.unreachable:
             raise NotCompactedError(CompactFailure.UNSAFE, f"it cannot be asked by {via}")
-        return ClientCompactResult(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
+        return ClientCompactResult(
+            subject.session_id, via, NOW, "b-1", 175_000, 4_000, 1.0, estimated_next_tokens=24_000
+        )
 
 
 @pytest.fixture
@@ -614,7 +616,7 @@ def test_the_client_does_it_where_the_policy_says_so(scene: Scene, client: Clien
     assert scene.path.read_bytes() == before
     (run,) = scene.runs()
     assert run.left_tokens == 24_000
-    assert "by Claude Code: 175000 to 24000 tokens" in scene.told[0]
+    assert "by Claude Code: 175,000 to ≈ 24,000 tokens" in scene.told[0]
 
 
 @pytest.mark.parametrize(

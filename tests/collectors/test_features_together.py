@@ -129,7 +129,7 @@ def write_result(store: Path) -> None:
     """Leave how a request to compact the session ended."""
     compact_requests.make_request_folders(str(store))
     path = compact_requests.request_path(str(store), SESSION, REQUEST, compact_requests.RESULT)
-    result = {"state": "done", "pre_tokens": 850_000, "post_tokens": 20_000}
+    result = {"state": "done", "pre_tokens": 850_000, "estimated_next_tokens": 20_000}
     compact_requests.write_request_file(path, result)
 
 

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from ctxtop.collectors.client_compact.client_compaction import ClientCompactTarget
 
 WHEN_MS = 1_795_257_110_510
-DONE = ClientCompactResult(SESSION, Via.PLUGIN, WHEN_MS, "b-1", 160_400, 24_000, 1.25)
+DONE = ClientCompactResult(
+    SESSION, Via.PLUGIN, WHEN_MS, "b-1", 160_400, 4_000, 1.25, estimated_next_tokens=24_000
+)
 
 
 @pytest.fixture
@@ -86,12 +88,13 @@ def test_a_compaction_is_said(
         "requested_at": "2026-11-21T10:31:50.510Z",
         "boundary_uuid": "b-1",
         "pre_tokens": 160_400,
-        "post_tokens": 24_000,
+        "post_tokens": 4_000,
+        "estimated_next_tokens": 24_000,
         "command": None,
         "folder": None,
     }
     assert run(capsys, monkeypatch, "trigger", SESSION, "--via", "tmux") == 0
-    assert capsys.readouterr().out == "compacted via plugin in 1.2 s: 160 k → 24 k\n"
+    assert capsys.readouterr().out == "compacted via plugin in 1.2 s: 160 k → ≈24 k\n"
     (first, via, text), (_, second_via, _) = asked
     assert (first.session_id, first.store, via, text) == (SESSION, store, Via.AUTO, "keep the plan")
     assert (first.transcript.name, first.config_dir) == (f"{SESSION}.jsonl", None)

@@ -221,7 +221,14 @@ async def test_an_automatic_run_of_the_client_stands_there_once_with_its_reason(
         request.begin(Via.CLI)
         request.finish(
             ClientCompactResult(
-                session_id, Via.CLI, request.requested_at, "b-1", 160_400, 24_000, 1.0
+                session_id,
+                Via.CLI,
+                request.requested_at,
+                "b-1",
+                160_400,
+                3_000,
+                1.0,
+                estimated_next_tokens=24_000,
             )
         )
         ended_at = request.requested_at + 1
@@ -232,6 +239,7 @@ async def test_an_automatic_run_of_the_client_stands_there_once_with_its_reason(
         (row,) = rows(it)
         assert "/compact, cli" in row
         assert reason in row
+        assert "136 k" in row, "with the system prompt and the tools"
 
 
 async def test_undo_of_a_receipt_that_went_away_says_so(demo: Stage) -> None:

@@ -33,16 +33,10 @@ def cut(before: int, left: int | None) -> TimelineCompaction:
     return TimelineCompaction(before, None, 170_000, left, "auto", "u")
 
 
-def test_growth_is_since_the_turn_before_or_since_what_a_compaction_left() -> None:
-    found = timeline(18_000, 30_000, 9_000, 12_000, cuts=(cut(2, 8_000),))
-    assert [found.growth(n) for n in range(4)] == [None, 12_000, 1_000, 3_000]
-    unknown = timeline(18_000, 9_000, cuts=(cut(1, None),))
-    assert unknown.growth(1) is None
-
-
-def test_the_last_of_two_compactions_in_a_row_counts() -> None:
-    found = timeline(18_000, 9_000, cuts=(cut(1, 8_000), cut(1, 7_000)))
-    assert found.growth(1) == 2_000
+def test_growth_is_since_the_turn_before_unless_a_compaction_is_between() -> None:
+    found = timeline(18_000, 30_000, 23_000, 26_000, cuts=(cut(2, 8_000),))
+    # 8,000 are of the messages, 23,000 with the system prompt and the tools: no 15,000 came in.
+    assert [found.growth(n) for n in range(4)] == [None, 12_000, None, 3_000]
 
 
 def test_level_and_ratio_are_of_the_window() -> None:
@@ -78,7 +72,7 @@ def test_after_a_compaction_it_ends_with_what_that_left() -> None:
     found = with_current_context(timeline(18_000, 170_000, cuts=(cut(2, 8_000),)))
     assert found.ends_with_current
     assert [each.tokens for each in found.turns] == [18_000, 170_000, 8_000]
-    assert found.growth(2) == 0
+    assert found.growth(2) is None
     answered = timeline(18_000, 9_000, cuts=(cut(1, 8_000),))
     assert with_current_context(answered) is answered
     unknown = timeline(18_000, cuts=(cut(1, None),))

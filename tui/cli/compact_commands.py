@@ -27,7 +27,7 @@ from ...core.measure.pause_costs import PauseCosts
 from ...core.store.database import StoreError, open_reader, state_folder
 from ...core.summaries.model_summary import ProviderName
 from ...core.summaries.summary_facts import TEMPLATES
-from ..text.formats import tokens
+from ..text.formats import tokens_before_and_after
 from .command_errors import (
     DONE,
     FAILED,
@@ -446,7 +446,10 @@ def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via:
         print_error(f"{access.session.session_id[:8]} was not compacted: {error}")
         return _FAILURE_CODES[error.failure]
     record = {
-        **record_of(result, "via requested_at boundary_uuid pre_tokens post_tokens"),
+        **record_of(
+            result,
+            "via requested_at boundary_uuid pre_tokens post_tokens estimated_next_tokens",
+        ),
         "command": result.command or None,
         "folder": result.folder,
     }
@@ -454,7 +457,7 @@ def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via:
 
 
 def _result_lines(result: session_access.ClientCompactResult) -> list[str]:
-    sizes = f"{tokens(result.pre_tokens)} → {tokens(result.post_tokens)}"
+    sizes = tokens_before_and_after(result)
     lines = [f"compacted via {result.via.value} in {result.seconds:.1f} s: {sizes}"]
     if result.command:
         lines.append(f"ran {shlex.join(result.command)} in {result.folder}")

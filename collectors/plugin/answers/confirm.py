@@ -45,8 +45,11 @@ def take_confirmation(store: str, session_id: str) -> str | None:
 def describe_result(result: dict[str, object]) -> str | None:
     """Describe a result in one line; None for a refusal, which the requester has already seen."""
     if result.get("state") == "done":
-        before, after = (_format_tokens(result.get(f"{when}_tokens")) for when in ("pre", "post"))
-        return f"ctxtop compacted this session: {before} → {after} tokens."
+        names = ("pre_tokens", "estimated_next_tokens", "post_tokens")
+        before, after, messages = (_format_tokens(result.get(name)) for name in names)
+        # What the client counts is without the system prompt and the tools.
+        left = f"{messages} tokens of messages" if after == "?" else f"{after} tokens"
+        return f"ctxtop compacted this session: {before} → {left}."
     if result.get("state") == "failed":
         why = " ".join(str(result.get("why") or "no reason was given").split())[:REASON_CHARS]
         return f"ctxtop asked to compact this session, but it failed: {why}"

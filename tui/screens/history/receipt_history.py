@@ -254,8 +254,9 @@ def _unreadable_entry(path: Path) -> HistoryEntry:
 
 def _client_compact_entry(request: ClientCompactReceipt) -> HistoryEntry:
     freed = None
-    if request.pre_tokens is not None and request.post_tokens is not None:
-        freed = request.pre_tokens - request.post_tokens
+    # What the client counts after it is without the system prompt and the tools.
+    if request.pre_tokens is not None and request.estimated_next_tokens is not None:
+        freed = request.pre_tokens - request.estimated_next_tokens
     what = "Claude Code was asked to compact it"
     if request.command:
         what = f"ran {shlex.join(request.command)} in {request.folder}"
