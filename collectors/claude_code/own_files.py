@@ -32,12 +32,16 @@ from .tail import TailChange, read_open_tail, split_lines
 
 
 class ReceiptFollower:
-    """Keeps the store's record of when ctxtop changed sessions; used by one thread."""
+    """Keeps the store's record of when ctxtop changed sessions, and which it made.
+
+    Used by one thread.
+    """
 
     def __init__(self, writer: Writer) -> None:
         self._writer: Final = writer
         self._state: Final = state_folder(writer.path)
         self._known = writer.read_changed_sessions()
+        self._forks = writer.read_own_forks()
         self._written_at: int | None = None  # mtime of the folder of receipts, in ns
 
     def read(self) -> set[str]:
@@ -46,19 +50,25 @@ class ReceiptFollower:
             written_at = folder.stat().st_mtime_ns
         except OSError:
             written_at = None
-        if written_at is None and not self._known:
+        if written_at is None and not self._known and not self._forks:
             return set()
         if written_at is not None and written_at == self._written_at:
             return set()
         from ...core.compaction.receipts import ReceiptStore  # most people have no receipts yet
 
         self._written_at = written_at
-        changes = ReceiptStore(self._state).last_changes()
+        receipts = ReceiptStore(self._state)
+        changes = receipts.last_changes()
         known = {(session_id, each.at, each.fork_id) for session_id, each in changes.items()}
         touched = {session_id for session_id, *_ in known ^ self._known}
         if touched:
             self._writer.save_changed_sessions(known)
             self._known = known
+        forks: set[tuple[str, str, bool]] = {*receipts.forks()}
+        if forks != self._forks:
+            touched |= {session_id for session_id, *_ in forks ^ self._forks}
+            self._writer.save_own_forks(forks)
+            self._forks = forks
         return touched
 
 

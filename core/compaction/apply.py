@@ -129,6 +129,7 @@ def _fork(
         new_session_id=fork_id,
         resume_command=target.resume_command(fork_id),
         title=title,
+        strategy=plan.whole_strategy,
     )
 
     def write() -> None:

@@ -180,6 +180,12 @@ class CompactionPlan(msgspec.Struct, frozen=True):
         return next((each.summary for each in self.operations if each.summary), None)
 
     @property
+    def whole_strategy(self) -> str | None:
+        """The strategy that made all of it; None of a plan by levels."""
+        names = (each.strategy for each in self.operations)
+        return next((each for each in names if each in WHOLE_STRATEGIES), None)
+
+    @property
     def reduction_flag(self) -> ReductionFlag | None:
         return flag_reduction(self.saved_share, self.target_reduction)
 

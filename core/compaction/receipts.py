@@ -84,6 +84,7 @@ class _ReceiptFields(msgspec.Struct, frozen=True, kw_only=True):
     pending: WrittenVersion | None = None  # what is about to be written
     automatic: str | None = None  # why ctxtop did it by itself; None if a person asked
     title: str | None = None  # of the fork, if it was given one
+    strategy: str | None = None  # that made the fork, if it was not by levels
 
 
 class _StoredReceipt(_ReceiptFields, frozen=True, kw_only=True):
@@ -114,6 +115,15 @@ class LastChange(NamedTuple):
     at: int  # in ms since 1970
     resume_command: str
     fork_id: str | None = None  # the session that was made of it; None if it was changed itself
+
+
+BY_LEVELS: Final = "levels"
+
+
+class OwnFork(NamedTuple):
+    session_id: str
+    kind: str  # the strategy that made it, or BY_LEVELS
+    is_undone: bool
 
 
 MAX_PLAN_BYTES: Final = 256 << 20  # of one plan; an operation has some 200
@@ -151,6 +161,20 @@ class ReceiptStore:
                 changes[each.session_id] = change._replace(fork_id=each.new_session_id)
                 changes[each.new_session_id or each.session_id] = change._replace(fork_id=None)
         return changes
+
+    def forks(self) -> set[OwnFork]:
+        """Return the sessions that were made as forks, also those that were undone."""
+        return {
+            OwnFork(each.new_session_id, each.strategy or BY_LEVELS, self._is_undone(each))
+            for each in self._stored()
+            if each.new_session_id and each.now is not None and each.pending is None
+        }
+
+    def _is_undone(self, stored: _StoredReceipt) -> bool:
+        if stored.now is None or not stored.now.undone:
+            return False
+        receipt = self._read(self.folder / f"{stored.receipt_id}.json")
+        return receipt is None or receipt.state is ReceiptState.UNDONE
 
     def wrote_last(self, path: Path) -> bool:
         """Whether a file is, byte for byte, what a change or an undo of ours left.

@@ -30,6 +30,9 @@ class Attention(IntEnum):
 def attention(session: Session, now_ms: int) -> Attention:
     if session.status is SessionStatus.WAITING:
         return Attention.WAITING
+    if session.is_fork_undone and not session.live:
+        # It is what its parent is, and asks for nothing.
+        return Attention.ENDED
     if session.too_long is not None and (session.live or _is_recent(session, now_ms)):
         return Attention.TOO_LONG
     if session.problem and (session.live or _is_recent(session, now_ms)):

@@ -73,6 +73,9 @@ SILENT_ANSWERS: Final = 3
 """Answers in a row without text or tool call: the compaction before them went wrong (R002-09)."""
 
 
+BRANCH: Final = "branch"  # a fork that Claude Code made
+
+
 class PromptTooLong(msgspec.Struct, frozen=True):
     """The API refused the last prompt: its size and the limit in tokens, if it named them."""
 
@@ -129,6 +132,9 @@ class Session(msgspec.Struct, frozen=True):
     None again if that fork is undone or gone, or if the session itself was continued."""
     problem: str = ""  # why it is not read, or not to its end
     live_at: int | None = None  # when its client last told its status; None unless it is open
+    fork_kind: str | None = None
+    """How ctxtop made it of `forked_from`: a strategy, or `levels`; BRANCH if the client did."""
+    is_fork_undone: bool = False  # what ctxtop made of it was undone: it is as its parent was
 
     def is_unsaved(self, now_ms: int) -> bool:
         """Whether its client is at work and writes no transcript: all of it will be lost.
@@ -230,6 +236,8 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
         recovered_in=row.recovered_in,
         problem=row.problem or "",
         live_at=row.live_at,
+        fork_kind=row.fork_kind or (BRANCH if row.forked_from else None),
+        is_fork_undone=bool(row.is_fork_undone),
     )
 
 

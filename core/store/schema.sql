@@ -672,6 +672,13 @@ CREATE TABLE changed_session (
     fork_id TEXT -- The fork's session; NULL if the session itself was changed or made.
 ) STRICT, WITHOUT ROWID;
 
+-- The sessions that ctxtop made of others.
+CREATE TABLE own_fork (
+    session_id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL, -- How: the name of a strategy, or 'levels'.
+    is_undone INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- Context windows that a client reported, the newest for each session and model.
 CREATE TABLE window_seen (
     session_id TEXT NOT NULL,

@@ -246,6 +246,14 @@ class Writer:
         """Replace when ctxtop last changed each session (ms since 1970), and the fork it made."""
         self._replace("changed_session", [*changes])
 
+    def save_own_forks(self, forks: Iterable[tuple[str, str, bool]]) -> None:
+        """Replace the sessions that ctxtop made: id, how, and whether that was undone."""
+        self._replace("own_fork", [*forks])
+
+    def read_own_forks(self) -> set[tuple[str, str, bool]]:
+        sql = "SELECT session_id, kind, is_undone FROM own_fork"
+        return {(row[0], row[1], bool(row[2])) for row in self.connection.execute(sql)}
+
     def read_changed_sessions(self) -> set[tuple[str, int, str | None]]:
         sql = "SELECT session_id, at, fork_id FROM changed_session"
         return {(row[0], row[1], row[2]) for row in self.connection.execute(sql)}

@@ -44,7 +44,7 @@ def test_json_says_where_each_hit_is(call_ctxtop: Run, path: Path) -> None:
     assert list(answer) == [
         *("session_id", "agent_id", "role", "at", "transcript_path"),
         *("deleted", "byte_offset"),
-        *("uuid", "snippet", "matches"),
+        *("uuid", "snippet", "matches", "forked_from", "fork_kind"),
     ]
     assert prompt["snippet"] == "Fix the connection pool."
     assert prompt["matches"] == [[19, 23]]

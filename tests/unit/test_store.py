@@ -41,7 +41,7 @@ from ctxtop.core.store.writer import OtherFolderError, Writer
 from ..dump import dump
 from ..stored import stored_summaries
 
-SCHEMA = (12, "2aaec54a606b50e8")
+SCHEMA = (12, "39807df32db49949")
 """SCHEMA_VERSION and the hash of schema.sql without its comments: they change together."""
 
 VIRTUAL_TABLES = {"search_fts", "summary_fts"}
@@ -69,6 +69,7 @@ TABLES = {
     "leaf_title",
     "left_open",
     "changed_session",
+    "own_fork",
     "step",
     "step_agent",
     "about",

@@ -202,7 +202,7 @@ def _session_record(session: Session, projects: str, now_ms: int) -> Record:
         **record_of(session, "started_at last_activity_at"),
         "transcript_path": projects + session.path if session.path else None,
         **record_of(session, "git_branch last_prompt"),
-        **record_of(session, "forked_from recovered_in"),
+        **record_of(session, "forked_from fork_kind is_fork_undone recovered_in"),
         "doing": session.activity
         and record_of(session.activity, "kind what detail")
         | {"since": iso_time(session.activity.since)},

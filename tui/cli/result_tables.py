@@ -55,9 +55,10 @@ def sessions_table(sessions: Sequence[Session], now_ms: int) -> list[str]:
 
 
 def _session_title(session: Session) -> str:
-    """Return a session's title; a fork names its parent, which has the same title."""
-    parent = f"fork of {session.forked_from[:8]}: " if session.forked_from else ""
-    return parent + session.title
+    """Return a session's title; a fork names its parent, which may have the same title."""
+    mark = session_text.fork_text(session)
+    parent = f" of {session.forked_from[:8]}" if session.forked_from else ""
+    return f"{mark}{parent}: {session.title}" if mark else session.title
 
 
 def _status_text(session: Session, now_ms: int) -> str | Cell:

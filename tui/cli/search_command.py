@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,6 +17,7 @@ from ...core.store.readers import fleet_reader
 from ...core.transcript.sanitize import one_line
 from ...core.transcript.turn_search import TurnQuery, parse_turn_query
 from ..text.formats import date_time, fit_left
+from ..text.session_text import marked_title
 from .command_errors import print_error
 from .command_options import options_of, store_command
 from .command_store import StoreSnapshot, open_snapshot
@@ -61,10 +62,11 @@ def search(context: click.Context, *, words: tuple[str, ...], limit: int) -> int
             limit,
         )
         _report_incomplete(found, limit)
+        sessions = _hit_sessions(snapshot, found.hits)
         return print_result(
             context,
-            [_hit_record(snapshot, hit) for hit in found.hits],
-            lambda: _hit_lines(snapshot, found.hits),
+            [_hit_record(snapshot, hit, sessions.get(hit.session_id)) for hit in found.hits],
+            lambda: _hit_lines(snapshot, found.hits, sessions),
             f"nothing matches {typed!r} in {snapshot.places.config_dir}",
         )
 
@@ -97,7 +99,7 @@ def _report_incomplete(found: SearchResults, limit: int) -> None:
         print_error(f"the newest {limit:,}; --limit shows more")
 
 
-def _hit_record(snapshot: StoreSnapshot, hit: SearchHit) -> Record:
+def _hit_record(snapshot: StoreSnapshot, hit: SearchHit, session: Session | None) -> Record:
     folder = snapshot.places.folder
     path = folder.root / hit.path if hit.is_lost else folder.projects / hit.path
     return {
@@ -105,6 +107,8 @@ def _hit_record(snapshot: StoreSnapshot, hit: SearchHit) -> Record:
         "transcript_path": str(path),
         "deleted": hit.is_lost,
         **record_of(hit, "byte_offset=offset uuid snippet=excerpt.text matches=excerpt.matches"),
+        "forked_from": session and session.forked_from,
+        "fork_kind": session and session.fork_kind,
     }
 
 
@@ -118,10 +122,13 @@ _MIN_SNIPPET_CELLS: Final = 48
 LOST_SESSION: Final = "deleted session"  # all that is known of it are its prompts
 
 
-def _hit_lines(snapshot: StoreSnapshot, hits: Sequence[SearchHit]) -> list[str]:
+def _hit_lines(
+    snapshot: StoreSnapshot, hits: Sequence[SearchHit], sessions: Mapping[str, Session]
+) -> list[str]:
     if not hits:
         return []
-    short_ids, titles = snapshot.short_ids(), _session_titles(snapshot, hits)
+    short_ids = snapshot.short_ids()
+    titles = {name: one_line(marked_title(each)) for name, each in sessions.items()}
     id_cells = max(cell_len(short_ids.get(hit.session_id, hit.session_id)) for hit in hits)
     other = _TIME_CELLS + _ROLE_CELLS + id_cells + 4 * len(COLUMN_GAP)
     room = terminal_width() - other
@@ -146,11 +153,11 @@ def _hit_lines(snapshot: StoreSnapshot, hits: Sequence[SearchHit]) -> list[str]:
     return lines
 
 
-def _session_titles(snapshot: StoreSnapshot, hits: Sequence[SearchHit]) -> dict[str, str]:
+def _hit_sessions(snapshot: StoreSnapshot, hits: Sequence[SearchHit]) -> dict[str, Session]:
     sessions: list[Session] = fleet_reader.read_sessions_without_forecast(
         snapshot.db, snapshot.now_ms, {hit.session_id for hit in hits}, snapshot.policies
     )
-    return {each.session_id: one_line(each.title) for each in sessions}
+    return {each.session_id: each for each in sessions}
 
 
 def _snippet(hit: SearchHit, cells: int) -> str:

@@ -26,6 +26,7 @@ from ..keymap import bind, bind_hidden, with_own_display
 from ..text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS
 from ..text.formats import NOTHING, fit_left
 from ..text.gauge import LEVEL_MARK, TRIGGER_MARK
+from ..text.session_text import FORK_SIGN
 from ..text.summary_text import COVERAGE_SIGNS, KIND_NAMES, KIND_SIGNS
 from ..theme import THEMES
 from ..widgets.text_pane import Reader
@@ -89,6 +90,7 @@ _SIGNS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         (TRIGGER_MARK, "on a bar: where Claude Code auto-compacts"),
         (SELECTED_SIGN, "marked: y copies the ids of all marked sessions"),
         (PINNED_SIGN, "pinned: stays on top"),
+        (FORK_SIGN, "a fork, with what it is"),
         ("▁▄█", "the context over the last turns, from 0 to the window"),
         ("warm cold", "whether the prompt cache is warm, and for how long"),
         ("40+ turns", "at least 40 turns until Claude Code auto-compacts"),

@@ -32,6 +32,7 @@ _SIGNS: Final = {
     "#": "■▪▄▅▆▇█▋▊▉▙▛▜▟▓",
     '"': "“”„▀▔▘▝",
     "'": "‘’",
+    "Y": "⑂",
     " ": "\N{NO-BREAK SPACE}\u2800",
 }
 _STRAIGHT_LINES: Final = {

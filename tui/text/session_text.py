@@ -25,7 +25,7 @@ from ...core.measure.levels import Level
 from ...core.measure.limit_use import limit_ratios
 from ...core.measure.models import HOUR_MS
 from ...core.measure.retention import SOON_DAYS, days_left
-from ...core.model.session import Session, SessionStatus
+from ...core.model.session import BRANCH, Session, SessionStatus
 from ...core.transcript.sanitize import one_line
 from .amounts import amount_texts, dollars
 from .formats import age, duration, percent, shorten, shorten_end, sparkline, tokens, turns_to_go
@@ -73,6 +73,32 @@ def doing_text(session: Session, cells: int) -> str:
         return _waiting_text(activity, cells)
     detail = relative_path(activity.detail, session.project_root, session.cwd)
     return _with_detail(replace(activity, detail=detail), cells)
+
+
+FORK_SIGN: Final = "⑂"
+_FORK_WORDS: Final = {
+    BRANCH: "branch",
+    "levels": "compacted",
+    "condense": "condensed",
+    "summarise": "summarized",
+    "cut": "cut",
+    "revert": "reverted",
+    "rollover": "hand-off",
+}
+
+
+def fork_text(session: Session) -> str:
+    """Say what kind of fork a session is, with its sign; empty if it is none."""
+    if session.fork_kind is None:
+        return ""
+    word = _FORK_WORDS.get(session.fork_kind, session.fork_kind)
+    return f"{FORK_SIGN} {'undone, was ' if session.is_fork_undone else ''}{word}"
+
+
+def marked_title(session: Session) -> str:
+    """Return a session's title; a fork has its mark before it, or it would be its parent's twin."""
+    mark = fork_text(session)
+    return f"{mark}: {session.title}" if mark else session.title
 
 
 def recovered_texts(session: Session) -> tuple[str, ...]:

@@ -158,6 +158,8 @@ class SessionRow(msgspec.Struct, frozen=True):
     passed_tokens: int | None = None  # the smaller context of the last two answers of its model
     live_at: int | None = None  # when its client last wrote its entry in the registry
     worktree: str | None = None  # the git worktree that `cwd` is in, a newline, and its repository
+    fork_kind: str | None = None  # how ctxtop made it of another one: a strategy, or `levels`
+    is_fork_undone: int | None = None  # 1 if that was undone
 
 
 class AgentRow(msgspec.Struct, frozen=True):

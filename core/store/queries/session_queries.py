@@ -332,9 +332,10 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
             AND x.offset > COALESCE(cut, -1) AND x.model = r.model AND NOT x.lowered
             ORDER BY x.offset DESC LIMIT 1), NULL),
     v.updated_at,
-    (SELECT w.path || char(10) || w.owner FROM worktree w
-        WHERE w.path = s.cwd OR substr(s.cwd, 1, length(w.path) + 1) = w.path || '/'
-        ORDER BY length(w.path) DESC LIMIT 1)
+    (SELECT wt.path || char(10) || wt.owner FROM worktree wt
+        WHERE wt.path = s.cwd OR substr(s.cwd, 1, length(wt.path) + 1) = wt.path || '/'
+        ORDER BY length(wt.path) DESC LIMIT 1),
+    w.kind, w.is_undone
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut
@@ -342,6 +343,7 @@ LEFT JOIN response r ON r.file_id = f.file_id AND r.offset = f.answered
 LEFT JOIN api_error e ON e.file_id = f.file_id AND e.offset = f.refused
     AND refused > MAX(COALESCE(answered, -1), COALESCE(cut, -1))
 LEFT JOIN live v ON v.session_id = f.session_id
+LEFT JOIN own_fork w ON w.session_id = f.session_id
 LEFT JOIN compaction_left t ON t.file_id = f.file_id AND t.offset = f.cut
 LEFT JOIN status_snapshot n ON v.session_id IS NOT NULL AND (n.part_id, n.offset) = (
     SELECT x.part_id, x.offset FROM status_snapshot x WHERE x.session_id = f.session_id

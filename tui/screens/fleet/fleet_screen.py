@@ -486,7 +486,9 @@ class FleetScreen(ZoomableScreen):
             folded = item.project not in self.arrangement.folded
             self.arrangement = self.arrangement.with_folded(item.project, folded=folded)
         elif isinstance(item, EndedHeading):
-            self.arrangement = replace(self.arrangement, ended_folded=not item.folded)
+            # What is hidden of them is shown before they are folded.
+            folded = not item.folded and not item.hidden
+            self.arrangement = replace(self.arrangement, ended_folded=folded)
         elif isinstance(item, SummaryRow):
             self.app.open_summary(item, self._titles.get(item.session_id, item.session_id[:8]))
         elif isinstance(item, Agent):

@@ -82,6 +82,7 @@ class EndedHeading(msgspec.Struct, frozen=True):
 
     sessions: tuple[Session, ...]
     folded: bool
+    hidden: int = 0  # undone forks among them that are not shown
 
     @property
     def key(self) -> str:
@@ -191,8 +192,11 @@ def _fold_ended(
     is_folded = start > 0 and len(ended) >= FOLD_ENDED_FROM if folded is None else folded
     if not ended or not (start or is_folded):
         return list(sessions)
-    heading = EndedHeading(ended, is_folded)
-    return [*sessions[:start], heading, *(() if is_folded else ended)]
+    # A fork that was undone is its parent's twin: it is only shown to a person who unfolds them.
+    undone = [each for each in ended if each.is_fork_undone and folded is None]
+    heading = EndedHeading(ended, is_folded, 0 if is_folded else len(undone))
+    shown = () if is_folded else (each for each in ended if each not in undone)
+    return [*sessions[:start], heading, *shown]
 
 
 def _group(sessions: list[Session], folded: frozenset[str]) -> Iterator[SessionListEntry]:

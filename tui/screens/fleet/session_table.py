@@ -21,7 +21,7 @@ from ...tables import Cell, Column
 from ...text import formats, gauge, session_text
 from ...text.column_headers import SORTED_SIGNS
 from ...text.compliance_text import agent_count
-from ...text.formats import fit_left, percent, shorten_end
+from ...text.formats import fit_left, percent, plural, shorten_end
 from ...text.gauge import LEVEL_STYLES, PERCENT_CELLS
 from ...text.session_text import CACHE_CELLS, cache_texts, cost_texts, longest_fitting
 from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn, item_line, matched_text
@@ -187,6 +187,8 @@ def session_line(line: SessionLine, layout: SessionTableLayout) -> Content:
 
 def ended_line(heading: EndedHeading, width: int) -> Content:
     text = f"{FOLD_SIGNS[heading.folded]} ended · {len(heading.sessions):,}"
+    if heading.hidden:
+        text += f" · {plural(heading.hidden, 'undone fork')} folded"
     return Content.styled(fit_left(text, width), "$quiet")
 
 
@@ -223,7 +225,8 @@ def _sign(line: SessionLine) -> Cell | Drawing:
 
 
 def _title(line: SessionLine) -> Drawing:
-    return line.text(line.session.title, "bold $foreground" if line.session.live else "$foreground")
+    title = session_text.marked_title(line.session)
+    return line.text(title, "bold $foreground" if line.session.live else "$foreground")
 
 
 def _doing(line: SessionLine) -> Drawing:

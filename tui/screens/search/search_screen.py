@@ -25,6 +25,7 @@ from ....core.transcript.turn_search import TurnRole, parse_turn_query
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView, OpenConversation
 from ...text.formats import fit_left, fit_right, local_time
+from ...text.session_text import marked_title
 from ...text.text_lines import HIT_STYLE
 from ...widgets.controls import FilterBar
 from ...widgets.row_list import LazyRow, RowList
@@ -241,7 +242,7 @@ _INDENT: Final = "  "
 
 
 def _hit_row(key: str, hit: SearchHit, session: Session | None, width: int, now_ms: int) -> LazyRow:
-    title = session.title if session else hit.session_id[:8]
+    title = marked_title(session) if session else hit.session_id[:8]
     project = session.project if session else hit.project
     if hit.is_lost:
         title = f"deleted session {hit.session_id[:8]}"

@@ -37,6 +37,7 @@ from ...text.session_text import (
     counting_texts,
     doing_age,
     doing_text,
+    fork_text,
     rewrite_amounts,
     rewrite_size,
     unsaved_texts,
@@ -283,7 +284,7 @@ def session_facts(
         **dict(_retention_facts(session, now_ms)),
     }
     if session.forked_from:
-        facts["forked from"] = session.forked_from
+        facts["forked from"] = f"{session.forked_from}  ({fork_text(session)})"
     if session.recovered_in:
         facts["recovered in"] = session.recovered_in
     return facts
