@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 WINDOW = 200_000
 TRIGGER = 167_000
 LEVELS = (70, 80, 85, 90, 95, 100)  # percent of the window, by default
-TOKENS_OF_A_READ = 2_400
 FIRST_TOKENS = 12_300
 OTHER_BASE = re.compile(
     r"[\d.]+ % (?:less|of the context|of compact)|-?[\d.]+ %$|–\d+ % of compact", re.MULTILINE
@@ -44,7 +43,6 @@ def transcript(stage: Stage) -> Path:
     for number in [*range(15), *range(15), *range(20, 36)]:
         words = f"{WORDS} part {number}"
         session.use("Read", numbered(60, words=words), file_path=f"/src/{number}.py")
-        session.context += TOKENS_OF_A_READ
     session.say("Done.")
     path = session.write(stage.root / "projects" / made.PROJECT / f"{made.SESSION}.jsonl")
     rest(path)
