@@ -27,6 +27,7 @@ from ...core.measure.counting_rule import DEFAULT_COUNTING, CountingRule
 from ...core.measure.part_sizes import (
     NO_SNAPSHOT,
     PartSizes,
+    growth_limit,
     is_complete,
     lines_to_first_answer,
     measure_overhead,
@@ -120,7 +121,8 @@ def read_composition(
         prompt = request.prompt
     first = [] if is_too_large else lines_to_first_answer(entries)
     overhead, total = measure_overhead(first, prompt, once), context.estimated_tokens
-    sizes = size_parts(entries, sent, overhead, once, total)
+    limit = growth_limit(first, prompt, once)
+    sizes = size_parts(entries, sent, overhead, once, limit, total)
     content = _to_content(context, request, prompt, sizes)
     composition = break_down_context(content, once, max_items, warn_result_chars)
     items = tuple(replace(item, name=sanitize_title(item.name)) for item in composition.largest)

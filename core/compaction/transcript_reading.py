@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ..measure.part_sizes import (
     NO_SNAPSHOT,
     PartSizes,
+    growth_limit,
     lines_to_first_answer,
     measure_overhead,
     size_parts,
@@ -93,7 +94,8 @@ def read_transcript_view(
     measures.add(first)
     measures.add(sent)
     overhead = measure_overhead(first, snapshot, measures)
-    sizes = size_parts(entries, sent, overhead, measures, source.estimated_tokens)
+    limit = growth_limit(first, snapshot, measures)
+    sizes = size_parts(entries, sent, overhead, measures, limit, source.estimated_tokens)
     types = {entry.line: entry.type for entry in entries}
     lines = tuple(
         line if line.type else replace(line, type=types.get(line.number, "")) for line in scan.lines

@@ -40,6 +40,9 @@ MIN_GROWTH_FACTOR: Final = 0.5
 """The least: no tokenizer differs more. If less came in, something else left the context."""
 
 
+MAX_TOKENIZER_FACTOR: Final = 2.0
+"""The most by which a tokenizer differs from our estimate, where all of a request is recorded."""
+
 TOOLS_OVERHEAD_TOKENS: Final = 500  # added by the API if there are tools (formats 3.2)
 
 
@@ -80,14 +83,39 @@ def measure_overhead(first: Sequence[Entry], prompt: PromptSnapshot, counter: Pa
     recorded of the `prompt` is on the scale of that answer; if half of it is missing, it is what
     the answer saw beyond its messages.
     """
-    messages = sum(counter.tokens(part) for entry in first[:-1] for part in entry.parts)
-    total = first[-1].context_tokens or 0 if first else 0
     if not is_complete(prompt):
-        return max(0, total - messages)
-    estimate = sum(map(counter.tokens, overhead_parts(prompt)))
-    estimate += TOOLS_OVERHEAD_TOKENS
-    factor = total / (estimate + messages) if total else 1.0
-    return round(estimate * min(max(factor, MIN_GROWTH_FACTOR), MAX_GROWTH_FACTOR))
+        total = first[-1].context_tokens or 0 if first else 0
+        return max(0, total - _message_tokens(first, counter))
+    factor = _tokenizer_factor(first, prompt, counter)
+    return round(_estimate_overhead(prompt, counter) * factor)
+
+
+def growth_limit(first: Sequence[Entry], prompt: PromptSnapshot, counter: PartCounter) -> float:
+    """Return the most that estimates are scaled up.
+
+    Where the first request is recorded whole, that tells how far off they are for its tokenizer.
+    """
+    if not is_complete(prompt):
+        return MAX_GROWTH_FACTOR
+    return MAX_GROWTH_FACTOR * max(1.0, _tokenizer_factor(first, prompt, counter))
+
+
+def _message_tokens(first: Sequence[Entry], counter: PartCounter) -> int:
+    return sum(counter.tokens(part) for entry in first[:-1] for part in entry.parts)
+
+
+def _estimate_overhead(prompt: PromptSnapshot, counter: PartCounter) -> int:
+    return sum(map(counter.tokens, overhead_parts(prompt))) + TOOLS_OVERHEAD_TOKENS
+
+
+def _tokenizer_factor(
+    first: Sequence[Entry], prompt: PromptSnapshot, counter: PartCounter
+) -> float:
+    """Return what one estimated token of the first request takes; all of it is recorded."""
+    total = first[-1].context_tokens or 0 if first else 0
+    estimate = _estimate_overhead(prompt, counter) + _message_tokens(first, counter)
+    factor = total / estimate if total else 1.0
+    return min(max(factor, MIN_GROWTH_FACTOR), MAX_TOKENIZER_FACTOR)
 
 
 class PartSizes(msgspec.Struct, frozen=True):
@@ -117,15 +145,16 @@ def size_parts(
     sent: Sequence[Entry],
     overhead: int,
     counter: PartCounter,
+    limit: float = MAX_GROWTH_FACTOR,
     unmeasured_total: int | None = None,
 ) -> PartSizes:
-    """Size the parts of what is `sent`, of all `entries` of a file.
+    """Size the parts of what is `sent`, of all `entries` of a file; `limit` is a `growth_limit`.
 
     It is measured by the answers since the last compaction and the last change of the model. What
     came after the newest of them is as far off its estimate as what was measured. While there are
     none, all together take `unmeasured_total`, if that is known.
     """
-    walk = _SizeWalk(entries, sent, overhead, counter)
+    walk = _SizeWalk(entries, sent, overhead, counter, limit)
     for answer in _measured_answers(entries, sent):
         walk.measure(answer)
     if unmeasured_total is not None:
@@ -179,8 +208,14 @@ class _SizeWalk:
     """Goes through a conversation from one measured answer to the next."""
 
     def __init__(
-        self, entries: Sequence[Entry], sent: Sequence[Entry], overhead: int, counter: PartCounter
+        self,
+        entries: Sequence[Entry],
+        sent: Sequence[Entry],
+        overhead: int,
+        counter: PartCounter,
+        limit: float,
     ) -> None:
+        self._limit: Final = limit
         self._entries: Final = entries
         self._has_clearings: Final = any(entry.microcompaction for entry in entries)
         self._drops_thinking: Final = drops_thinking(newest_model(sent))
@@ -262,7 +297,7 @@ class _SizeWalk:
         self._unexplained -= released
         room += released
         factor = room / estimate if estimate else 0.0
-        if not MIN_GROWTH_FACTOR <= factor <= MAX_GROWTH_FACTOR:
+        if not MIN_GROWTH_FACTOR <= factor <= self._limit:
             factor = 1.0
             self._unexplained += max(0, room - estimate)
         else:

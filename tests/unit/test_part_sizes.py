@@ -9,6 +9,7 @@ from ctxtop.core.measure.part_sizes import (
     MAX_GROWTH_FACTOR,
     NO_SNAPSHOT,
     PartSizes,
+    growth_limit,
     lines_to_first_answer,
     measure_overhead,
     scale_to_total,
@@ -177,6 +178,13 @@ def test_a_recorded_prompt_is_on_the_scale_of_the_first_request() -> None:
     # 1,000 and 2,500 and 500 around the tools, with the prompt's 1,000 in 4,000.
     assert measure_overhead(first, prompt, Letters()) == 3_200
     assert measure_overhead([], prompt, Letters()) == 4_000
+    # A request that is recorded whole tells how far the estimate is off, also by more than a tenth.
+    large = linked(asked("x" * 1_000), answered("ok", 6_250))
+    assert measure_overhead(large, prompt, Letters()) == 5_000
+    assert growth_limit(large, prompt, Letters()) == pytest.approx(1.25 * MAX_GROWTH_FACTOR)
+    assert growth_limit(large, NO_SNAPSHOT, Letters()) == MAX_GROWTH_FACTOR
+    sizes = size_parts(large, visible_entries(large), 5_000, Letters(), 1.25 * MAX_GROWTH_FACTOR)
+    assert (sizes.of(large[0], large[0].parts[0]), sizes.unexplained) == (1_250, 0)
 
 
 def test_agents_files_have_sidechains_alone() -> None:

@@ -283,7 +283,11 @@ class SentPartLabels:
         own = text[: len(text) - len(reminders)]
         media = sum(isinstance(each, dict) and each.get("type") in MEDIA_BLOCKS for each in blocks)
         sent = replace(part, text=own, media=media)
-        yield ContextPart(sent, line, size if sent == part else None)
+        if sent != part:
+            # Another text of the same result is on the same scale.
+            is_text = size is not None and part.text and media == part.media
+            size = round((size or 0) * len(own) / len(part.text)) if is_text else None
+        yield ContextPart(sent, line, size)
         for reminder in reminders.split(_REMINDER_START)[1:]:
             yield from self._text(_REMINDER_START + reminder, "user")
 
