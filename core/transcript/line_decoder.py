@@ -11,7 +11,14 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from .raw_lines import replace_lone_surrogates, timestamp_to_ms
-from .reported_usage import Count, DetailedUsage, ForkSource, RawUsage, name_answer
+from .reported_usage import (
+    Count,
+    DetailedUsage,
+    ForkSource,
+    PausedResponse,
+    RawUsage,
+    name_answer,
+)
 
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -25,6 +32,7 @@ class RawMessage(msgspec.Struct, gc=False):
     content: Raw | UnsetType = UNSET
     usage: DetailedUsage | None = None
     stop_reason: Raw | UnsetType = UNSET
+    paused: list[PausedResponse] | None = field(name="pausedResponses", default=None)
 
 
 class CacheMissReason(msgspec.Struct, gc=False):

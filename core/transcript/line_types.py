@@ -20,7 +20,7 @@ from .line_decoder import (
     drop_unreadable_fields,
     repair_line,
 )
-from .reported_usage import ForkSource, RawUsage
+from .reported_usage import ForkSource, PausedResponse, RawUsage
 
 LEADING_TYPE: Final = re.compile(rb'\{"type":"([a-z-]+)"')  # only lines without a parent begin so
 
@@ -90,6 +90,7 @@ class MessageGlance(msgspec.Struct, gc=False):
     content: list[BlockGlance | NonObject] | BlockGlance | str | int | float | bool | None = None
     usage: RawUsage | None = None
     diagnostics: Raw | UnsetType = UNSET
+    paused: list[PausedResponse] | None = field(name="pausedResponses", default=None)
 
 
 class ResultGlance(msgspec.Struct, gc=False):

@@ -52,6 +52,15 @@ class RawUsage(UsageStep, gc=False):
     inference_geo: str | None = None
 
 
+class PausedResponse(msgspec.Struct, gc=False):
+    """What the API had answered when it paused; another request resumed the answer.
+
+    Each has the usage of its own request (`message.pausedResponses`, client 2.1.332).
+    """
+
+    usage: RawUsage | None = None
+
+
 class OutputDetails(msgspec.Struct, gc=False):
     thinking_tokens: Count | None = None
 

@@ -30,6 +30,12 @@ def counts(read: int, output: int = 10, **fields: object) -> JsonLine:
     } | fields
 
 
+def with_paused(answer: JsonLine) -> JsonLine:
+    """An answer that the API paused once, and that another request resumed."""
+    answer["message"]["pausedResponses"] = [{"usage": counts(70, 6), "limit": "time"}]
+    return answer
+
+
 def step(answer: JsonLine, agent_id: str) -> JsonLine:
     """An agent's answer inside a line of its parent's file."""
     message = {name: answer[name] for name in ("type", "uuid", "timestamp", "message")}
@@ -60,6 +66,7 @@ def write_sessions(projects: Path) -> None:
         assistant("msg_fast_1", counts=counts(600, speed="fast"), model="claude-opus-5-5", at=6),
         assistant("msg_advised_1", counts=counts(700, iterations=[own, advice]), at=7),
         assistant("msg_us_1", counts=counts(5, inference_geo="us", server_tool_use=searches), at=8),
+        with_paused(assistant("msg_resumed_1", counts=counts(9), at=9)),
         assistant("msg_without_time_1", counts=counts(6)) | {"timestamp": "yesterday"},
     ]
     write(projects / PROJECT / f"{SESSION}.jsonl", history)
@@ -90,9 +97,9 @@ def test_all_places_agree_on_answers_that_count_apart(
 ) -> None:
     write_sessions(stage.root / "projects")
     total = check(call_ctxtop, stage)
-    # Seven answers of the session and its agents, a piece of advice, and those of the forks.
-    assert total.answers == 7 + 1 + 3
-    assert total.output == 10 + 90 + 20 + 10 + 10 + 800 + 10 + 10 + 71 + 10 + 10
+    # Eight answers of the session and its agents, a piece of advice, and those of the forks.
+    assert total.answers == 8 + 1 + 3
+    assert total.output == 10 + 90 + 20 + 10 + 10 + 800 + 10 + 10 + 6 + 10 + 71 + 10 + 10
 
 
 def test_an_agent_that_forks_contain_counts_once_and_says_where_it_is(

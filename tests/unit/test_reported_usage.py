@@ -10,6 +10,7 @@ from ctxtop.collectors.claude_code.transcripts.answer_charges import MAX_CHARGES
 from ctxtop.core.measure.models import PriceRate
 from ctxtop.core.store.queries.spending_queries import decode_charges
 from ctxtop.core.transcript.reported_usage import (
+    PausedResponse,
     RawUsage,
     is_estimated_usage,
     last_output_tokens,
@@ -137,6 +138,16 @@ def test_parts_share_what_the_answer_says_of_the_caches_lifetime() -> None:
 def test_the_rate_of_an_answer(fields: dict[str, Any], rate: PriceRate) -> None:
     used = msgspec.convert(counts() | fields, RawUsage)
     assert charges(used)[0][1] == rate
+
+
+def test_what_the_api_paused_and_another_request_resumed_is_paid_too() -> None:
+    paused = [PausedResponse(msgspec.convert(counts(150_000, 40), RawUsage)), PausedResponse()]
+    used = msgspec.convert(counts(1_000, 7), RawUsage)
+    found = decode_charges(read_charges(used, MODEL, paused).charges)
+    assert [
+        (each.rate, each.cache_read_tokens, each.output_tokens, each.responses) for each in found
+    ] == [(0, 1_000, 7, 1), (PriceRate.LONG_PROMPT, 150_000, 40, 0)]
+    assert read_usage(used)[1] == 1_001
 
 
 def test_searches_are_counted() -> None:

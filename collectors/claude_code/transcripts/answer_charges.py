@@ -1,5 +1,6 @@
 """What an answer costs: its tokens by model and rate, with those that other models used for it."""
 
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
@@ -8,7 +9,7 @@ from msgspec.structs import replace
 from ....core.measure.models import LONG_PROMPT_TOKENS, PriceRate
 from ....core.store.transcript_records import ChargeRecord
 from ....core.transcript import reported_usage
-from ....core.transcript.reported_usage import Part, RawUsage
+from ....core.transcript.reported_usage import Part, PausedResponse, RawUsage
 from ....core.transcript.sanitize import sanitize_name
 
 MAX_CHARGES: Final = 100
@@ -29,18 +30,37 @@ class Charged(NamedTuple):
     charges: str | None  # JSON of ChargeRecords that are priced in its place, if several
 
 
-def read_charges(usage: RawUsage, model: str) -> Charged:
-    rate = 0 if usage.speed in _SPEEDS else _FAST
-    if usage.inference_geo == "us":
-        rate |= _US
+def read_charges(
+    usage: RawUsage, model: str, paused: Iterable[PausedResponse] | None = None
+) -> Charged:
+    """Return how an answer is priced; `paused` are the requests that another one resumed."""
+    rate = _answer_rate(usage)
     own, *others = reported_usage.read_parts(usage, model, LONG_PROMPT_TOKENS)
     searches = reported_usage.web_searches(usage)
-    if not others:
+    resumed = [each.usage for each in paused or () if each.usage is not None]
+    if not others and not resumed:
         return Charged(_part_rate(own, rate), own.cache_1h_tokens, searches, None)
     first = replace(_to_charge(own, rate, responses=1), web_searches=searches)
     charges = [first, *(_to_charge(each, rate, responses=_answers(each)) for each in others)]
+    charges += [each for part in resumed for each in _read_resumed(part, model)]
     text = msgspec.json.encode(_merge(charges)).decode()
     return Charged(first.rate, reported_usage.one_hour_tokens(usage), searches, text)
+
+
+def _read_resumed(usage: RawUsage, model: str) -> Iterator[ChargeRecord]:
+    rate, (own, *others) = (
+        _answer_rate(usage),
+        reported_usage.read_parts(usage, model, LONG_PROMPT_TOKENS),
+    )
+    yield replace(
+        _to_charge(own, rate, responses=0), web_searches=reported_usage.web_searches(usage)
+    )
+    yield from (_to_charge(each, rate, responses=_answers(each)) for each in others)
+
+
+def _answer_rate(usage: RawUsage) -> int:
+    rate = 0 if usage.speed in _SPEEDS else _FAST
+    return rate | _US if usage.inference_geo == "us" else rate
 
 
 def _answers(part: Part) -> int:

@@ -24,7 +24,7 @@ from ....core.transcript.entry_decoder import NamedToolCall, decode_entry
 from ....core.transcript.line_decoder import RawBlock, RawMessage, TranscriptLine
 from ....core.transcript.line_types import BlockGlance, LineGlance, MessageGlance
 from ....core.transcript.raw_lines import text_key, timestamp_to_ms
-from ....core.transcript.reported_usage import RawUsage
+from ....core.transcript.reported_usage import PausedResponse, RawUsage
 from ....core.transcript.sanitize import sanitize_title
 from .agent_results import prompt_key
 from .answer_charges import read_charges
@@ -44,11 +44,12 @@ class MergedAnswer(msgspec.Struct, gc=False):
     has_text: bool = False
     client_version: str | None = None
     cache_miss: line_decoder.CacheMissReason | None = None
+    paused: list[PausedResponse] | None = None
 
     def to_record(self) -> ResponseRecord:
         """Convert it: counts are those of its last line, the output is the highest of any line."""
         spent, context = reported_usage.read_usage(self.usage)
-        charged = read_charges(self.usage, self.model or "")
+        charged = read_charges(self.usage, self.model or "", self.paused)
         return ResponseRecord(
             offset=self.offset,
             last_offset=self.last_offset,
@@ -115,6 +116,7 @@ class MergedAnswers:
                 has_text(message),
                 line.version,
                 line_decoder.read_cache_miss(message.diagnostics),
+                message.paused,
             )
             return
         if usage != answer.usage or message.model != answer.model:
@@ -122,6 +124,7 @@ class MergedAnswers:
         answer.last_offset = offset
         answer.model = message.model
         answer.usage = usage
+        answer.paused = message.paused or answer.paused
         answer.request_ref = answer.request_ref or line.request_ref
         # A line that is appended again repeats no call.
         if tools and tools not in answer.tools:
@@ -203,6 +206,7 @@ def _step_response(
         output_tokens=message.usage.output_tokens or 0,
         sidechain=True,
         tools=tool_id_endings(line_decoder.decode_blocks(message.content)),
+        paused=message.paused,
     ).to_record()
 
 
