@@ -73,7 +73,12 @@ def assistant(
     model: str = MODEL,
     **fields: Any,
 ) -> JsonLine:
-    """One line of an answer."""
+    """One line of an answer.
+
+    An id without a number is that of a relay, unless the line names the request.
+    """
+    if not any(map(str.isdigit, message_id)):
+        fields.setdefault("requestId", f"req_{message_id}")
     message = {
         "id": message_id,
         "type": "message",

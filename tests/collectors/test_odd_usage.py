@@ -56,7 +56,11 @@ def relayed(count: int, session_id: str = SESSION, message_id: str = "relay") ->
     """Write prompts and answers that all have one id; each answer has two lines."""
     lines: list[JsonLine] = []
     for number in range(count):
-        answer = {"message_id": message_id, "context": 1_010 * (number + 1)}
+        answer = {
+            "message_id": message_id,
+            "context": 1_010 * (number + 1),
+            "requestId": None,
+        }
         lines += [
             user("go on", at=10 * number),
             assistant(at=10 * number + 1, **answer),  # type: ignore[arg-type]

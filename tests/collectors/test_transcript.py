@@ -360,7 +360,7 @@ def test_what_is_not_known_is_counted_by_its_name(line: JsonLine, name: str) -> 
 def test_a_line_of_which_nothing_can_be_used_is_set_aside_never_a_crash(
     line: JsonLine | bytes,
 ) -> None:
-    facts = read(line, user("after"), assistant("good_1"))
+    facts = read(line, user("after"), assistant("good"))
 
     assert facts.lines == 3
     (bad,) = facts.bad
@@ -469,10 +469,10 @@ def test_an_attachment_with_one_odd_field_is_read_without_it() -> None:
     ],
 )
 def test_a_part_of_another_kind_is_no_crash(line: JsonLine) -> None:
-    facts = read(line, assistant("good_1"))
+    facts = read(line, assistant("good"))
 
     assert all(bad.reason.startswith("unexpected shape") for bad in facts.bad)
-    assert facts.responses[-1].message_id == "good_1"
+    assert facts.responses[-1].message_id == "good"
 
 
 @pytest.mark.parametrize(
@@ -495,7 +495,7 @@ def test_text_that_is_not_quite_text_is_a_good_line(text_bytes: bytes) -> None:
 def test_a_line_nested_without_end_is_no_crash(deep: int) -> None:
     nested = b"[" * deep + b"]" * deep
     for key in (b"x", b"message", b"toolUseResult", b"error"):
-        facts = read(b'{"type":"user","' + key + b'":' + nested + b"}", assistant("good_1"))
+        facts = read(b'{"type":"user","' + key + b'":' + nested + b"}", assistant("good"))
         assert len(facts.responses) == 1
         assert len(facts.bad) + sum(facts.unknown_types.values()) <= 1
     lone = b'{"type":"user","y":"\\ud800","x":' + nested + b"}"
@@ -523,7 +523,7 @@ def test_an_attachment_with_a_number_that_no_float_holds_is_a_bad_line(
 ) -> None:
     odd = attachment("file", content="@") | {field: {"type": "file", "content": "@"}}
     line = encode([odd]).strip().replace(b'"@"', number)
-    facts = read(line, boundary(), assistant("good_1"))
+    facts = read(line, boundary(), assistant("good"))
 
     assert [(bad.offset, bad.length) for bad in facts.bad] == [(0, len(line))]
     assert "Number out of range" in facts.bad[0].reason

@@ -12,7 +12,7 @@ from ....core.transcript import reported_usage
 from ....core.transcript.reported_usage import Part, PausedResponse, RawUsage
 from ....core.transcript.sanitize import sanitize_name
 
-MAX_CHARGES: Final = 100
+MAX_CHARGES: Final = 20
 """Of one answer, by model and rate: the API's own steps name three models at most."""
 
 # Plain numbers: every answer is read, and an IntFlag takes several times as long to combine.

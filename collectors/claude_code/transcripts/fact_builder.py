@@ -18,6 +18,7 @@ from .turn_tracking import MergedAnswers, TurnTracker, UncountedLines
 RecordT = TypeVar("RecordT", bound=msgspec.Struct)
 
 MAX_TOOLS_CHARS: Final = 9 * 1_000  # a thousand tool calls of one answer; 60 were seen
+MAX_CHARGES_CHARS: Final = 64 * 1024  # MAX_CHARGES of them with the longest names, as JSON
 MAX_COMMANDS_CHARS: Final = 16 * 1024  # 50 commands of a title's length, as JSON
 
 
@@ -50,7 +51,8 @@ _SANITIZED_FIELDS: Final[tuple[tuple[Callable[[str], str], str], ...]] = (
     (sanitize.sanitize_path, "began_in cwd launched_in source"),
     (sanitize.sanitize_text, "text"),
     (_sanitize_tools, "tools"),
-    # JSON of titles, each of which was sanitized before.
+    # JSON of titles and of models' names, each of which was sanitized before.
+    (lambda text: text if len(text) <= MAX_CHARGES_CHARS else "[]", "charges"),
     (lambda text: text if len(text) <= MAX_COMMANDS_CHARS else "[]", "commands"),
 )
 
