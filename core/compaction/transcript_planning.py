@@ -17,6 +17,7 @@ from .edit_builder import FindOperations, OperationReason
 from .plan import CompactionPlan, Operation, PlanOptions, PlanTarget, Refusal, Severity
 from .protection import first_recent_line, mark_protected, sum_protected_tokens
 from .strategies import attachments, files, inputs, masked, reasoning, redundant
+from .strategies.stubs import reads_of_edited_files
 from .strategies.summary_and_cut import UNFINISHED_TURN
 from .transcript_reading import PlanSource, add_lowered_usage, read_transcript_view
 from .transcript_view import OpenTranscript, TranscriptScan, TranscriptView
@@ -110,7 +111,7 @@ def choose_operations(view: TranscriptView, options: PlanOptions) -> list[Operat
     """Choose the operations that reach the target, least severe first.
 
     Within a level late and large ones come first, which keep most of the prompt cache; those in
-    recent turns come last.
+    recent turns, and the newest Reads of files that the model edits, come last.
     """
     chosen: list[Operation] = []
     claimed = _ClaimedValues()
@@ -118,6 +119,7 @@ def choose_operations(view: TranscriptView, options: PlanOptions) -> list[Operat
     left = None if target is None else view.tokens - target.tokens
     enabled = _enabled_strategies(options, view)
     recent_line = first_recent_line(view.blocks)
+    needed_lines = reads_of_edited_files(view, recent_line)
     for level in sorted({each.level for each in enabled}):
         if left is not None and left <= 0 and level is not Severity.FILE_ONLY:
             break
@@ -134,7 +136,7 @@ def choose_operations(view: TranscriptView, options: PlanOptions) -> list[Operat
             candidates += operations
             for operation in operations:
                 view.mark_line_changed(operation.line or 0)
-        for operation in _best_first(candidates, view, recent_line):
+        for operation in _best_first(candidates, view, recent_line, needed_lines):
             if left is not None and left <= 0 and operation.tokens_saved:
                 break
             chosen.append(operation)
@@ -209,12 +211,18 @@ def _enabled_strategies(options: PlanOptions, view: TranscriptView) -> list[Comp
 
 
 def _best_first(
-    operations: Sequence[Operation], view: TranscriptView, recent_line: int
+    operations: Sequence[Operation],
+    view: TranscriptView,
+    recent_line: int,
+    needed_lines: Collection[int],
 ) -> list[Operation]:
     def rank(each: Operation) -> tuple[bool, bool, float]:
         saved = each.tokens_saved / max(1, view.tokens - _tokens_before(each, view))
         # What the model is working on is cut only if that is needed.
-        return each.strategy != masked.OVERSIZED, (each.line or 0) < recent_line, saved
+        # What is only repeated or superseded leaves the text elsewhere.
+        is_needed = each.line in needed_lines and each.level >= Severity.MASKED
+        is_worked_on = is_needed or (each.line or 0) >= recent_line
+        return each.strategy != masked.OVERSIZED, not is_worked_on, saved
 
     return sorted(operations, key=rank, reverse=True)
 

@@ -18,6 +18,9 @@ from .summary_facts import replace_angle_brackets
 COMMAND_CHARS: Final = 120  # of a command that is shown: what it runs and on what
 SHELL_TOOLS: Final = frozenset({"Bash", "PowerShell"})
 
+READ_AGAIN: Final = "Read again before editing."
+"""Said of a file whose text is left out: an Edit needs what it replaces word for word."""
+
 CREATED_PREFIX: Final = "File created successfully"
 """How a Write's result begins if there was no such file (client 1.0 to 2.1.329)."""
 

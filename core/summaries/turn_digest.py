@@ -33,6 +33,9 @@ LAST_WORDS_CHARS: Final = 600  # of the answer that ended a turn
 LAST_SENTENCES: Final = 3
 LABEL_CHARS: Final = 120  # of a task, a todo or a skill that is named
 
+FILES_TITLE: Final = "Files, to read again before editing"
+"""The texts of files are left out, and an Edit needs what it replaces word for word."""
+
 EARLIER_SUMMARY: Final = "earlier summary"  # the label of what a compaction left
 NAMES_LABEL: Final = "Names: "
 
@@ -156,7 +159,7 @@ class DigestSource(msgspec.Struct, frozen=True):
         lines = [
             *_spoken_lines(entries, self.importance),
             *_list_lines("Decisions", _decisions(entries)),
-            *_list_lines("Files", _files(entries)),
+            *_list_lines(FILES_TITLE, _files(entries)),
             *_list_lines("Errors", self._errors(entries)),
             *_list_lines("Skills loaded", _skills(entries)),
             *_agent_lines(entries),

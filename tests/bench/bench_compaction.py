@@ -152,7 +152,9 @@ LEGEND: Final = (
     " Kept: the person's words, rules, decisions, things named by weight,"
     " those referred to twice or more, files touched and those rightly said to be, questions"
     " answered, planted needles. Leaks: things of another session that are answered. Regret:"
-    " references whose only source is gone. Again: tokens fetched again, of those saved. Pays:"
+    " references whose only source is gone. Edits: old texts of the next Edits that are gone;"
+    " unnamed: those in files that nothing says to read again. Again: tokens fetched again, of"
+    " those saved. Pays:"
     " requests until a warm cache has paid. Denser: things named per token against before."
 )
 
@@ -324,9 +326,13 @@ def head() -> str:
     """Name the columns."""
     names = [f"{name:>8}" for name in ("whole~", "talk~", *(name for name, _ in COLUMNS))]
     more = [
-        f"{name:>7}" for name in ("regret", "again", "pays", "denser", "refused", "grown", "empty")
+        f"{name:>7}"
+        for name in (
+            *("regret", "again", "edits", "unnamed"),
+            *("pays", "denser", "refused", "grown", "empty"),
+        )
     ]
-    more[4] = f"{'refused':>8}"
+    more[6] = f"{'refused':>8}"
     return f"{'':30}" + "".join(names) + "".join(more)
 
 
@@ -342,6 +348,7 @@ def row(name: str, result: Result) -> str:
     paid, denser = figures.paid_after, figures.denser
     return (
         f"{name:30}{cells}{percent(replayed.regret):>7}{percent(replayed.refetched):>7}"
+        f"{percent(replayed.edits):>7}{percent(replayed.unnamed):>8}"
         f"{'–' if paid is None else f'{paid:.0f}':>7}"
         f"{'–' if denser is None else f'{denser:.2f}':>7}"
         f"{figures.refused:>5}/{figures.sessions:<2}{figures.grown:>7}{figures.empty:>7}"

@@ -9,20 +9,17 @@ Usage: python -m tests.bench.bench_tail, with CTXTOP_SHARED naming the shared fo
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ctxtop.core.compaction.strategies.stubs import edit_texts
-from ctxtop.core.summaries.artifacts import parse_tool_input
-from ctxtop.core.transcript.conversation import PartKind, Role
-from ctxtop.core.transcript.line_types import EDIT_TOOLS
+from ctxtop.core.transcript.conversation import Role
 from ctxtop.core.transcript.visible_messages import is_call
 
 from .bench_compaction import SMALLEST, transcripts
 from .evaluation.boundaries import compactions_of
+from .evaluation.edited_texts import REMOVABLE, file_text, old_texts
 from .evaluation.entities import entities_in
 from .evaluation.figures import counter_of, sent_from
 from .evaluation.regret import NEXT_REQUESTS
@@ -35,11 +32,6 @@ if TYPE_CHECKING:
 
 TOKENS: Final = (0, 2_000, 5_000, 10_000, 15_000, 20_000, 30_000, 40_000, 80_000)
 TURNS: Final = (0, 1, 2, 3, 5, 8, 10, 15, 20, 40)
-
-REMOVABLE: Final = frozenset({PartKind.TOOL_RESULT, PartKind.TOOL_INPUT})
-"""What levels 2 to 4 remove; a name that anything else holds is never lost."""
-
-_LINE_NUMBER: Final = re.compile(r"^ *\d+(?:\t|→)", re.MULTILINE)
 
 
 class Place(NamedTuple):
@@ -92,9 +84,8 @@ class Sources:
                 self.names[name].append((number, place))
             else:
                 self.kept.setdefault(name, number)
-        if part.kind in REMOVABLE and part.path:
-            text = text_of(part) if is_call(part) else _LINE_NUMBER.sub("", part.text)
-            self.texts[part.path].append((number, place, text))
+        if (text := file_text(part)) is not None:
+            self.texts[part.path or ""].append((number, place, text))
 
 
 def reach_of(entries: Sequence[Entry]) -> Iterator[Reach]:
@@ -136,14 +127,10 @@ def _reached_texts(
 ) -> Iterator[Place | None]:
     for number, entry in enumerate(entries[cut.entry : end], cut.entry):
         for part in entry.parts:
-            if not is_call(part) or part.name not in EDIT_TOOLS or not part.path:
-                continue
-            for field, text in edit_texts(parse_tool_input(part)):
-                if not field.endswith("old_string"):
-                    continue
+            for text in old_texts(part):
                 held = [
                     (at, place)
-                    for at, place, source in sources.texts[part.path]
+                    for at, place, source in sources.texts[part.path or ""]
                     if at < number and text in source
                 ]
                 if held:

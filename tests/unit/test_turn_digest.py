@@ -73,6 +73,7 @@ def test_files_say_what_was_done_to_them() -> None:
         *touched("Edit", "/p/a.py", "e2"), *touched("Write", "/p/b.py", "w1"),
         called("Bash", "x1", command="rm /p/b.py"), returned("Bash", "x1", ""),
     )  # fmt: skip
+    assert body.startswith("Files, to read again before editing:\n")
     assert "- /p/a.py (edited 2×, read 1×)\n" in body
     assert "- /p/b.py (deleted, written 1×)\n" in body
 

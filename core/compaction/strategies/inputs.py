@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from ...summaries.tool_outcomes import READ_AGAIN
 from ...transcript.line_types import AGENT_TOOLS, DEDUP_PROTECTED_TOOLS, EDIT_TOOLS
 from .. import edit_builder
 from ..edit_builder import Because
@@ -12,8 +13,6 @@ from ..plan import Operation
 from ..transcript_view import TranscriptView
 from . import stubs
 from .stubs import is_worth_stubbing, stub_with_unique_names
-
-READ_THE_FILE: Final = "Read the file."  # its path stands in the same input
 
 
 def find_write_contents(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
@@ -23,7 +22,7 @@ def find_write_contents(view: TranscriptView, because: Because) -> Iterator[Oper
         text = edit_builder.read_tool_input(view, block).get("content")
         if not isinstance(text, str):
             continue
-        stub = stub_with_unique_names(view, text, "", READ_THE_FILE, block.part.path or "")
+        stub = stub_with_unique_names(view, text, "", READ_AGAIN, block.part.path or "")
         if is_worth_stubbing(text, stub):
             yield edit_builder.replace_inputs(view, block, reason, {"/content": stub})
 
@@ -35,7 +34,7 @@ def find_edit_inputs(view: TranscriptView, because: Because) -> Iterator[Operati
         changes: dict[str, str] = {}
         for name, text in stubs.edit_texts(edit_builder.read_tool_input(view, block)):
             kept = "\n".join([block.part.path or "", *changes.values()])
-            stub = stub_with_unique_names(view, text, "", READ_THE_FILE, kept)
+            stub = stub_with_unique_names(view, text, "", READ_AGAIN, kept)
             if is_worth_stubbing(text, stub):
                 changes[name] = stub
         yield edit_builder.replace_inputs(view, block, reason, changes)

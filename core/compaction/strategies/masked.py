@@ -12,6 +12,7 @@ from ...summaries.decision_patterns import (
     find_decisions,
 )
 from ...summaries.mentions import decoded_text, find_names, split_words
+from ...summaries.tool_outcomes import READ_AGAIN
 from ...transcript.client_messages import split_result
 from ...transcript.conversation import PartKind
 from ...transcript.line_types import EDIT_TOOLS
@@ -48,7 +49,7 @@ def find_edited_reads(view: TranscriptView, because: Because) -> Iterator[Operat
         edit = next((call for call in later if call.tool in EDIT_TOOLS), None)
         if edit:
             reason = because(f"edited at line {edit.result.line}")
-            hint = "The file was edited since: read it again."
+            hint = f"It was edited since. {READ_AGAIN}"
             yield mask_result(view, old.result, reason, hint)
 
 

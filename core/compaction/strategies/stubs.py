@@ -10,7 +10,9 @@ import msgspec
 
 from ...measure.composition import ReadRange, parse_read_range
 from ...summaries.decision_patterns import quote_line
+from ...summaries.tool_outcomes import READ_AGAIN
 from ...transcript.conversation import PartKind
+from ...transcript.line_types import EDIT_TOOLS
 from ..edit_builder import OperationReason, read_text, replace_result
 from ..plan import Operation
 from ..protection import ERROR
@@ -145,7 +147,7 @@ LISTING_TOOLS: Final = frozenset({"Glob", "Grep", "LS"})
 WEB_TOOLS: Final = frozenset({"WebFetch", "WebSearch"})
 
 _RESTORE_HINTS: Final = {
-    **dict.fromkeys(READ_TOOLS, "Read it again for more."),
+    **dict.fromkeys(READ_TOOLS, READ_AGAIN),
     **dict.fromkeys(SHELL_TOOLS, "Run it again for more."),
     **dict.fromkeys(LISTING_TOOLS, "Search again for more."),
     **dict.fromkeys(WEB_TOOLS, "Fetch it again for more."),
@@ -248,6 +250,23 @@ def _calls_by_file(view: TranscriptView) -> dict[str, list[FileCall]]:
                 FileCall(block, call, parse_read_range(call.part.text))
             )
     return calls
+
+
+OFTEN_EDITED: Final = 3  # times: the model works on the file, and is likely to edit it again
+
+
+def reads_of_edited_files(view: TranscriptView, recent_line: int) -> frozenset[int]:
+    """Return the lines of the newest Read of each file that was edited often, or recently.
+
+    The next Edit of such a file needs its text word for word.
+    """
+    lines: set[int] = set()
+    for calls in _calls_by_file(view).values():
+        edits = [call.result.line for call in calls if call.tool in EDIT_TOOLS]
+        reads = [call.result.line for call in calls if call.tool in READ_TOOLS]
+        if reads and edits and (len(edits) >= OFTEN_EDITED or edits[-1] >= recent_line):
+            lines.add(reads[-1])
+    return frozenset(lines)
 
 
 def has_own_content(block: VisibleBlock) -> bool:

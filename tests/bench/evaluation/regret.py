@@ -9,6 +9,7 @@ from ctxtop.core.summaries.artifacts import parse_tool_input
 from ctxtop.core.transcript.conversation import PartKind, Role
 from ctxtop.core.transcript.visible_messages import is_result
 
+from .edited_texts import edited_texts
 from .entities import entities_in, named
 from .share import Share
 from .texts import AUTHORED, pieces_of, text_of
@@ -60,7 +61,8 @@ def regret(original: Sequence[Entry], compacted: Sequence[Entry], after: Sequenc
 
     A reference is an entity that the model names and that the original names too. It is lost if
     neither the compacted context nor anything before the reference names it. Each entity counts
-    once per line.
+    once per line. The old text of an Edit is a reference, too: it is lost if the context held it,
+    does not any more, and says nowhere to read the file again before editing.
     """
     stood = named(original)
     known = named(compacted)
@@ -76,7 +78,9 @@ def regret(original: Sequence[Entry], compacted: Sequence[Entry], after: Sequenc
                 lost.extend(sorted(referred - known - met))
             met |= names
         known |= met
-    return Regret(tuple(lost), references)
+    edited = edited_texts(original, compacted, after)
+    lost += [f"old text in {path}" for path in edited.unnamed]
+    return Regret(tuple(lost), references + len(edited.needed))
 
 
 def refetched(

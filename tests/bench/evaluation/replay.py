@@ -9,6 +9,7 @@ import msgspec
 from ctxtop.core.transcript.conversation import Entry, Role
 from ctxtop.core.transcript.entry_decoder import read_entries
 
+from .edited_texts import edited_texts
 from .figures import sent_from
 from .ledgers import context_tokens
 from .regret import next_requests, refetched, regret
@@ -40,12 +41,18 @@ class Replayed(msgspec.Struct, frozen=True):
     regret: Share = Share()
     refetched: Share = Share()
     """Tokens of results to fetch again, of the tokens saved."""
+    edits: Share = Share()
+    """Old texts of the next Edits that are gone, of those that the context held."""
+    unnamed: Share = Share()
+    """Of those the ones in files that nothing says to read again before editing."""
     moments: int = 0
 
     def __add__(self, other: Replayed) -> Replayed:
         return Replayed(
             self.regret + other.regret,
             self.refetched + other.refetched,
+            self.edits + other.edits,
+            self.unnamed + other.unnamed,
             self.moments + other.moments,
         )
 
@@ -98,7 +105,14 @@ def judge_moment(
     if saved <= 0:
         return Replayed()
     again = refetched(before, after, later, count)
-    return Replayed(regret(before, after, later).share, Share(again, saved), 1)
+    edited = edited_texts(before, after, later)
+    return Replayed(
+        regret(before, after, later).share,
+        Share(again, saved),
+        Share(len(edited.gone), len(edited.needed)),
+        Share(len(edited.unnamed), len(edited.needed)),
+        1,
+    )
 
 
 def moments_of(entries: Sequence[Entry], count: int) -> list[int]:

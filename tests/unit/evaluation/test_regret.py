@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ctxtop.core.summaries.tool_outcomes import READ_AGAIN
+from ctxtop.core.summaries.turn_digest import FILES_TITLE
 from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
+from ...bench.evaluation.edited_texts import EditedTexts, edited_texts
 from ...bench.evaluation.regret import Regret, next_requests, refetched, regret
 from ...bench.evaluation.replay import moments_of
-from ...entries import answered, asked, called, entry, returned
+from ...entries import answered, asked, called, entry, returned, summed_up
 
 if TYPE_CHECKING:
     from ctxtop.core.transcript.conversation import Entry
@@ -93,6 +96,41 @@ def test_a_thought_is_no_reference() -> None:
     thought = entry(MessagePart(PartKind.THINKING, "OLD_NAME"), type="assistant")
 
     assert regret(read("1", "OLD_NAME"), [], [thought]).references == 0
+
+
+def edit(call: str, old: str, path: str = A_FILE) -> Entry:
+    return called("Edit", call, file_path=path, old_string=old, new_string="new text")
+
+
+def test_the_old_text_of_an_edit_is_needed_word_for_word() -> None:
+    original = read("1", "    1\tdef total(cart):\n    2\t    return 0")
+    after = [edit("9", "def total(cart):\n    return 0")]
+    gone = [original[0], returned("Read", "1", "[left out]", A_FILE)]
+
+    assert edited_texts(original, original, after) == EditedTexts((A_FILE,))
+    assert edited_texts(original, gone, after) == EditedTexts((A_FILE,), (A_FILE,), (A_FILE,))
+    assert regret(original, gone, after).lost == (f"old text in {A_FILE}",)
+    assert regret(original, gone, after).references == 2, "the path, and the text"
+
+
+def test_what_says_to_read_a_file_again_explains_its_old_text() -> None:
+    original = [*read("1", "return 0"), *read("2", "return 0", "/p/b.py")]
+    after = [edit("8", "return 0"), edit("9", "return 0", "/p/b.py")]
+    named = returned("Read", "1", f"[left out. {READ_AGAIN}]", A_FILE)
+    stubs = [original[0], named, original[2], returned("Read", "2", "[left out]", "/p/b.py")]
+    digest = [summed_up(f"{FILES_TITLE}:\n- {A_FILE} (read 1×)\nEnded with:\n- /p/b.py")]
+
+    for compacted in (stubs, digest):
+        found = edited_texts(original, compacted, after)
+        assert found.gone == (A_FILE, "/p/b.py")
+        assert found.unnamed == ("/p/b.py",)
+
+
+def test_what_was_read_again_or_never_held_is_not_needed() -> None:
+    again = [*read("3", "return 0"), edit("9", "return 0")]
+
+    assert edited_texts(read("1", "return 0"), [], again) == EditedTexts()
+    assert edited_texts(read("1", "other"), [], [edit("9", "return 0")]) == EditedTexts()
 
 
 def length(piece: MessagePart) -> int:
