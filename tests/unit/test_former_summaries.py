@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.core.actions.conversation_planning import shorten_output
-from ctxtop.core.compaction.plan import AppendLine, Operation
+from ctxtop.core.compaction.plan import AppendLine, Operation, Refusal
 from ctxtop.core.compaction.strategies.summary_and_cut import Conversation, summarise_by_rules
 from ctxtop.core.summaries.former_summaries import fit_earlier, split_sections
 from ctxtop.core.summaries.summary_building import (
@@ -94,6 +94,17 @@ def test_every_line_of_the_clients_summary_stays() -> None:
     )
     assert set(CLIENTS.split("\n")) <= quoted_lines(text)
     assert PREFACE not in text
+
+
+def test_where_hardly_more_than_an_earlier_summary_leaves_nothing_is_gained() -> None:
+    before = [asked("Mend it."), compacted(), summed_up(CLIENTS), *work(2)]
+    last = {"uuid": "u", "sessionId": "s"}
+    whole = Conversation(chained(before), last, lambda part: estimate_tokens(part.text), "/t.jsonl")
+    short = replace(whole, count_tokens=lambda part: min(40, estimate_tokens(part.text)))
+    found = summarise_by_rules(short, SummarySettings(FOUR_SECTIONS, None, 2))
+    assert isinstance(found, Refusal)
+    assert found.check == "summary_longer"
+    assert "that are quoted as they are" in found.why
 
 
 def test_a_draft_before_the_summary_is_its_own_section_and_the_last() -> None:

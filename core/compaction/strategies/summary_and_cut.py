@@ -333,9 +333,10 @@ def place_summary(
     size = max(0, summary.tokens - quoted)
     flaws = summary_building.find_summary_flaws(summary.text, size, source, held)
     if flaws:
+        beside = f", beside ≈ {quoted:,} that are quoted as they are" if quoted else ""
         return Refusal(
             f"summary_{flaws[0].check}",
-            f"the summary was rejected: {flaws[0].reason}",
+            f"the summary was rejected: {flaws[0].reason}{beside}",
             "use another --budget or a lower level",
         )
     what = (
