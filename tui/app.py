@@ -21,7 +21,7 @@ from textual.widgets import Static
 from ..core.store.bulkhead import FAILED, NOT_SHOWN, bulkhead
 from . import messages, ui_state
 from .background_queries import WorkerThread
-from .dashboard import TOAST_S, SessionActions
+from .dashboard import SessionActions
 from .feed import Feed
 from .keymap import bind, bind_hidden
 from .navigation import NavigationApp
@@ -178,9 +178,9 @@ class CtxtopApp(NavigationApp):
                 self.theme = theme
             self._welcomes &= settings.welcome and not self.ui_state.welcomed
             for notice in settings.notices:
-                self.toast(notice, timeout=TOAST_S * 2)
+                self.toast(notice)
         else:
-            self.toast(str(found), timeout=TOAST_S * 2)
+            self.toast(str(found))
         self.theme_changed_signal.subscribe(
             self, lambda theme: self.update_ui_state(theme=theme.name)
         )
@@ -203,7 +203,7 @@ class CtxtopApp(NavigationApp):
             for key in opening.held_keys if isinstance(opening, OpeningScreen) else ():
                 self.post_message(key)
         if self._notice:
-            self.toast(self._notice, timeout=TOAST_S * 2)
+            self.toast(self._notice)
 
     def exit(
         self, result: None = None, return_code: int = 0, message: RenderableType | None = None

@@ -8,12 +8,12 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from msgspec.structs import replace
-from textual.app import App
 from textual.notifications import Notification, Notify
 
 from ..core.transcript.sanitize import one_line
 from .background_queries import WorkerThread
 from .text.formats import shorten, toast_text, tokens, tokens_before_and_after
+from .type_ahead import TypeAheadApp
 from .ui_state import UiState, UiStateFile
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from .widgets.whole_text_pane import Description
 
 
-TOAST_S: Final = 6.0
+TOAST_S: Final = 4.0  # of every toast; the log keeps what it said
+TOAST_GRACE_S: Final = 0.5  # a toast of this age may be about the page that has just opened
 MIN_TOAST_S: Final = 0.05  # of a toast that is drawn at the very end of its time
 COPIED_PREVIEW_CHARS: Final = 60  # shown in a toast: not every terminal supports the clipboard
 
@@ -58,8 +59,10 @@ class Toast(Notification):
         return super().time_left <= 0
 
 
-class Dashboard(App[None]):
+class Dashboard(TypeAheadApp):
     """The app as its screens see it; it names no screen, so that screens can name it."""
+
+    NOTIFICATION_TIMEOUT = TOAST_S
 
     places: Places
     feed: Feed
@@ -106,24 +109,31 @@ class Dashboard(App[None]):
     ) -> None:
         seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
         toast = Toast(message, title, severity, seconds, markup=markup)
+        # One at a time: a newer one is what the person has just done.
+        self.clear_notifications()
         self.post_message(Notify(toast))
+
+    def leave_toasts(self) -> None:
+        """Remove the toasts that another page was told of."""
+        for toast in tuple(self._notifications):
+            if time.time() - toast.raised_at > TOAST_GRACE_S:
+                self._unnotify(toast)
 
     def toast(
         self,
         words: str,
         title: str = "",
         severity: SeverityLevel = "information",
-        timeout: float | None = None,
     ) -> None:
         """Notify in a few lines, of which nothing is parsed as markup."""
         text, title = toast_text(words), one_line(title)
-        self.notify(text, title=title, severity=severity, timeout=timeout, markup=False)
+        self.notify(text, title=title, severity=severity, markup=False)
 
     def copy(self, text: str, what: str) -> None:
         self.copy_to_clipboard(text)
         preview = one_line(text)[:COPIED_PREVIEW_CHARS]
         title = one_line(f"copied {what}")[:COPIED_PREVIEW_CHARS]
-        self.toast(preview, title, timeout=TOAST_S)
+        self.toast(preview, title)
 
     def update_ui_state(self, **changes: object) -> None:
         """Change fields of the state, and write the file in the background."""
@@ -135,7 +145,7 @@ class Dashboard(App[None]):
     def _check_saved(self, found: UiState | Problem) -> None:
         # The state itself stays, because a newer change may be on its way already.
         if not isinstance(found, UiState):
-            self.toast(str(found), timeout=TOAST_S * 2)
+            self.toast(str(found))
 
     def confirm(
         self, title: str, what: Description, action_label: str, on_yes: Callable[[], None]
@@ -166,7 +176,6 @@ class Dashboard(App[None]):
         raise NotImplementedError
 
 
-RESULT_TOAST_S: Final = 10.0  # for the result of an action
 TITLE_CELLS: Final = 40
 
 Result = TypeVar("Result")
@@ -348,7 +357,7 @@ class SessionActions:
         return True
 
     def _notify(self, title: str, words: str, *, failed: bool = False) -> None:
-        self._app.toast(words, title, "error" if failed else "information", RESULT_TOAST_S)
+        self._app.toast(words, title, "error" if failed else "information")
 
     def _notify_end(self, title: str, words: str, *, failed: bool = False) -> None:
         self._notify(title, words, failed=failed)

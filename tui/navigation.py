@@ -189,6 +189,8 @@ class NavigationApp(TerminalApp):
                 self._go_back_to(screen)
                 return
         self.push_screen(page)
+        if page.OPENS_FIELD:
+            self.expect_typing()
 
     def go_back(self, crumbs: tuple[str, ...], session_id: str | None) -> None:
         from .screens.page import Page
@@ -214,9 +216,16 @@ class NavigationApp(TerminalApp):
         super()._load_screen_css(screen)
 
     def pop_screen(self) -> AwaitComplete:
+        left = self.screen
         popped = super().pop_screen()
+        self._forget_toasts(left)
         self.call_later(clear_styles_cache)
         return popped
+
+    def _forget_toasts(self, changed: Screen[Any]) -> None:
+        # A dialog over a page is still the same page.
+        if not changed.is_modal:
+            self.leave_toasts()
 
     def action_help(self) -> None:
         from .screens.help_and_commands import HelpScreen, explain_keys, question_keys
@@ -241,6 +250,7 @@ class NavigationApp(TerminalApp):
                 [CommandProvider, SessionProvider], placeholder="A command, or a session's title …"
             )
             self.push_screen(palette)
+            self.expect_typing()
 
     def action_jump(self) -> None:
         from textual.command import CommandPalette
@@ -248,6 +258,7 @@ class NavigationApp(TerminalApp):
         from .screens.help_and_commands import SessionJumpProvider
 
         self.push_screen(CommandPalette([SessionJumpProvider], placeholder="Go to a session …"))
+        self.expect_typing()
 
     def search_themes(self) -> None:
         from .screens.help_and_commands import ThemeChooser

@@ -17,7 +17,6 @@ from ..core.store.bulkhead import FAILED, bulkhead
 from ..core.transcript.sanitize import one_line
 from . import notifications
 from .background_queries import WorkerThread
-from .dashboard import TOAST_S
 from .notifications import EventSeverity, Notification, NotificationKind, NotificationSettings
 
 if TYPE_CHECKING:
@@ -201,7 +200,6 @@ class Notifier:
                 notification.body,
                 title=notification.title,
                 severity=_SEVERITIES[notification.severity],
-                timeout=TOAST_S,
                 markup=False,
             )
         self._send_outside(notification, settings)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual.binding import BindingType
 
 from ...core.archive.archive_mode import ArchiveMode
-from ..dashboard import RESULT_TOAST_S, Dashboard, short_title
+from ..dashboard import Dashboard, short_title
 from ..keymap import bind_hidden
 from ..widgets.whole_text_pane import StyledText
 from .dialogs import ChoiceScreen, ConfirmScreen, DialogChoice
@@ -107,6 +107,6 @@ def _report(app: Dashboard, session: Session, found: RestoredSession | Exception
     title = short_title(session)
     if isinstance(found, RestoredSession):
         text = f"restored: {plural(len(found.restored), 'file')}; e resumes it"
-        app.toast(text, title, "information", RESULT_TOAST_S)
+        app.toast(text, title, "information")
     else:
-        app.toast(f"not restored: {found}", title, "error", RESULT_TOAST_S)
+        app.toast(f"not restored: {found}", title, "error")

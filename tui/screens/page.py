@@ -120,6 +120,7 @@ class Page(Screen[None]):
     ]
 
     KEYS_IF_ROOM: ClassVar[Sequence[str]] = ()  # ids of hidden keys that the key line shows too
+    OPENS_FIELD: ClassVar[bool] = False  # a text field takes the keys as soon as it opens
 
     def __init__(self, *crumbs: str, session_id: str | None = None) -> None:
         super().__init__()
@@ -143,6 +144,9 @@ class Page(Screen[None]):
 
     def compose_page(self) -> Iterable[Widget]:
         return ()
+
+    def on_mount(self) -> None:
+        self.app.leave_toasts()
 
     def on_screen_resume(self) -> None:
         if self.app.view is not None:

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 
 from ...core.archive.archive_mode import ArchiveMode
 from ..background_queries import WorkerThread, query_store
-from ..dashboard import RESULT_TOAST_S, Dashboard, short_title
+from ..dashboard import Dashboard, short_title
 from ..keymap import bind, bind_hidden
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class TerminalActions:
         from .terminal_dialogs import pause_description
 
         if not isinstance(found, PausePreview):
-            self._app.toast(str(found), "pause", "error", RESULT_TOAST_S)
+            self._app.toast(str(found), "pause", "error")
             return
         preview, title = found, "Pause sessions before a break"
         description = pause_description(preview.items, self._app.now_ms())
@@ -290,7 +290,7 @@ class TerminalActions:
 
         def report_problem(found: Problem | None) -> None:
             if found is not None:
-                app.toast(str(found), "pause", "error", RESULT_TOAST_S)
+                app.toast(str(found), "pause", "error")
 
         count = len(preview.acting)
         app.toast(f"pausing {count} of {len(preview.items)}; it may take minutes", "pause")
@@ -303,6 +303,4 @@ class TerminalActions:
         self._on_end(short_title(session), text, result.is_failure)
 
     def _notify(self, session: Session, words: str, *, failed: bool = False) -> None:
-        self._app.toast(
-            words, short_title(session), "error" if failed else "information", RESULT_TOAST_S
-        )
+        self._app.toast(words, short_title(session), "error" if failed else "information")

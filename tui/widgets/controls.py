@@ -18,11 +18,13 @@ from textual.reactive import reactive
 from textual.suggester import Suggester
 from textual.widget import Widget
 from textual.widgets import Input, Static
+from textual.widgets.input import Selection
 
 from ...core.transcript.sanitize import one_line
 from ..keymap import bind, bind_hidden
 from ..messages import WidgetMessage
 from ..text.formats import fit_left, shorten
+from ..type_ahead import TypeAheadApp
 from .draggable import Draggable
 
 FILTER_SIGN: Final = "/"
@@ -92,12 +94,15 @@ class FilterBar(Horizontal):
     def open(
         self, words: str, placeholder: str | None = None, suggest: Suggest = lambda _: None
     ) -> None:
-        """Show the bar with `words` as its text and focus it."""
+        """Show the bar with `words` as its text, which typing replaces, and focus it."""
         self._suggester.suggest = suggest
         self.set_words(words)
         field = self.query_one(FilterInput)
         field.placeholder = self._placeholder if placeholder is None else placeholder
+        field.selection = Selection(0, len(words))
         self.display = True
+        if isinstance(self.app, TypeAheadApp):
+            self.app.expect_typing()
         field.focus()
 
     def set_words(self, words: str) -> None:

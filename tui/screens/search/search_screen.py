@@ -56,6 +56,7 @@ class SearchScreen(FilteredPage):
     CSS_PATH = "search.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (BROAD_CELLS, "-broad")]  # noqa: RUF012 -- Textual's
     KEEPS_BAR = True
+    OPENS_FIELD = True
     KEYS_IF_ROOM = ("copy",)
     BINDINGS: ClassVar[list[BindingType]] = [
         bind(

@@ -137,9 +137,6 @@ class ValueScreen(Dialog[ValueEdit | None]):
         self.dismiss(ValueEdit(self._files[self._selected], None))
 
 
-REFUSAL_TOAST_S: Final = 8.0  # long enough to read a whole line
-
-
 class PolicyEditor:
     """One change, step by step; files are read and written in the file worker's thread."""
 
@@ -232,4 +229,4 @@ class PolicyEditor:
         self._done()
 
     def _refuse(self, why: str) -> None:
-        self._app.toast(why, "nothing was changed", "warning", REFUSAL_TOAST_S)
+        self._app.toast(why, "nothing was changed", "warning")

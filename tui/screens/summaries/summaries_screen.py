@@ -381,6 +381,10 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
     def focus_list(self) -> None:
         self.rows.focus()
 
+    def action_filter(self) -> None:
+        self.words = ""
+        super().action_filter()
+
     def action_chips(self) -> None:
         self.query_one(Chips).focus()
 
