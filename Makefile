@@ -96,6 +96,10 @@ prove-engine: $(VENV)/.test ## Run over 10,000 fault and fuzz cases against comp
 bench: $(VENV)/.test ## Run the benchmarks
 	@for script in $(filter-out %/bench_compaction.py,$(wildcard tests/bench/bench_*.py)); do echo "== $$script"; $(BIN)/python -m tests.bench.$$(basename $$script .py) || exit 1; done
 
+REV := 588b15f
+compare: $(VENV)/.test ## Compare times and memory with those of REV=<commit>, in turn
+	@$(BIN)/python -m tests.bench.compare $(REV)
+
 bench-accuracy: $(VENV)/.test ## Compare the numbers with recorded sessions and other tools
 	@for name in accuracy tokens breakdown forecast; do echo "== $$name"; $(BIN)/python -m tests.bench.bench_$$name || exit 1; done
 
@@ -126,4 +130,4 @@ docs: $(VENV)/.docs ## Write the command and settings references, build the site
 clean: ## Remove everything that make created
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help lock run demo test test-client prove prove-engine lint check types bench bench-accuracy bench-compaction bench-cache metrics texts screenshots docs clean
+.PHONY: help lock run demo test test-client prove prove-engine lint check types bench compare bench-accuracy bench-compaction bench-cache metrics texts screenshots docs clean

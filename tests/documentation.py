@@ -88,10 +88,11 @@ def option_table(options: dict[str, tuple[str, str]]) -> str:
 
 def commands(command: click.Command, words: str) -> Iterator[tuple[str, click.Command]]:
     """Walk through a group's commands, each with the words that call it."""
+    subcommands: Mapping[str, click.Command] = {}
     if isinstance(command, CommandGroup):
         subcommands = command.load_all()
-    else:
-        subcommands = command.commands if isinstance(command, click.Group) else {}
+    elif isinstance(command, click.Group):
+        subcommands = command.commands
     for name in sorted(subcommands):
         if not subcommands[name].hidden:
             yield f"{words} {name}", subcommands[name]

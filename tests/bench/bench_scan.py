@@ -82,10 +82,10 @@ def run(command: list[str], environ: Mapping[str, str], *, cwd: Path | None = No
     """Run a program to its end."""
     start = time.perf_counter()
     done = subprocess.run(
-        command, env=dict(environ), cwd=cwd, stdout=subprocess.PIPE, text=True, check=False
+        command, env=dict(environ), cwd=cwd, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        sys.exit(f"{command[0]} ended with {done.returncode}")
+        sys.exit(f"{command[0]} ended with {done.returncode}: {done.stderr}")
     return Run(time.perf_counter() - start, done.stdout)
 
 

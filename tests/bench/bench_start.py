@@ -57,12 +57,12 @@ class Started(NamedTuple):
     passed: float
 
 
-def run(program: str, environ: dict[str, str]) -> Started:
+def run(program: str, environ: dict[str, str], python: str = sys.executable) -> Started:
     """Run a program in a pseudo-terminal to its end."""
     start = time.perf_counter()
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execve(sys.executable, [sys.executable, "-c", program], environ)
+        os.execve(python, [python, "-c", program], environ)
     while True:
         try:
             if not os.read(terminal, 65536):

@@ -113,7 +113,7 @@ class _Sessions:
 
     def _given(self, transcript: Path, event: str, **fields: Any) -> bytes:  # noqa: ANN401
         agent = event.startswith("Subagent")
-        told = {
+        told: dict[str, object] = {
             "session_id": transcript.stem,
             "transcript_path": str(transcript),
             "cwd": str(self._root),

@@ -26,11 +26,13 @@ GRACE_S: Final = 5.0
 class Terminal:
     """Runs `ctxtop` with some words; what it writes is read away and the end is kept."""
 
-    def __init__(self, words: list[str], environ: dict[str, str]) -> None:
+    def __init__(
+        self, words: list[str], environ: dict[str, str], python: str = sys.executable
+    ) -> None:
         self._began = time.monotonic()
         self.pid, self._terminal = pty.fork()
         if self.pid == 0:
-            os.execve(sys.executable, [sys.executable, "-m", "ctxtop", *words], environ)
+            os.execve(python, [python, "-m", "ctxtop", *words], environ)
         size = struct.pack("HHHH", SIZE[1], SIZE[0], 0, 0)
         fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
         self.written = bytearray()
@@ -77,6 +79,13 @@ class Terminal:
     def press(self, keys: str) -> None:
         """Type."""
         os.write(self._terminal, keys.encode())
+
+    def answer_ms(self, keys: str, seconds: float = 2.0) -> float:
+        """Type, and return the milliseconds until something is written; at most `seconds`."""
+        began = time.perf_counter()
+        self.press(keys)
+        select.select([self._terminal], [], [], seconds)
+        return (time.perf_counter() - began) * 1000
 
     @property
     def processes(self) -> list[psutil.Process]:

@@ -267,7 +267,7 @@ async def test_a_notice_does_not_cover_what_is_approved(stage: Stage) -> None:
     async with opened(stage, (80, 24)) as it:
         question = Answers(LINES)
         await question.open(it)
-        it.app.toast("a session reached 80 %", timeout=LONG_S)
+        it.app.notify("a session reached 80 %", timeout=LONG_S)
         await it.calm()
         assert not any(each.region.area for each in question.query(Toast))
         await it.press("escape")
