@@ -39,6 +39,10 @@ the recorded sessions' contexts have less than 1.6 % of that, with 1.05 2.2 %, w
 MIN_GROWTH_FACTOR: Final = 0.5
 """The least: no tokenizer differs more. If less came in, something else left the context."""
 
+MIN_BELIEVED_SHARE: Final = 0.3
+"""Of the estimate of what a request held. No tokenizer and no clearing that a client leaves
+unrecorded explains a smaller usage: a gateway invented it, and it measured none of the texts."""
+
 
 MAX_TOKENIZER_FACTOR: Final = 2.0
 """The most by which a tokenizer differs from our estimate, where all of a request is recorded."""
@@ -220,6 +224,8 @@ class _SizeWalk:
         self._has_clearings: Final = any(entry.microcompaction for entry in entries)
         self._drops_thinking: Final = drops_thinking(newest_model(sent))
         self._parts: Final = [*_estimate_parts(sent, counter)]
+        texts = (0 if each.is_thinking else each.estimate for each in self._parts)
+        self._text_estimates: Final = [*accumulate(texts, initial=0)]  # of so many first parts
         starts = [*accumulate((len(entry.parts) for entry in sent), initial=0)]
         places = list(zip(sent, starts, strict=False))
         self._answer_starts: Final = {entry.message_id: at for entry, at in reversed(places)}
@@ -235,7 +241,11 @@ class _SizeWalk:
         end = self._answer_starts[answer.message_id]
         if end < self._measured:
             return
-        self._size_until(end, answer.context_tokens or 0, self._find_cleared(answer, end))
+        total, cleared = answer.context_tokens or 0, self._find_cleared(answer, end)
+        estimate = self._overhead + self._text_estimates[end]
+        estimate -= sum(each.estimate for each in self._parts[:end] if id(each) in cleared)
+        if total >= MIN_BELIEVED_SHARE * estimate:
+            self._size_until(end, total, cleared)
 
     def fit_unmeasured(self, total: int) -> None:
         """Size all that is sent by its total, if no answer measured any of it."""
@@ -260,6 +270,7 @@ class _SizeWalk:
         measured = [each for each in self._parts[: self._measured] if not each.is_thinking]
         estimate = sum(each.estimate for each in measured)
         factor = sum(each.tokens for each in measured) / estimate if estimate else 1.0
+        factor = min(max(factor, MIN_GROWTH_FACTOR), self._limit)
         for each in self._parts[self._measured :]:
             if not each.is_thinking:
                 each.tokens = round(each.estimate * factor)
