@@ -63,21 +63,27 @@ STEPS: Final = (
 )
 
 
+def _counted(script: str) -> str:
+    """Let each answer report what its request held, as the real API does."""
+    return script.replace("]]", "&&&usage:counted]]")
+
+
 def _side_by_side(lab: Lab, model: str) -> str:
     first = "Begin. [[think:p&&&bash:seq 1 9&&&bash:seq 2 9]] [[think:q&&&say:ok]]"
-    session_id = lab.turn(first, model=model).session_id
-    lab.turn("More. [[bash:false]] [[say:on]]", resume=session_id, model=model)
+    session_id = lab.turn(_counted(first), model=model).session_id
+    more = _counted("More. [[bash:false]] [[say:on]]")
+    lab.turn(more, resume=session_id, model=model)
     return session_id
 
 
 def _edits(lab: Lab, model: str) -> str:
     file = lab.project / "b.py"
-    session_id = lab.turn(
+    script = (
         f"Edit. [[think:p&&&write:{file}|x = 1;{'y = 2;' * 40}]] [[edit:{file}|x = 1|x = 2]]"
-        f" [[read:{file}]] [[think:q&&&say:ok]]",
-        model=model,
-    ).session_id
-    lab.turn("More. [[bash:false]] [[say:on]]", resume=session_id, model=model)
+        f" [[read:{file}]] [[think:q&&&say:ok]]"
+    )
+    session_id = lab.turn(_counted(script), model=model).session_id
+    lab.turn(_counted("More. [[bash:false]] [[say:on]]"), resume=session_id, model=model)
     return session_id
 
 
@@ -88,7 +94,7 @@ def _compacted(lab: Lab, model: str) -> str:
         return compacted(lines, spoken(lines)[-2:])
 
     session_id = write_edited(path_of(lab, _side_by_side(lab, model)), edit)
-    lab.turn("And on. [[bash:seq 5 9]] [[say:ok]]", resume=session_id, model=model)
+    lab.turn(_counted("And on. [[bash:seq 5 9]] [[say:ok]]"), resume=session_id, model=model)
     return session_id
 
 
@@ -207,7 +213,7 @@ def too_long(lab: Lab, talk: str, model: str) -> str:
     """
     (lab.project / "long.txt").write_text("nothing that matters here\n" * 1000, encoding="utf-8")
     session_id = write_edited(path_of(lab, talk), lambda lines: lines)
-    turns = " ".join(["[[bash:cat long.txt]]"] * 6)
+    turns = _counted(" ".join(["[[bash:cat long.txt]]"] * 6))
     lab.turn(f"Last. {turns} {TOO_LONG}", resume=session_id, model=model)
     return session_id
 
