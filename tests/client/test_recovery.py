@@ -290,7 +290,7 @@ LONGER: Final = "[[error:400 prompt is too long: 210000 tokens > 200000 maximum]
     ("model", "ending", "step"),
     [
         (SMALL, LONGER, "truncate_largest"),
-        (LARGE, "[[think:So.&&&say:ok]]", "truncate_largest"),
+        (LARGE, _counted("[[think:So.&&&say:ok]]"), "truncate_largest"),
         # The newest thoughts, which a change before them unbinds, must stay while a call is open.
         (LARGE, LONGER, "summarize"),
     ],
@@ -308,7 +308,7 @@ def test_the_client_goes_on_after_it(
     file = lab.project / "long.txt"
     # 26,000 characters a result is what the client lets through; two of them are to go.
     file.write_text("nothing that matters here\n" * 1000, encoding="utf-8")
-    turns = " ".join(["[[think:Hm.&&&bash:cat long.txt]]"] * 12)
+    turns = _counted(" ".join(["[[think:Hm.&&&bash:cat long.txt]]"] * 12))
     session_id = lab.turn(f"Read. {turns} {ending}", model=model).session_id
     if ending is not LONGER:
         lab.turn(f"And now? {LONGER}", resume=session_id, model=model)
@@ -350,7 +350,7 @@ def test_going_on_in_the_fork_where_a_policy_says_so(lab: Lab, resume: str) -> N
     (lab.project / ".ctxtop.toml").write_text(policy, encoding="utf-8")
     trust(lab)
     (lab.project / "long.txt").write_text("nothing that matters here\n" * 1000, encoding="utf-8")
-    calls = " ".join(["[[bash:cat long.txt]]"] * 8)
+    calls = _counted(" ".join(["[[bash:cat long.txt]]"] * 8))
     once = "[[once:400 prompt is too long: 210000 tokens > 200000 maximum&&&say:went on]]"
     ended = lab.turn(f"Read it all, {resume}. {calls} {once}")
     assert ended.code != 0
