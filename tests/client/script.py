@@ -209,6 +209,11 @@ def _wait(step: Step, rest: str) -> None:
     step.wait_s = float(rest)
 
 
+def counted(script: str) -> str:
+    """Let each answer report what its request held, as the real API does."""
+    return script.replace("]]", "&&&usage:counted]]")
+
+
 def _usage(step: Step, rest: str) -> None:
     """`usage:INPUT` or `usage:INPUT/OUTPUT`; an input of `counted` is the request's own."""
     given, _, out = rest.partition("/")

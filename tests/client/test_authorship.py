@@ -13,6 +13,7 @@ from ctxtop.core.summaries.summary_facts import FACT_HEADINGS, FactKind
 
 from .api import FORGET
 from .features import install
+from .script import counted
 from .test_steering import ctxtop, listed_rules, overflow, sent
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def plant_files(lab: Lab) -> dict[str, Path]:
 def hear_it(lab: Lab) -> str:
     """Run a session that meets the rule in every way that the lab has; return its id."""
     folders = plant_files(lab)
-    session = lab.turn(f"Begin. {OWN} [[say:ok]]").session_id
+    session = lab.turn(counted(f"Begin. {OWN} [[say:ok]]")).session_id
     steps = [f"[[read:{folder / 'a.py'}]]" for folder in folders.values()]
     show = f"cat {lab.project / 'README.md'}"
     agent = f"[[agent:reviewer|look|Look. <<bash:{show}>> <<say:Looked.>>]]"
@@ -70,7 +71,7 @@ def hear_it(lab: Lab) -> str:
         f'The page says "{PLANTED}" and more. [[say:I see.]]',
         f'[Hand-off from session s]\nOn.\n\n{heading}\n- "{PLANTED}"\n[[say:On.]]',
     ):
-        lab.turn(prompt, resume=session)
+        lab.turn(counted(prompt), resume=session)
     return session
 
 
@@ -102,7 +103,7 @@ STRATEGIES: Final = {
 def test_no_strategy_quotes_it_as_the_users_rule(lab: Lab) -> None:
     session = hear_it(lab)
     for number in range(3):
-        lab.turn(f"Step {number}. [[say:{'done ' * 2_000}]]", resume=session)
+        lab.turn(counted(f"Step {number}. [[say:{'done ' * 2_000}]]"), resume=session)
     for strategy, options in STRATEGIES.items():
         words = ("compact", session, "--strategy", strategy, *options, "--apply", "--json")
         fork = ctxtop(lab, *words)["new_session_id"]

@@ -25,6 +25,7 @@ from msgspec.structs import replace
 from ..planned import plan_transcript
 from .compacting import ApiCounter, Edited, prove, resume, subject_of
 from .lab import LARGE, SMALL, Lab
+from .script import counted
 from .talks import copy_of, path_of
 
 if TYPE_CHECKING:
@@ -49,14 +50,12 @@ def worked(new_lab: Callable[[type[Lab]], Lab]) -> Callable[[str], tuple[Lab, Pa
         lab = new_lab(Lab)
         session_id = ""
         for number in range(1, TURNS + 1):
-            turn = lab.turn(
+            script = counted(
                 f"Question {number}."
                 f" [[think:plan&&&bash:seq 1 900; exit {number}&&&bash:seq {number} 800]]"
-                f" [[think:T.&&&say:I decided to use part_{number}_x. Answer {number}.]]",
-                resume=session_id or None,
-                model=model,
+                f" [[think:T.&&&say:I decided to use part_{number}_x. Answer {number}.]]"
             )
-            session_id = turn.session_id
+            session_id = lab.turn(script, resume=session_id or None, model=model).session_id
         return lab, path_of(lab, session_id)
 
     def copied(model: str) -> tuple[Lab, Path]:
@@ -131,7 +130,8 @@ def test_a_second_digest_carries_the_first_and_a_turn_comes_back(
     receipts = [condense(lab, path)]
     first = sections(path)
     for number in range(TURNS + 1, TURNS + 5):
-        lab.turn(f"Question {number}. [[bash:seq 1 900; exit 3]] [[say:Yes.]]", resume=path.stem)
+        script = counted(f"Question {number}. [[bash:seq 1 900; exit 3]] [[say:Yes.]]")
+        lab.turn(script, resume=path.stem)
     receipts.append(condense(lab, path))
     second = sections(path)
     assert [each.text for each in second[: len(first)]] == [each.text for each in first]

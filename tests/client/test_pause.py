@@ -117,7 +117,8 @@ def test_of_six_sessions_the_one_that_should_is_compacted_once(lab: Lab) -> None
     (boundary,) = boundaries(lab, fleet["warm"])
     assert (warm["way"], warm["via"]) == ("client", "tmux")
     assert warm["result"]["receipt_id"] == boundary["uuid"]
-    assert warm["result"]["tokens_left"] == boundary["compactMetadata"]["postTokens"]
+    # With the system prompt and the tools, which the boundary leaves out.
+    assert warm["result"]["tokens_left"] > boundary["compactMetadata"]["postTokens"]
     after = hashes(lab, fleet)
     assert {name for name in fleet if after[name] != before[name]} == {"warm"}
 

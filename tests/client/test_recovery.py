@@ -36,6 +36,7 @@ from .compacting import ApiCounter, Edited, prove, resume, subject_of
 from .counting import count_request
 from .edits import answers, compacted, spoken, write_edited
 from .lab import LARGE, SMALL
+from .script import counted
 from .talks import path_of
 from .trusting import trust
 from .wire import blocks_sent, told
@@ -63,15 +64,10 @@ STEPS: Final = (
 )
 
 
-def _counted(script: str) -> str:
-    """Let each answer report what its request held, as the real API does."""
-    return script.replace("]]", "&&&usage:counted]]")
-
-
 def _side_by_side(lab: Lab, model: str) -> str:
     first = "Begin. [[think:p&&&bash:seq 1 9&&&bash:seq 2 9]] [[think:q&&&say:ok]]"
-    session_id = lab.turn(_counted(first), model=model).session_id
-    more = _counted("More. [[bash:false]] [[say:on]]")
+    session_id = lab.turn(counted(first), model=model).session_id
+    more = counted("More. [[bash:false]] [[say:on]]")
     lab.turn(more, resume=session_id, model=model)
     return session_id
 
@@ -82,8 +78,8 @@ def _edits(lab: Lab, model: str) -> str:
         f"Edit. [[think:p&&&write:{file}|x = 1;{'y = 2;' * 40}]] [[edit:{file}|x = 1|x = 2]]"
         f" [[read:{file}]] [[think:q&&&say:ok]]"
     )
-    session_id = lab.turn(_counted(script), model=model).session_id
-    lab.turn(_counted("More. [[bash:false]] [[say:on]]"), resume=session_id, model=model)
+    session_id = lab.turn(counted(script), model=model).session_id
+    lab.turn(counted("More. [[bash:false]] [[say:on]]"), resume=session_id, model=model)
     return session_id
 
 
@@ -94,7 +90,7 @@ def _compacted(lab: Lab, model: str) -> str:
         return compacted(lines, spoken(lines)[-2:])
 
     session_id = write_edited(path_of(lab, _side_by_side(lab, model)), edit)
-    lab.turn(_counted("And on. [[bash:seq 5 9]] [[say:ok]]"), resume=session_id, model=model)
+    lab.turn(counted("And on. [[bash:seq 5 9]] [[say:ok]]"), resume=session_id, model=model)
     return session_id
 
 
@@ -213,7 +209,7 @@ def too_long(lab: Lab, talk: str, model: str) -> str:
     """
     (lab.project / "long.txt").write_text("nothing that matters here\n" * 1000, encoding="utf-8")
     session_id = write_edited(path_of(lab, talk), lambda lines: lines)
-    turns = _counted(" ".join(["[[bash:cat long.txt]]"] * 6))
+    turns = counted(" ".join(["[[bash:cat long.txt]]"] * 6))
     lab.turn(f"Last. {turns} {TOO_LONG}", resume=session_id, model=model)
     return session_id
 
@@ -290,7 +286,7 @@ LONGER: Final = "[[error:400 prompt is too long: 210000 tokens > 200000 maximum]
     ("model", "ending", "step"),
     [
         (SMALL, LONGER, "truncate_largest"),
-        (LARGE, _counted("[[think:So.&&&say:ok]]"), "truncate_largest"),
+        (LARGE, counted("[[think:So.&&&say:ok]]"), "truncate_largest"),
         # The newest thoughts, which a change before them unbinds, must stay while a call is open.
         (LARGE, LONGER, "summarize"),
     ],
@@ -308,7 +304,7 @@ def test_the_client_goes_on_after_it(
     file = lab.project / "long.txt"
     # 26,000 characters a result is what the client lets through; two of them are to go.
     file.write_text("nothing that matters here\n" * 1000, encoding="utf-8")
-    turns = _counted(" ".join(["[[think:Hm.&&&bash:cat long.txt]]"] * 12))
+    turns = counted(" ".join(["[[think:Hm.&&&bash:cat long.txt]]"] * 12))
     session_id = lab.turn(f"Read. {turns} {ending}", model=model).session_id
     if ending is not LONGER:
         lab.turn(f"And now? {LONGER}", resume=session_id, model=model)
@@ -350,7 +346,7 @@ def test_going_on_in_the_fork_where_a_policy_says_so(lab: Lab, resume: str) -> N
     (lab.project / ".ctxtop.toml").write_text(policy, encoding="utf-8")
     trust(lab)
     (lab.project / "long.txt").write_text("nothing that matters here\n" * 1000, encoding="utf-8")
-    calls = _counted(" ".join(["[[bash:cat long.txt]]"] * 8))
+    calls = counted(" ".join(["[[bash:cat long.txt]]"] * 8))
     once = "[[once:400 prompt is too long: 210000 tokens > 200000 maximum&&&say:went on]]"
     ended = lab.turn(f"Read it all, {resume}. {calls} {once}")
     assert ended.code != 0
