@@ -394,8 +394,8 @@ _ROWS: Final[tuple[_Row, ...]] = (
         integer(0, MAX_TOKENS, AUTO),
         AUTO,
         (
-            "size besides messages, rules, anchors and earlier summaries;"
-            " auto: 8 % of what it replaces, at most 12,000"
+            "size besides messages, rules, anchors, older summaries;"
+            " auto: 8 % of what it replaces, up to 12,000"
         ),
         "tokens",
     ),
