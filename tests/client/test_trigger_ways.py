@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 import time
@@ -112,9 +113,10 @@ def test_an_idle_session_is_compacted_through_the_plugin(lab: Lab) -> None:
     require_compacted(lab, session_id, ended, "plugin")
     assert took - idle < SOON_S
     assert "keep the names" in seen_summary(lab)
-    assert take_confirmation(str(lab.store), session_id) == (
-        "ctxtop compacted this session: 52k → 3k tokens."
-    )
+    told = take_confirmation(str(lab.store), session_id)
+    # With the system prompt and the tools, as the list of sessions has it.
+    assert told
+    assert re.fullmatch(r"ctxtop compacted this session: 52k → [12]\dk tokens\.", told)
     assert take_confirmation(str(lab.store), session_id) is None
     # The conversation goes on as after the client's own.
     screen.ask("On. [[say:ok&&&usage:9000]]")
