@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest.mock import patch
 
 import msgspec
-from ctxtop.collectors.claude_code import cache_ledger_reader, reader_pool, search_jobs
+from ctxtop.collectors.claude_code import (
+    cache_ledger_reader,
+    post_scan_jobs,
+    reader_pool,
+    search_jobs,
+)
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.post_scan_jobs import (
     CompactionReportJob,
-    PostCompactionEstimates,
 )
 from ctxtop.collectors.claude_code.transcripts import line_indexer
 from ctxtop.collectors.claude_code.transcripts.fact_builder import FactBuilder
@@ -82,7 +86,7 @@ SITES: Final = (
     # The jobs after it.
     Site(entry_decoder, "decode_entry", is_reading=False),
     Site(search_jobs, "decode_entry", is_reading=False),
-    Site(PostCompactionEstimates, "_estimate", is_reading=False),
+    Site(post_scan_jobs, "estimate_left", is_reading=False),
     Site(CompactionReportJob, "_read", is_reading=False),
     Site(warning_evaluation, "_evaluate_context", is_reading=False),
     # Measuring a session, and its agents.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors.claude_code import own_files, reader_pool, search_jobs
+from ctxtop.collectors.claude_code import own_files, post_scan_jobs, reader_pool, search_jobs
 from ctxtop.collectors.claude_code.archive_job import ArchiveJob
 from ctxtop.collectors.claude_code.calibration_jobs import (
     ForecastCalibrationJob,
@@ -289,7 +289,7 @@ def test_a_job_that_failed_rests(
 @pytest.mark.parametrize(
     ("owner", "name", "where"),
     [
-        (PostCompactionEstimates, "_estimate", f"estimate of {MAIN}"),
+        (post_scan_jobs, "estimate_left", f"estimate of {MAIN}"),
         (CompactionReportJob, "_read", f"report of {MAIN}"),
         (search_jobs, "decode_entry", f"search index of {MAIN}"),
     ],
