@@ -60,7 +60,7 @@ class PlanSource(msgspec.Struct, frozen=True):
     trigger_tokens: int | None = None  # where the client compacts by itself, likewise
     open_in: str | None = None  # what has the session open, if that forbids a plan
     read_entries: EntryReader = iter_entries
-    """Called twice: for all entries, then for those that are sent."""
+    """Called for all entries, then for the first request's, then for those that are sent."""
     importance: ImportanceSettings = DEFAULT_IMPORTANCE
     rule_choices: RuleChoices = NO_RULE_CHOICES
 

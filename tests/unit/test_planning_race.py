@@ -69,9 +69,9 @@ def put_anew(path: Path) -> None:
 
 
 @pytest.mark.parametrize("plan", [by_level, as_a_whole])
-@pytest.mark.parametrize("reading", [1, 2])
+@pytest.mark.parametrize(("reading", "entry_number"), [(1, 5), (2, 0), (3, 5)])
 def test_what_is_appended_while_it_is_read_is_no_part_of_the_plan(
-    path: Path, plan: Callable[[Path, EntryReader], CompactionPlan], reading: int
+    path: Path, plan: Callable[[Path, EntryReader], CompactionPlan], reading: int, entry_number: int
 ) -> None:
     expected = plan(path, iter_entries)
     readings = 0
@@ -80,7 +80,7 @@ def test_what_is_appended_while_it_is_read_is_no_part_of_the_plan(
         nonlocal readings
         readings += 1
         for number, entry in enumerate(iter_entries(read, start)):
-            if readings == reading and number == 5:
+            if readings == reading and number == entry_number:
                 grown(read)
             yield entry
 
