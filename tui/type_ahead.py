@@ -7,6 +7,7 @@ go to the page, whose bindings they are: a search for "auth" would begin by answ
 from __future__ import annotations
 
 import time
+import weakref
 from collections import deque
 from typing import Final
 
@@ -27,7 +28,8 @@ class TypeAheadApp(App[None]):
         super().__init__()
         self._field_due = 0.0  # a field is opening until then at the latest
         self._early: list[events.Key] = []
-        self._sent: Final[deque[tuple[events.Key, Widget | None]]] = deque(
+        # Weak: a page that was left is let go.
+        self._sent: Final[deque[tuple[events.Key, weakref.ref[Widget] | None]]] = deque(
             maxlen=MAX_KEYS_UNDER_WAY
         )
 
@@ -41,13 +43,14 @@ class TypeAheadApp(App[None]):
         if isinstance(event, events.Key) and not event.is_forwarded:
             if self._hold(event):
                 return
-            self._sent.append((event, self.focused))
+            focused = self.focused
+            self._sent.append((event, None if focused is None else weakref.ref(focused)))
         await super().on_event(event)
 
     async def _on_key(self, event: events.Key) -> None:
         """Take a key back that went to what had the focus before a field opened."""
         field = self.focused
-        sent_to = next((widget for key, widget in self._sent if key is event), field)
+        sent_to = next((held and held() for key, held in self._sent if key is event), field)
         if not self._hold(event):
             if not isinstance(field, Input) or sent_to is field or not _is_typed(event):
                 return
