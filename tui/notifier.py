@@ -191,18 +191,26 @@ class Notifier:
     def _send_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         with bulkhead("notifications", FAILED):
-            for each in notifications.group_notifications(waiting):
-                self._send(each, self._settings())
+            groups, settings = notifications.group_notifications(waiting), self._settings()
+            if settings.toast:
+                self._show(groups)
+            for each in groups:
+                self._send_outside(each, settings)
 
     def _send(self, notification: Notification, settings: NotificationSettings) -> None:
         if settings.toast:
-            self._app.notify(
-                notification.body,
-                title=notification.title,
-                severity=_SEVERITIES[notification.severity],
-                markup=False,
-            )
+            self._show([notification])
         self._send_outside(notification, settings)
+
+    def _show(self, together: list[Notification]) -> None:
+        """Show one toast of them all: of several, each would replace the one before."""
+        first, *others = together
+        self._app.notify(
+            "\n\n".join([first.body, *(f"{each.title}\n{each.body}" for each in others)]),
+            title=first.title,
+            severity=_SEVERITIES[max(each.severity for each in together)],
+            markup=False,
+        )
 
     def _send_outside(self, notification: Notification, settings: NotificationSettings) -> None:
         if not settings.is_quiet_now and (settings.bell or settings.desktop != OFF):

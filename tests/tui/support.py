@@ -18,6 +18,7 @@ from ctxtop.tui.screens.summaries.summary_screen import SummaryScreen
 from ctxtop.tui.widgets.header_footer import StatusLine
 from ctxtop.tui.widgets.row_list import RowList
 from ctxtop.tui.widgets.whole_text_pane import WholeTextPane
+from textual.notifications import Notify
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -71,6 +72,7 @@ class Opened:
     stage: Stage
     messages: list[Message] = field(default_factory=list)
     arrival: asyncio.Event = field(default_factory=asyncio.Event)  # set by each message
+    toasts: list[str] = field(default_factory=list)  # all that were shown, in their order
 
     async def until(self, met: Callable[[], object], seconds: float = DEADLINE_S) -> None:
         """Check a condition after each message; the failure shows the screen."""
@@ -224,10 +226,6 @@ class Opened:
     def words(self) -> str:
         return "\n".join(self.lines)
 
-    @property
-    def toasts(self) -> list[str]:
-        return [f"{toast.title}\n{toast.message}" for toast in self.app._notifications]
-
 
 @asynccontextmanager
 async def opened(
@@ -249,12 +247,17 @@ async def just_opened(
     messages: list[Message] = []
     arrival = asyncio.Event()
 
+    toasts: list[str] = []
+
     def receive(message: Message) -> None:
         messages.append(message)
+        if isinstance(message, Notify):
+            toast = message.notification
+            toasts.append(f"{toast.title}\n{toast.message}")
         arrival.set()
 
     async with app.run_test(size=size, notifications=True, message_hook=receive) as pilot:
-        it = Opened(app, pilot, stage, messages, arrival)
+        it = Opened(app, pilot, stage, messages, arrival, toasts)
         await it.until(lambda: app._fleet is not None and app._fleet.is_attached)
         try:
             yield it
