@@ -202,7 +202,7 @@ def test_all_levels_of_a_summary_are_kept_with_its_receipt(
     assert receipt["reduction_flag"] == "above"
     assert receipt["kept_shares"]["files"] == 0.0
     shown = call_ctxtop("history", done).out
-    assert "above the 50–70 % aimed for" in shown
+    assert "above the 50–70 % of compact.target_reduction" in shown
     assert "0 % of 1 file" in shown
     assert "3; --json has the longer ones" in shown
     assert run(*SUMMARISE, "--json").json["longer_summaries"] == []

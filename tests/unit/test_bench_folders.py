@@ -86,7 +86,7 @@ def test_a_configuration_folder_is_measured(
 
     printed = capsys.readouterr().out
     assert "nothing is measured" not in printed
-    assert "recorded sessions, each by the others alone" in printed
+    assert "recorded sessions by the other projects alone" in printed
     assert "interval" in printed
     assert "p80" in printed
-    assert "bias" in printed
+    assert "median" in printed
