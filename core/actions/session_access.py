@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -52,8 +52,14 @@ class ClientCompactResult(msgspec.Struct, frozen=True):
     folder: str | None = None  # where that was run
     estimated_next_tokens: int | None = None  # of the whole next request, as the list shows it
 
-    next_tokens: ClassVar[None] = None  # no answer follows yet
-    counted_messages_alone: ClassVar[int] = 0
+    @property
+    def next_tokens(self) -> None:
+        """No answer follows yet."""
+        return
+
+    @property
+    def counted_messages_alone(self) -> int:
+        return 0
 
     @property
     def left_tokens(self) -> int | None:

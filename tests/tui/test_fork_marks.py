@@ -112,7 +112,9 @@ def test_undone_forks_are_folded_away_with_the_ended_sessions() -> None:
     unfolded = arrange_sessions(shown, SessionArrangement(ended_folded=False), NOW_MS)
     assert unfolded.entries == (live, EndedHeading((ended, undone), folded=False), ended, undone)
     assert undone in arrange_sessions(shown, SessionArrangement(), NOW_MS).sessions
-    assert entries[1].key == ENDED_KEY
+    heading = entries[1]
+    assert isinstance(heading, EndedHeading)
+    assert heading.key == ENDED_KEY
 
 
 def test_the_words_of_a_mark() -> None:

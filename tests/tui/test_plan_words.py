@@ -352,4 +352,5 @@ def test_without_a_choice_the_target_is_below_auto_compaction() -> None:
     assert early == PlanTarget(200_000, 1_000_000, 400_000)
     chosen = PlanOptions(target=0.5).target_in(1_000_000, 400_000)
     assert chosen == PlanTarget(500_000, 1_000_000, 400_000)
+    assert chosen
     assert chosen.passes_trigger

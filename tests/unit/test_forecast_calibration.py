@@ -124,7 +124,7 @@ def test_without_sessions_the_shipped_errors_hold() -> None:
 
 
 def test_the_more_projects_a_machine_has_the_less_counts_what_is_shipped() -> None:
-    plain = ForecastCalibration(((0.0,) * 5,) * len(DISTANCES))
+    plain = ForecastCalibration(((0.0, 0.0, 0.0, 0.0, 0.0),) * len(DISTANCES))
     few, many = (
         blend_calibration([misses(4.0)] * count, plain).correct(TurnGuess(16.0, SPREAD)).p50
         for count in (1, 20 * SHIPPED_WEIGHT)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.compaction.plan import ReplaceValue
 from ctxtop.core.compaction.strategies.stubs import OFTEN_EDITED, reads_of_edited_files
 from ctxtop.core.compaction.transcript_planning import choose_operations
 from ctxtop.core.summaries.tool_outcomes import READ_AGAIN
@@ -88,7 +89,7 @@ def test_the_stub_of_a_read_says_to_read_it_again(
         for each in found_by(strategy, session, tmp_path)
         if each.line == line
         for edit_ in each.edits
-        if hasattr(edit_, "value")
+        if isinstance(edit_, ReplaceValue)
     ]
     assert any(READ_AGAIN in text for text in texts)
 
@@ -107,4 +108,6 @@ def test_the_stub_of_what_was_written_says_it_too(
     session.rest()
     strategy = "edit-inputs" if tool == "Edit" else "write-contents"
     (found,) = found_by(strategy, session, tmp_path)
-    assert all(READ_AGAIN in edit_.value for edit_ in found.edits if hasattr(edit_, "value"))
+    assert all(
+        READ_AGAIN in edit_.value for edit_ in found.edits if isinstance(edit_, ReplaceValue)
+    )
