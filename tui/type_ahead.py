@@ -48,7 +48,7 @@ class TypeAheadApp(App[None]):
         await super().on_event(event)
 
     async def _on_key(self, event: events.Key) -> None:
-        """Take a key back that went to what had the focus before a field opened."""
+        """Take back a key that went to what had the focus before a field opened."""
         field = self.focused
         sent_to = next((held and held() for key, held in self._sent if key is event), field)
         if not self._hold(event):

@@ -124,7 +124,7 @@ class SessionAccess(msgspec.Struct, frozen=True):
 
 
 def archived_reason(session: Session) -> str | None:
-    """Say why there is no transcript to act on, and how to get it back; None if it is there."""
+    """Return why there is no transcript to act on, and how to get it back; None if it is there."""
     if session.status is not SessionStatus.ARCHIVED:
         return None
     if session.archived == ArchiveMode.ALL:

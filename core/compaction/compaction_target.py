@@ -129,7 +129,7 @@ def _activity_refusals(
 
 
 def _too_young(path: Path, age_s: float, min_age_s: float) -> Refusal:
-    """Say when a transcript was written; one that is dated in the future says nothing of it."""
+    """Return when a transcript was written; one that is dated in the future says nothing of it."""
     if age_s < -min_age_s:
         hours = -age_s / 3600
         why = f"its transcript is dated {hours:,.1f} h in the future: nobody can tell its age"

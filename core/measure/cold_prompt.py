@@ -90,7 +90,7 @@ def find_cold_prompt(
     if cache.expires_at is None:
         return NO_COLD_PROMPT
     if cache.expires_at - now_ms > (cache.lifetime_ms or HOUR_MS) + CLOCK_SLACK_MS:
-        # Its last answer is dated in the future: by which clock, nobody knows.
+        # Its last answer is dated in the future: by an unknown clock.
         return NO_COLD_PROMPT
     left_ms = max(0, cache.expires_at - now_ms)
     state = CacheState.WARM

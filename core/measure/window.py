@@ -379,7 +379,7 @@ class Trigger(msgspec.Struct, frozen=True):
 
 
 def claim_reason(claim: Claim) -> str:
-    """Say for a person why a trigger is claimed, or that there is none."""
+    """Describe why a trigger is claimed, or that there is none."""
     source = claim.source
     if claim.tokens is None:
         reason = _NOT_ARMED_REASONS.get(source, f"not armed: {source.description}")

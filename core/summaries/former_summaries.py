@@ -32,7 +32,7 @@ def previous_summary_facts(history: Sequence[Entry]) -> tuple[SummaryFact, ...]:
     """Return the facts that only the newest earlier summary still holds.
 
     Facts of our own summary count only if the lines it was made of are gone; otherwise those
-    lines are read themselves. What a model or the client wrote is quoted, never summarised
+    lines are read themselves. What a model or the client wrote is quoted, never summarized
     again. The hand-off that began the session is never read itself.
     """
     handed = (

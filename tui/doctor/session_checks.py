@@ -182,7 +182,7 @@ def _locks_check(db: sqlite3.Connection, now_ms: int) -> DoctorCheck:
 
 
 def _automation_text(acting_policies: Policies) -> str:
-    """Say whether automation is on anywhere, and who turned it on, or why it is off."""
+    """Return whether automation is on anywhere, and who turned it on, or why it is off."""
     decisions = [check_automation_enabled(each) for each in acting_policies.all]
     on = next((each for each in decisions if each.allowed), None)
     if on is not None:

@@ -100,7 +100,7 @@ _READ_ENDS: Final = {
 
 
 def read_end_text(miss: CacheMiss) -> str:
-    """Say what a request still read from the cache: what differs, or was lost, follows it."""
+    """Return what a request still read from the cache: what differs, or was lost, follows it."""
     end = miss.rewrite.read_end
     if end.request is not None:
         return f"all of request {end.request:,} of {miss.rewrite.number - 1:,}"
@@ -219,7 +219,7 @@ def totals_lines(totals: CacheTotals) -> list[str]:
 
 
 def rewrite_factor_text(factor: float | None) -> str:
-    """Say how often a session wrote its largest context; empty before its first request."""
+    """Return how often a session wrote its largest context; empty before its first request."""
     return "" if factor is None else f"{factor:.1f} times the largest context written"
 
 

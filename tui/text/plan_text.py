@@ -120,7 +120,7 @@ def step_texts(plan: CompactionPlan) -> Iterator[str]:
 
 
 def target_text(plan: CompactionPlan) -> str:
-    """Say whether a plan reaches its target, or what keeps it from it; empty if it has none."""
+    """Return whether a plan reaches its target, or what keeps it from it; empty if it has none."""
     condensed = next((each for each in plan.operations if each.strategy == CONDENSE), None)
     if condensed is not None:
         return condensed.why

@@ -88,7 +88,7 @@ _FORK_WORDS: Final = {
 
 
 def fork_text(session: Session) -> str:
-    """Say what kind of fork a session is, with its sign; empty if it is none."""
+    """Return what kind of fork a session is, with its sign; empty if it is none."""
     if session.fork_kind is None:
         return ""
     word = _FORK_WORDS.get(session.fork_kind, session.fork_kind)

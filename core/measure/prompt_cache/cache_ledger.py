@@ -68,7 +68,7 @@ AGREEING_CAUSES: Final[Mapping[str, frozenset[CacheCause]]] = {
         {CacheCause.SYSTEM, CacheCause.VERSION, CacheCause.COMPACTION, CacheCause.OWN_EDIT}
     ),
     "tools_changed": frozenset({CacheCause.TOOLS, CacheCause.VERSION}),
-    # All of these replace earlier messages; another version sends the first one anew.
+    # All of these replace earlier messages; another version rebuilds the first one.
     "messages_changed": frozenset(
         {
             *(CacheCause.MESSAGES, CacheCause.COMPACTION, CacheCause.CLEARING, CacheCause.REWIND),
@@ -110,7 +110,7 @@ class ChangeKind(StrEnum):
     AGENTS_LISTED = "agents_listed"
     SKILLS_LISTED = "skills_listed"
     PROMPT_KEPT = "prompt_kept"  # system prompt, tools, settings and messages are known to be equal
-    PROMPTED = "prompted"  # by a person, a task, a command: the request is put together anew
+    PROMPTED = "prompted"  # by a person, a task, a command: the request is rebuilt
 
 
 _EVIDENCE_ONLY: Final = {ChangeKind.PROMPT_KEPT, ChangeKind.PROMPTED}

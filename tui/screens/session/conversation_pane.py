@@ -98,7 +98,7 @@ class ConversationPane(Vertical):
         self.search: ConversationSearch | None = None  # until Esc ends it
         self._worker: WorkerThread | None = None
         """Its own thread: what fills a context is read for seconds in the app's."""
-        self._sizer: WorkerThread | None = None  # likewise: nobody waits for sizes to scroll
+        self._sizer: WorkerThread | None = None  # likewise: scrolling does not wait for sizes
         self._sizes: Mapping[StepKey, int] = {}
         self._is_sizing = self._has_unsized = False
         self._settling: Timer | None = None  # until the step under the cursor is read
