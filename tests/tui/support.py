@@ -242,11 +242,17 @@ async def just_opened(
     stage: Stage, size: tuple[int, int] = WIDE, notice: str = ""
 ) -> AsyncIterator[Opened]:
     """Open the dashboard and wait for the fleet's screen alone."""
-    app = CtxtopApp(stage.places, notice=notice)
+    async with run(CtxtopApp(stage.places, notice=notice), stage, size) as it:
+        await it.until(lambda: it.app._fleet is not None and it.app._fleet.is_attached)
+        yield it
+
+
+@asynccontextmanager
+async def run(app: CtxtopApp, stage: Stage, size: tuple[int, int] = WIDE) -> AsyncIterator[Opened]:
+    """Run a dashboard; what it posts and tells is kept."""
     app.animation_level = "none"
     messages: list[Message] = []
     arrival = asyncio.Event()
-
     toasts: list[str] = []
 
     def receive(message: Message) -> None:
@@ -257,10 +263,8 @@ async def just_opened(
         arrival.set()
 
     async with app.run_test(size=size, notifications=True, message_hook=receive) as pilot:
-        it = Opened(app, pilot, stage, messages, arrival, toasts)
-        await it.until(lambda: app._fleet is not None and app._fleet.is_attached)
         try:
-            yield it
+            yield Opened(app, pilot, stage, messages, arrival, toasts)
         finally:
             # As a person leaves it; run_test alone takes the screen away under a running app.
             app.exit()

@@ -24,10 +24,10 @@ from ctxtop.tui.text.session_text import state_text
 from msgspec.structs import replace
 
 from .makers import session
-from .support import NOW_MS, Opened, opened
+from .support import NOW_MS, opened, run
 
 if TYPE_CHECKING:
-    from .support import Stage
+    from .support import Opened, Stage
 
 DAY_MS: Final = 86_400_000
 
@@ -41,9 +41,7 @@ async def test_the_first_page_asks_what_to_keep(stage: Stage, key: str, chosen: 
     config = stage.root.parent / "own" / "config.toml"
     sources = PolicySources(user_file=config)
     app = CtxtopApp(replace(stage.places, policy=sources), welcomes=True)
-    app.animation_level = "none"
-    async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        it = Opened(app, pilot, stage)
+    async with run(app, stage) as it:
         await it.until(lambda: isinstance(app.screen, WelcomeScreen))
         await it.press("o")
         await it.until(lambda: isinstance(app.screen, ArchiveModeScreen))
@@ -62,7 +60,6 @@ async def test_the_first_page_asks_what_to_keep(stage: Stage, key: str, chosen: 
         await it.until(config.exists)
         assert f'mode = "{chosen}"' in config.read_text()
         await it.until(lambda: isinstance(app.screen, WelcomeScreen))
-        app.exit()
 
 
 def archive_all(stage: Stage) -> None:

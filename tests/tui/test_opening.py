@@ -14,12 +14,12 @@ from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
 from ctxtop.tui.screens.welcome_screen import WelcomeScreen
 from textual.css.stylesheet import Stylesheet
 
-from .support import WIDE, Opened
+from .support import run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from .support import Stage
+    from .support import Opened, Stage
 
 LEAVING = {"q", "ctrl+c", "ctrl+q"}
 SUSPENDING = {"ctrl+z"}
@@ -40,13 +40,10 @@ async def opening(
 
     monkeypatch.setattr(CtxtopApp, "_read_state_and_settings", wait)
     app = CtxtopApp(stage.places, welcomes=welcomes)
-    app.animation_level = "none"
     try:
-        async with app.run_test(size=WIDE, notifications=True) as pilot:
-            it = Opened(app, pilot, stage)
+        async with run(app, stage) as it:
             await it.until(lambda: isinstance(app.screen, OpeningScreen))
             yield it, may_open
-            app.exit()
     finally:
         may_open.set()
 

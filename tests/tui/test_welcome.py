@@ -16,13 +16,13 @@ from ctxtop.tui.ui_state import UiState, UiStateFile
 from msgspec.structs import replace
 
 from .comparing import compare_sizes
-from .support import Opened, opened
+from .support import opened, run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from .support import Stage
+    from .support import Opened, Stage
 
 
 @asynccontextmanager
@@ -31,13 +31,10 @@ async def first_run(
 ) -> AsyncIterator[Opened]:
     sources = PolicySources(tuple((f"ui.{name}", value) for name, value in said.items()))
     app = CtxtopApp(replace(stage.places, policy=sources), welcomes=True)
-    app.animation_level = "none"
-    async with app.run_test(size=size, notifications=True) as pilot:
-        it = Opened(app, pilot, stage)
+    async with run(app, stage, size) as it:
         await it.until(lambda: app._fleet is not None and app._fleet.is_attached)
         await it.calm()
         yield it
-        app.exit()
 
 
 def is_welcome(it: Opened) -> bool:
