@@ -76,7 +76,7 @@ def draw_line(segments: Iterable[Segment]) -> str:
         column += cells
         if style is None or not cells:
             continue
-        front, back = _colours(style)
+        front, back = _colors(style)
         if back:
             behind.append(
                 f'<rect x="{x:g}" width="{width:g}" height="{LINE_HEIGHT:g}" fill="{back}"/>'
@@ -86,15 +86,15 @@ def draw_line(segments: Iterable[Segment]) -> str:
     return "".join(behind + words)
 
 
-def _words(text: str, x: float, width: float, colour: str, style: Style) -> str:
+def _words(text: str, x: float, width: float, color: str, style: Style) -> str:
     bold = ' font-weight="bold"' if style.bold else ""
     return (
-        f'<text x="{x:g}" y="{BASELINE:g}" textLength="{width:g}" fill="{colour}"{bold}>'
+        f'<text x="{x:g}" y="{BASELINE:g}" textLength="{width:g}" fill="{color}"{bold}>'
         f"{html.escape(text)}</text>"
     )
 
 
-def _colours(style: Style) -> tuple[str, str]:
+def _colors(style: Style) -> tuple[str, str]:
     front = style.color.get_truecolor().hex if style.color else "#c8d0e8"
     back = style.bgcolor.get_truecolor().hex if style.bgcolor else ""
     return (back, front) if style.reverse else (front, back)

@@ -27,7 +27,7 @@ from .keymap import bind, bind_hidden
 from .navigation import NavigationApp
 from .screens.terminal_actions import TerminalActions
 from .text.ascii_signs import to_ascii
-from .theme import DARK, THEMES, fallback_colours
+from .theme import DARK, THEMES, fallback_colors
 from .ui_state import DashboardSettings, UiState
 from .widgets.header_footer import FleetStatus, StatusLine
 
@@ -104,7 +104,7 @@ class CtxtopApp(NavigationApp):
     PAUSE_GC_ON_SCROLL = True
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden(
-            "t", "next_theme", "Theme", "dark, light, colour-blind-safe, high contrast", "theme"
+            "t", "next_theme", "Theme", "dark, light, color-blind-safe, high contrast", "theme"
         ),
         bind_hidden("u", "undo", "Undo", "undo the last change", "undo"),
         bind("q,ctrl+c", "quit", "Quit", "leave", "quit"),
@@ -150,8 +150,8 @@ class CtxtopApp(NavigationApp):
         return Notifier(self, self.write_sequence)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Name our colours in themes that are not ours."""
-        return fallback_colours(self.current_theme)
+        """Name our colors in themes that are not ours."""
+        return fallback_colors(self.current_theme)
 
     def get_default_screen(self) -> Screen[None]:
         return OpeningScreen(self._source)

@@ -1,4 +1,4 @@
-"""The themes; every colour that a bar or a level takes is named here."""
+"""The themes; every color that a bar or a level takes is named here."""
 
 from typing import Any, Final
 
@@ -7,12 +7,12 @@ from textual.theme import Theme
 _THEMES: Final = {
     "ctxtop-dark": True,
     "ctxtop-light": False,
-    # Blue to orange, after Okabe and Ito: distinct with every common colour blindness.
-    "ctxtop-colour-blind-safe": True,
+    # Blue to orange, after Okabe and Ito: distinct with every common color blindness.
+    "ctxtop-color-blind-safe": True,
     "ctxtop-contrast": True,
 }  # whether each is dark
 
-_COLOURS: Final = {
+_COLORS: Final = {
     "primary": ("#7aa2f7", "#2e5fb8", "#56b4e9", "#ffffff"),
     "secondary": ("#b39be3", "#7847bd", "#d58fb5", "#ffff00"),
     "accent": ("#7dcfff", "#006c86", "#56b4e9", "#00ffff"),
@@ -46,21 +46,21 @@ _SAME_AS: Final = {
     "block-cursor-blurred-foreground": "foreground",
     "footer-background": "background",
 }
-_BASE_COLOURS: Final = (*list(_COLOURS)[:9], "surface")
+_BASE_COLORS: Final = (*list(_COLORS)[:9], "surface")
 
 
 def _theme(place: int, name: str) -> Theme:
-    colours = {key: values[place] for key, values in _COLOURS.items()}
-    colours |= {key: colours[other] for key, other in _SAME_AS.items()}
-    base: dict[str, Any] = {key: colours.pop(key) for key in _BASE_COLOURS}
-    return Theme(name, **base, dark=_THEMES[name], variables=colours)
+    colors = {key: values[place] for key, values in _COLORS.items()}
+    colors |= {key: colors[other] for key, other in _SAME_AS.items()}
+    base: dict[str, Any] = {key: colors.pop(key) for key in _BASE_COLORS}
+    return Theme(name, **base, dark=_THEMES[name], variables=colors)
 
 
 THEMES: Final = tuple(_theme(place, name) for place, name in enumerate(_THEMES))
-DARK, LIGHT, COLOUR_BLIND_SAFE, HIGH_CONTRAST = THEMES
+DARK, LIGHT, COLOR_BLIND_SAFE, HIGH_CONTRAST = THEMES
 DARK.variables["input-selection-background"] = "#7aa2f7 35%"
 
-_FALLBACK_COLOURS: Final = {
+_FALLBACK_COLORS: Final = {
     "level-calm": "success",
     "level-notice": "warning",
     "level-warning": "warning",
@@ -76,7 +76,7 @@ _FALLBACK_COLOURS: Final = {
 }
 
 
-def fallback_colours(theme: Theme) -> dict[str, str]:
-    """Return values of our colours for a theme that is not ours."""
+def fallback_colors(theme: Theme) -> dict[str, str]:
+    """Return values of our colors for a theme that is not ours."""
     colors = theme.to_color_system().generate()
-    return {name: colors[other] for name, other in _FALLBACK_COLOURS.items()}
+    return {name: colors[other] for name, other in _FALLBACK_COLORS.items()}

@@ -46,7 +46,7 @@ class PromptBox(msgspec.Struct, frozen=True):
 
 
 def find_prompt_box(screen: str, cursor: tuple[int, int]) -> PromptBox | None:
-    """Find the prompt box on a screen with its colours; None if there is none.
+    """Find the prompt box on a screen with its colors; None if there is none.
 
     `cursor` is a column and a row from 0.
     """
@@ -100,7 +100,7 @@ def _without_suggestions(lines: list[str]) -> list[str]:
 
 def _is_style_on(is_on: bool, codes: list[str], on: str, off: frozenset[str]) -> bool:  # noqa: FBT001
     if codes[0] in {"38", "48"}:
-        # A colour's own numbers follow.
+        # A color's own numbers follow.
         return is_on
     for code in codes:
         is_on = code == on or (is_on and code not in off)

@@ -1,4 +1,4 @@
-"""Recognise the client's permission prompt on a screen, and compare it with the pending call.
+"""Recognize the client's permission prompt on a screen, and compare it with the pending call.
 
 The prompt as 2.1.329 draws it (seen), at the bottom of its pane:
 

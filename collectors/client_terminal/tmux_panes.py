@@ -38,7 +38,7 @@ class PaneError(Exception):
 
 
 class PaneScreen(msgspec.Struct, frozen=True):
-    text: str  # with its colours
+    text: str  # with its colors
     cursor: tuple[int, int]  # column and row, from 0
 
 

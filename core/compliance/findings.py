@@ -178,7 +178,7 @@ class ReviewFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgment:
     """The verdict on one text by itself."""
 
     verdict: ComplianceVerdict
@@ -191,7 +191,7 @@ class Judgement:
     review_passes: bool | None = None  # the review's own verdict: True is PASS
 
 
-BLANK_RESULT: Final = Judgement(ComplianceVerdict.UNKNOWN)
+BLANK_RESULT: Final = Judgment(ComplianceVerdict.UNKNOWN)
 
 
 def make_finding(code: FindingCode, line: ResultLine, field: str = "") -> ComplianceFinding:

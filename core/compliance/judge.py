@@ -16,7 +16,7 @@ from .findings import (
     ComplianceSettings,
     ComplianceVerdict,
     FindingCode,
-    Judgement,
+    Judgment,
     ResultFormat,
     ResultLimits,
     ReviewFinding,
@@ -136,7 +136,7 @@ OUTPUT_KEYS: Final = (CHANGED_FILES, RESULT, DECISIONS, BLOCKERS)
 """In their order; Blockers may also come first (T-24)."""
 
 KOREAN_KEYS: Final = ("변경 파일", "핵심 결과", "주요 결정사항", "블로커")
-"""Field names of an earlier skill: recognised, but they do not stand for today's (R000-23)."""
+"""Field names of an earlier skill: recognized, but they do not stand for today's (R000-23)."""
 
 FILES_REVIEWED: Final = "Files reviewed"
 VERDICT_KEY: Final = "Verdict"
@@ -344,7 +344,7 @@ def judge_result(
     expected: ResultFormat,
     agent_type: str | None = None,
     limits: ResultLimits = DEFAULT_RESULT_LIMITS,
-) -> Judgement:
+) -> Judgment:
     """Judge a final message; a blank one is `unknown`, even if nothing is expected.
 
     `agent_type` is the run's own; None skips the check of the name in the text (V04). Never
@@ -354,7 +354,7 @@ def judge_result(
     if read is None:
         return BLANK_RESULT
     if expected is ResultFormat.NONE:
-        return Judgement(ComplianceVerdict.NOT_REQUIRED, lines=read.count, chars=read.chars)
+        return Judgment(ComplianceVerdict.NOT_REQUIRED, lines=read.count, chars=read.chars)
     findings = list(_check_surface(read))
     starts = (line.text.lstrip().startswith(COMPRESSED_MARKER) for line in read.lines)
     place = next((n for n, is_marker in enumerate(starts) if is_marker), None)
@@ -374,7 +374,7 @@ def judge_result(
         findings.append(make_finding(FindingCode.LONG, read.first))
     findings.sort(key=lambda each: (each.line, each.code))
     violations = tuple(each for each in findings if each.code.is_violation)
-    return Judgement(
+    return Judgment(
         ComplianceVerdict.NON_COMPLIANT if violations else ComplianceVerdict.COMPLIANT,
         violations,
         tuple(each for each in findings if not each.code.is_violation),
@@ -450,7 +450,7 @@ _MARKER_IN_WORDS: Final = "COMPRESSED in square brackets"
 
 
 def block_reason(
-    judged: Judgement, expected: ResultFormat, agent_type: str, limits: ResultLimits
+    judged: Judgment, expected: ResultFormat, agent_type: str, limits: ResultLimits
 ) -> str:
     """Explain in at most five lines why a result was rejected, without the marker itself."""
     most = limits.max_lines(expected)

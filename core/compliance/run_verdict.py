@@ -17,7 +17,7 @@ from .findings import (
     ComplianceFinding,
     ComplianceVerdict,
     FindingCode,
-    Judgement,
+    Judgment,
     ResultFormat,
 )
 from .judge import judge_result
@@ -114,7 +114,7 @@ class AgentRun:
 class RunVerdict:
     verdict: ComplianceVerdict
     expected: ExpectedFormat
-    judgement: Judgement  # of the final message alone
+    judgment: Judgment  # of the final message alone
     violations: tuple[ComplianceFinding, ...] = ()
     warnings: tuple[ComplianceFinding, ...] = ()
     marker_location: MarkerLocation | None = None
@@ -184,7 +184,7 @@ def judge_run(run: AgentRun, expected: ExpectedFormat, settings: ComplianceSetti
 
 
 def _verdict_by_message(
-    run: AgentRun, judged: Judgement, expected: ExpectedFormat, settings: ComplianceSettings
+    run: AgentRun, judged: Judgment, expected: ExpectedFormat, settings: ComplianceSettings
 ) -> tuple[ComplianceVerdict, tuple[ComplianceFinding, ...], str | None]:
     """Return the verdict, its violations, and the compliant message that was replaced."""
 
@@ -299,7 +299,7 @@ def sum_cost(results: Sequence[WeighedResult], typical: dict[ResultFormat, int])
 
 def is_review_too_wide(verdict: RunVerdict, limits: ResultLimits) -> bool:
     """Return whether a review covered more files than it can handle well (000-50)."""
-    return verdict.judgement.reviewed_files > limits.review_files
+    return verdict.judgment.reviewed_files > limits.review_files
 
 
 MS_PER_DAY: Final = 86_400_000

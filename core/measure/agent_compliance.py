@@ -183,7 +183,7 @@ def summarize_compliance(
                 agent.session_id, agent.agent_id, agent.agent_type, agent.ended_at, finding
             )
             for agent, verdict, _ in judged
-            for finding in verdict.judgement.review_findings
+            for finding in verdict.judgment.review_findings
         ),
         oversized_reviews=tuple(
             agent

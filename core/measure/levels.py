@@ -25,7 +25,7 @@ class Level(StrEnum):
 
     @property
     def severity(self) -> Level:
-        """The level without the words for how hard to compress (003-15): its colour."""
+        """The level without the words for how hard to compress (003-15): its color."""
         return _SEVERITIES.get(self, self)
 
 

@@ -2,7 +2,7 @@
 
 The cue patterns are broad and cheap: "the prompt never warns" matches one. `find_rules` and
 `find_decisions` then keep only the sentences that set a rule or say what was decided;
-`tests/bench/bench_stated.py` measures them on labelled sentences of recorded sessions.
+`tests/bench/bench_stated.py` measures them on labeled sentences of recorded sessions.
 """
 
 import re

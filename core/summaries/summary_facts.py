@@ -352,7 +352,7 @@ def _parsed_fact(kind: FactKind, text: str, line: int) -> SummaryFact:
 
 
 def _fact_key(kind: FactKind, text: str, line: int) -> str | None:
-    """Return the key that `extract_facts` gives, so that a fact is recognised again."""
+    """Return the key that `extract_facts` gives, so that a fact is recognized again."""
     if kind is FactKind.PROMPT:
         return f"{line}:{text}"
     if kind is FactKind.WRITTEN:

@@ -42,7 +42,7 @@ def redact(text: str) -> str:
 
 
 def find_secrets(text: str) -> set[str]:
-    """Return a text's secrets, for excerpts of it: a word by itself is not recognised."""
+    """Return a text's secrets, for excerpts of it: a word by itself is not recognized."""
     return {text[begin:end] for begin, end, _ in _secret_spans(text)}
 
 

@@ -170,11 +170,11 @@ def print_cases(cases: Sequence[Case]) -> bool:
     return right >= LEAST_RIGHT and named >= LEAST_NAMED
 
 
-def print_apart(labelled: dict[str, str], misses: dict[str, CacheMiss]) -> None:
-    silent = [each for each, word in labelled.items() if word == UNAVAILABLE]
+def print_apart(labeled: dict[str, str], misses: dict[str, CacheMiss]) -> None:
+    silent = [each for each, word in labeled.items() if word == UNAVAILABLE]
     lost = sum(each in misses for each in silent)
     print(f"{UNAVAILABLE}, apart: {len(silent)} answers, {lost} of which rewrote anything")
-    without = sum(each not in misses for each, word in labelled.items() if word != UNAVAILABLE)
+    without = sum(each not in misses for each, word in labeled.items() if word != UNAVAILABLE)
     print(f"another word without a loss: {without} answers")
 
 
@@ -191,9 +191,9 @@ def naive_breaks(rows: Sequence[CacheAnswerRow]) -> set[str]:
     return found
 
 
-def print_naive(naive: set[str], labelled: dict[str, str], misses: dict[str, CacheMiss]) -> None:
+def print_naive(naive: set[str], labeled: dict[str, str], misses: dict[str, CacheMiss]) -> None:
     real = naive & misses.keys()
-    words = {each for each, word in labelled.items() if word != UNAVAILABLE}
+    words = {each for each, word in labeled.items() if word != UNAVAILABLE}
     print(
         f"\nrequests that read less than the one before had left: {len(naive)}; misses:"
         f" {len(misses)} ({len(misses.keys() - naive)} of which are none of those)"
@@ -246,18 +246,18 @@ def main() -> int:
         scratch = Path(name)
         config = as_config(shared, scratch)
         reading = read_ledger(config, scratch)
-        labelled = labels(config)
+        labeled = labels(config)
         counted = {message_id: written_tokens(each) for message_id, each in messages(config)}
     ledger = reading.ledger
     misses = {each.request.message_id: each for each in ledger.misses}
     cases = [
         Case(word, misses[each])
-        for each, word in labelled.items()
+        for each, word in labeled.items()
         if each in misses and word != UNAVAILABLE
     ]
     is_enough = print_cases(cases)
-    print_apart(labelled, misses)
-    print_naive(naive_breaks(reading.rows), labelled, misses)
+    print_apart(labeled, misses)
+    print_naive(naive_breaks(reading.rows), labeled, misses)
     print_causes(ledger)
     ours, theirs = add_up(ledger).written_tokens, sum(counted.values())
     print(f"\nwritten to the cache, each message once: ledger {ours:,}, transcripts {theirs:,}")

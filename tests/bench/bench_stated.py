@@ -2,11 +2,11 @@
 
 Candidates are all sentences of the recorded sessions that hold a word of a rule (in a person's
 prompts) or of a decision (in prompts and answers), as they are shown. Each was read and
-labelled; as the sessions' texts are not in the repository, `stated_labels.json` has the
+labeled; as the sessions' texts are not in the repository, `stated_labels.json` has the
 label by the SHA-256 of the sentence in small letters with single spaces. A sentence without a
 label counts as none, and is counted. Those of the public repositories entireio/cli,
 FSM1/cipher-box, PackmindHub/context-evaluator (half of whose sessions the patterns were written
-on), dayhaysoos/nimbus and JanDeDobbeleer/oh-my-posh (none) are labelled where they are told;
+on), dayhaysoos/nimbus and JanDeDobbeleer/oh-my-posh (none) are labeled where they are told;
 fetch their branch `entire/checkpoints/v1` and name the folder.
 Usage: python -m tests.bench.bench_stated, with CTXTOP_SHARED naming the shared folder.
 """
@@ -83,12 +83,12 @@ def show(name: str, kind: str, paths: list[Path], find: Callable[[str], Iterator
         found |= {key_of(quote_line(each)) for each in find(text)}
     true = {key for key in every | found if labels.get(key)}
     right = found & true
-    unlabelled = (every | found) - labels.keys()
+    unlabeled = (every | found) - labels.keys()
     print(
         f"{name[:24]:24} {kind:8} {len(every):4} candidates, {len(true):3} are such;"
         f" told {len(found):3},"
         f" right {len(right):3}: precision {_share(len(right), len(found))},"
-        f" recall {_share(len(right), len(true))}; without a label {len(unlabelled)}"
+        f" recall {_share(len(right), len(true))}; without a label {len(unlabeled)}"
     )
 
 

@@ -152,8 +152,8 @@ def shell(_at: Path, number: int) -> list[str]:
     ]
 
 
-def coloured(_at: Path, number: int) -> list[str]:
-    """Print colours, lines that are overwritten, blanks at lines' ends, and indented JSON."""
+def colored(_at: Path, number: int) -> list[str]:
+    """Print colors, lines that are overwritten, blanks at lines' ends, and indented JSON."""
     rows = json.dumps([{"name": f"row_{number}_{row}", "count": row} for row in range(60)])
     green = f"\\033[1;32mok\\033[0m test_{number}_%s   \\n"
     return [
@@ -217,7 +217,7 @@ SIDE_BY_SIDE: Final[tuple[Act, ...]] = (
     lengthy,
     listings,
     shell,
-    coloured,
+    colored,
     searched,
     pictures,
     written,

@@ -124,7 +124,7 @@ def test_one_without_the_skill_is_not_required_to(worker: Lab) -> None:
     turn = delegate(worker, "worker", BAD)
     agent, ruling = ruled(worker)
     assert ruling.verdict is ComplianceVerdict.NOT_REQUIRED
-    assert (ruling.blocked, ruling.judgement.lines) == (False, 2)
+    assert (ruling.blocked, ruling.judgment.lines) == (False, 2)
     assert len(requests_of(turn, agent)) == 1
 
 

@@ -265,7 +265,7 @@ def test_a_declared_skill_that_is_not_installed_asks_for_nothing(told: Told) -> 
         agent, failed = told.agents(policies)
         assert agent.compliance is not None
         assert agent.compliance.verdict is ComplianceVerdict.NOT_REQUIRED
-        assert agent.compliance.judgement.lines == len(BAD.splitlines())
+        assert agent.compliance.judgment.lines == len(BAD.splitlines())
         assert failed == 0
     told.tell(skill("compress-review"), say("m1", BAD))
     assert told.ruling().expected.source == "preloaded"

@@ -41,7 +41,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture(autouse=True)
 def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No test reads the machine's own folders, colours or timezone."""
+    """No test reads the machine's own folders, colors or timezone."""
     # CTXTOP_SHARED stays: it names recorded transcripts for the tests that read them.
     folders = ("CLAUDE_CONFIG_DIR", "CTXTOP_CONFIG_DIR", "CTXTOP_DB")
     # Where tests run side by side the size of a terminal is set, which none of them has.

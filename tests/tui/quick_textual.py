@@ -49,7 +49,7 @@ def parse_rules_once(
     tie_breaker: int = 0,
     scope: str = "",
 ) -> list[RuleSet]:
-    """Parse each sheet once for all apps that have the same colours."""
+    """Parse each sheet once for all apps that have the same colors."""
     variables = frozenset(sheet._variables.items())
     key = (css, read_from, is_default_rules, tie_breaker, scope, variables)
     if key not in _parsed:

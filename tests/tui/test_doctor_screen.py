@@ -36,7 +36,7 @@ CHECKS = (
         "chmod 600 /home/dev/.local/state/ctxtop/store-1.db.logs/hooks.jsonl",
     ),
     passed("sqlite", "3.40.1 with FTS5"),
-    passed("terminal", "TERM=xterm-256color, a terminal, colours, NO_COLOR unset, utf-8"),
+    passed("terminal", "TERM=xterm-256color, a terminal, colors, NO_COLOR unset, utf-8"),
 )
 
 

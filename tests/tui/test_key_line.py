@@ -54,7 +54,7 @@ class Keyed(App[None]):
 
 
 def lit(line: KeyLine) -> str:
-    """What stands on the colour of the mouse."""
+    """What stands on the color of the mouse."""
     return "".join(
         each.text
         for each in line.render_line(0)

@@ -147,10 +147,10 @@ def test_a_dry_run_says_what_each_session_costs(
     assert demo.titled(WARM[0]).session_id[:8] in text
 
 
-def test_a_terminal_shows_the_preview_in_colours(
+def test_a_terminal_shows_the_preview_in_colors(
     pause: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(printing, "wants_colours", lambda: True)
+    monkeypatch.setattr(printing, "wants_colors", lambda: True)
     text = pause("--all", "--dry-run").out
     assert "\x1b[32m/compact" in text
     assert "\x1b[2mleave it" in text

@@ -97,7 +97,7 @@ def test_the_marks_stay_in_sight_where_the_bar_has_passed_them(tokens: int, bar:
     assert gauge(context(tokens), 20).plain[:20] == bar
 
 
-def test_a_mark_on_the_filled_part_is_cut_out_of_its_colour() -> None:
+def test_a_mark_on_the_filled_part_is_cut_out_of_its_color() -> None:
     drawn = gauge(context(172_000), 20)
     styles = {drawn.plain[span.start]: str(span.style) for span in drawn.spans}
     assert styles["┊"] == "$background on $level-high"
@@ -158,10 +158,10 @@ def test_a_session_that_has_ended_is_dim_whatever_its_fill() -> None:
     full = session(context=context(199_000), agents=1)
     for width in (75, 115, 235):
         line = session_line(SessionLine(full, NOW_MS), lay_out_columns(width))
-        colours = {
+        colors = {
             str(span.style) for span in line.spans if line.plain[span.start : span.end].strip()
         }
-        assert colours <= {"$quiet", "$background on $bar-mark", "$bar-mark"}
+        assert colors <= {"$quiet", "$background on $bar-mark", "$bar-mark"}
 
 
 def test_every_column_has_a_tooltip() -> None:
@@ -297,7 +297,7 @@ def test_a_heading_has_the_row_s_width_and_tells_of_its_sessions(width: int, nam
             assert words in line.plain
 
 
-def test_every_status_has_a_sign_of_its_own_beside_its_colour() -> None:
+def test_every_status_has_a_sign_of_its_own_beside_its_color() -> None:
     layout = lay_out_columns(80)
     signs = {
         status: session_line(SessionLine(session(status=status), NOW_MS), layout).plain[0]

@@ -1,4 +1,4 @@
-"""The fleet's screen in every size, in every theme, and without colours."""
+"""The fleet's screen in every size, in every theme, and without colors."""
 
 from __future__ import annotations
 

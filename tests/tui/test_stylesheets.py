@@ -6,11 +6,11 @@ from pathlib import Path
 
 import ctxtop.tui
 import pytest
-from ctxtop.tui.theme import DARK, fallback_colours
+from ctxtop.tui.theme import DARK, fallback_colors
 from textual.css.model import SelectorType
 from textual.css.stylesheet import Stylesheet
 
-VARIABLES = DARK.to_color_system().generate() | fallback_colours(DARK)
+VARIABLES = DARK.to_color_system().generate() | fallback_colors(DARK)
 STYLESHEETS = sorted(Path(ctxtop.tui.__file__).parent.rglob("*.tcss"))
 
 

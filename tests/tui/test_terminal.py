@@ -214,7 +214,7 @@ def test_the_journey(terminal: Terminal, tmp_path: Path, size: tuple[int, int]) 
     """Start, find the fullest session, see what fills it, plan, write a fork, undo, quit."""
     folder = tmp_path / ".claude" / "projects" / made.PROJECT
     fullest = worked(folder, 1, "Mend the decoder. Never push.", 20)
-    others = [worked(folder, 2, "Name the colours.", 2), worked(folder, 3, "Sort the list.", 5)]
+    others = [worked(folder, 2, "Name the colors.", 2), worked(folder, 3, "Sort the list.", 5)]
     before = {path: path.read_bytes() for path in (fullest, *others)}
 
     terminal.run(f"{CTXTOP} --set ui.welcome=false", size)

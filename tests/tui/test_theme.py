@@ -1,4 +1,4 @@
-"""Our themes by numbers: what is read stands out, and no colour blindness makes two levels one."""
+"""Our themes by numbers: what is read stands out, and no color blindness makes two levels one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.tui.theme import COLOUR_BLIND_SAFE, HIGH_CONTRAST, THEMES
+from ctxtop.tui.theme import COLOR_BLIND_SAFE, HIGH_CONTRAST, THEMES
 from textual.color import Color
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ VISIONS: Final[dict[str, tuple[Triple, Triple, Triple]]] = {
 }
 
 
-def colour(theme: Theme, name: str) -> Color:
+def color(theme: Theme, name: str) -> Color:
     found = theme.variables.get(name) or getattr(theme, name)
     assert isinstance(found, str)
     return Color.parse(found)
@@ -113,9 +113,9 @@ def seen(color: Color, vision: str) -> Triple:
 
 
 def apart(theme: Theme, one: str, other: str, vision: str) -> float:
-    """Return the distance of two colours in OKLab."""
-    colours = (seen(colour(theme, name), vision) for name in (one, other))
-    return float(sum((a - b) ** 2 for a, b in zip(*colours, strict=True)) ** 0.5)
+    """Return the distance of two colors in OKLab."""
+    colors = (seen(color(theme, name), vision) for name in (one, other))
+    return float(sum((a - b) ** 2 for a, b in zip(*colors, strict=True)) ** 0.5)
 
 
 def named(theme: Theme) -> str:
@@ -129,22 +129,22 @@ def test_what_is_read_stands_out_from_what_it_stands_on(theme: Theme) -> None:
         (word, ground): round(ratio, 2)
         for word in WORDS
         for ground in GROUNDS
-        if (ratio := contrast(colour(theme, word), colour(theme, ground))) < least
+        if (ratio := contrast(color(theme, word), color(theme, ground))) < least
     }
     assert weak == {}
 
 
 @pytest.mark.parametrize("theme", THEMES, ids=named)
 def test_what_is_drawn_stands_out(theme: Theme) -> None:
-    ground = colour(theme, "background")
-    weak = [name for name in DRAWN if contrast(colour(theme, name), ground) < GRAPHICS]
+    ground = color(theme, "background")
+    weak = [name for name in DRAWN if contrast(color(theme, name), ground) < GRAPHICS]
     assert weak == []
 
 
 @pytest.mark.parametrize("vision", VISIONS)
 @pytest.mark.parametrize("theme", THEMES, ids=named)
 def test_no_two_levels_look_alike(theme: Theme, vision: str) -> None:
-    least = APART_SAFE if theme is COLOUR_BLIND_SAFE else APART
+    least = APART_SAFE if theme is COLOR_BLIND_SAFE else APART
     alike = {
         (one, other): round(distance, 3)
         for one, other in combinations(LEVELS, 2)
@@ -160,8 +160,8 @@ auto-compact mark, and what failed."""
 
 @pytest.mark.parametrize("vision", VISIONS)
 @pytest.mark.parametrize("theme", THEMES, ids=named)
-def test_one_colour_has_one_meaning(theme: Theme, vision: str) -> None:
-    least = APART_SAFE if theme is COLOUR_BLIND_SAFE else APART
+def test_one_color_has_one_meaning(theme: Theme, vision: str) -> None:
+    least = APART_SAFE if theme is COLOR_BLIND_SAFE else APART
     alike = {
         pair: round(distance, 3)
         for pair in combinations(MEANINGS, 2)
@@ -172,7 +172,7 @@ def test_one_colour_has_one_meaning(theme: Theme, vision: str) -> None:
 
 @pytest.mark.parametrize("theme", THEMES, ids=named)
 def test_the_marked_row_is_seen(theme: Theme) -> None:
-    ground = colour(theme, "background")
-    marked = contrast(colour(theme, "block-cursor-background"), ground)
+    ground = color(theme, "background")
+    marked = contrast(color(theme, "block-cursor-background"), ground)
     assert marked > 1.15
     assert "bold" in theme.variables["block-cursor-text-style"]

@@ -34,10 +34,10 @@ class Told:
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
         shutil.copytree(self.kept, top, symlinks=True, dirs_exist_ok=True)
         with closing(sqlite3.connect(self.places.store)) as db:
-            self._recognise(db)
+            self._recognize(db)
             db.commit()
 
-    def _recognise(self, db: sqlite3.Connection) -> None:
+    def _recognize(self, db: sqlite3.Connection) -> None:
         """Name the copies' inodes and changes: the store would read new files again."""
         names = [row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type='table'")]
         for name in names:

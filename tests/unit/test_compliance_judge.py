@@ -187,7 +187,7 @@ def test_korean_fields_do_not_stand_for_the_required_ones() -> None:
     assert finding_labels(found.warnings) == ["W03"]
 
 
-def test_the_guide_s_variant_is_recognised() -> None:
+def test_the_guide_s_variant_is_recognized() -> None:
     text = "[COMPRESSED]\n## Changed Files\n- a.ts\n## Key Decisions\n- x\n## Issues\n- none"
     found = judge_result(text, ResultFormat.OUTPUT, "node-backend")
     assert finding_labels(found.violations) == ["V03", "V06:Changed files", "V06:Result", "V09"]

@@ -108,7 +108,7 @@ def test_a_state(name: str) -> None:
 def test_where_nothing_is_expected_it_is_measured_all_the_same() -> None:
     found = judge_run(run(BAD, block_offsets=(500,)), NOTHING_EXPECTED, ComplianceSettings())
     assert (found.verdict, found.blocked) == (ComplianceVerdict.NOT_REQUIRED, True)
-    assert (found.judgement.lines, found.judgement.chars) == (1, len(BAD))
+    assert (found.judgment.lines, found.judgment.chars) == (1, len(BAD))
 
 
 def test_what_is_known_without_a_transcript() -> None:

@@ -125,6 +125,6 @@ def test_other_screens_are_refused(text: str) -> None:
     assert refusal(PaneScreen(text, (1, 1))) == NO_PROMPT
 
 
-def test_colours_change_nothing() -> None:
-    coloured = change("bash", " Bash command", "\x1b[1m Bash command\x1b[0m")
-    assert read_permission_prompt(coloured) == read("bash")
+def test_colors_change_nothing() -> None:
+    colored = change("bash", " Bash command", "\x1b[1m Bash command\x1b[0m")
+    assert read_permission_prompt(colored) == read("bash")

@@ -169,7 +169,7 @@ BAD: list[tuple[str, object]] = [
     ("threshold", "0.8@moon:warning"),
     ("threshold", "0.8:warning,0.8:high"),
     ("threshold", [{"at": 0.8}]),
-    ("threshold", [{"at": 0.8, "level": "high", "colour": "red"}]),
+    ("threshold", [{"at": 0.8, "level": "high", "color": "red"}]),
     ("threshold", [{"at": 0.8, "level": ["high"]}]),
     ("threshold", [7]),
     ("threshold", [{"at": 0.001 * n, "level": "high"} for n in range(1, MAX_LIST_ITEMS + 2)]),

@@ -12,7 +12,7 @@ FOOT = "\x1b[39m  \x1b[38;5;246m⏸ manual mode on"
 
 
 def screen(*typed: str, foot: str = FOOT, above: str = "● ok") -> str:
-    """What 2.1.329 draws, with its colours."""
+    """What 2.1.329 draws, with its colors."""
     return "\n".join([above, "", RULE, *typed, RULE, "", foot, ""])
 
 
@@ -44,7 +44,7 @@ def test_a_suggestion_is_not_typed() -> None:
         ([f"{SIGN}\x1b[7ms\x1b[0m"], "s"),
         ([f"{SIGN}\x1b[38;5;153m/compact\x1b[39m keep"], "/compact keep"),
         ([f"{SIGN}/compact keep every", f"  word of it{CURSOR}"], "/compact keep every word of it"),
-        # The second number of a colour is no dimness.
+        # The second number of a color is no dimness.
         ([f"{SIGN}\x1b[38;5;2mgreen\x1b[39m"], "green"),
         ([f"{SIGN}\x1b[48;2;7;2;1mgreen\x1b[49m"], "green"),
     ],

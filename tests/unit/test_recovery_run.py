@@ -183,7 +183,7 @@ def test_what_is_forgotten_and_when() -> None:
     assert went_on == RecoveryCounters(attempts=1)
 
 
-def test_a_lost_lock_is_recognised() -> None:
+def test_a_lost_lock_is_recognized() -> None:
     run = locked()
     assert not is_lock_lost(run, NOW + 1, holder_is_alive=True)
     assert is_lock_lost(run, NOW + 1, holder_is_alive=False)

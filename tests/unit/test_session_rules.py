@@ -169,7 +169,7 @@ def test_a_line_of_a_memory_file_that_commands_is_a_rule(line: str) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["The shop runs on Django.", "## Use of colours", "Follow these steps:", "Tests: `tests/`"],
+    ["The shop runs on Django.", "## Use of colors", "Follow these steps:", "Tests: `tests/`"],
 )
 def test_a_line_of_a_memory_file_that_describes_is_no_rule(line: str) -> None:
     assert not list(find_memory_rules(line))

@@ -33,9 +33,9 @@ def test_the_example_of_a_skill_is_compliant(
     name: str, expected: ResultFormat, agent_type: str, lines: int
 ) -> None:
     (example,) = re.findall(r"```text\n(.*?)```", skill(name), re.DOTALL)
-    judgement = judge_result(example, expected, agent_type)
-    assert judgement.verdict is ComplianceVerdict.COMPLIANT, judgement
-    assert judgement.warnings == ()
+    judgment = judge_result(example, expected, agent_type)
+    assert judgment.verdict is ComplianceVerdict.COMPLIANT, judgment
+    assert judgment.warnings == ()
     assert len(example.splitlines()) <= lines
 
 

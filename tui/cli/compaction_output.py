@@ -47,7 +47,7 @@ from .json_records import Record, record_of
 from .printing import (
     draw_table,
     label_beside,
-    labelled_lines,
+    labeled_lines,
     paint,
     print_result,
     terminal_width,
@@ -69,7 +69,7 @@ def preview_lines(
     """
     head = f"{plan.session_id[:8]}  {one_line(title)}"
     return [
-        *labelled_lines("session", head)[:1],
+        *labeled_lines("session", head)[:1],
         "",
         *_added_text_lines(plan, command),
         *_operation_table(plan.operations),
@@ -79,7 +79,7 @@ def preview_lines(
         *_size_lines(plan, window_tokens, due),
         *_step_lines(plan),
         *_target_lines(plan),
-        *labelled_lines("due", f"{due.level or 'no'} compression: {due.reason}"),
+        *labeled_lines("due", f"{due.level or 'no'} compression: {due.reason}"),
         "",
         *_price_lines(plan, costs),
         *_summary_lines(plan),
@@ -195,9 +195,9 @@ def _target_lines(plan: CompactionPlan) -> list[str]:
     text = plan_text.target_text(plan)
     if text and plan.misses_target and not plan.steps:
         text += "; --strategy condense goes further"
-    lines = labelled_lines("target", text) if text else []
+    lines = labeled_lines("target", text) if text else []
     warning = plan_text.trigger_text(plan.target)
-    return [*lines, *(labelled_lines("warning", warning) if warning else ())]
+    return [*lines, *(labeled_lines("warning", warning) if warning else ())]
 
 
 def _gauge(count: int, window: int, color: str = "") -> str:
@@ -209,19 +209,19 @@ def _gauge(count: int, window: int, color: str = "") -> str:
 def _price_lines(plan: CompactionPlan, costs: PauseCosts | None) -> list[str]:
     short, long = plan.break_even_requests, plan.break_even_requests_1h
     if plan.before_tokens == plan.after_tokens:
-        return labelled_lines("cost", "the context and its cache stay the same")
+        return labeled_lines("cost", "the context and its cache stay the same")
     if short is None or long is None:
         return []
     soon, late = plan_text.break_even_after(short), plan_text.break_even_after(long)
     text = f"breaks even {soon} (with the 1-hour prompt cache: {late})"
     cold = "" if max(short, long) <= 0 else "; at once if the cache is cold"
-    lines = labelled_lines("cost", text + cold)
+    lines = labeled_lines("cost", text + cold)
     if costs is not None:
         now_ms = time.time_ns() // 1_000_000
-        lines += labelled_lines("", pause_text.cost_line(costs, PauseWay.PLAN, now_ms))
+        lines += labeled_lines("", pause_text.cost_line(costs, PauseWay.PLAN, now_ms))
         client = pause_text.cost_line(costs, PauseWay.CLIENT, now_ms)
-        lines += labelled_lines("/compact", client)
-        lines += labelled_lines("in all", pause_text.totals_line(costs))
+        lines += labeled_lines("/compact", client)
+        lines += labeled_lines("in all", pause_text.totals_line(costs))
     return lines
 
 
@@ -229,10 +229,10 @@ def _summary_lines(plan: CompactionPlan) -> Iterator[str]:
     if plan.summary is None:
         return
     if kept := kept_text(plan.summary.kept, plan.summary.lost):
-        yield from labelled_lines("kept", kept)
+        yield from labeled_lines("kept", kept)
     if longer := plan.summary.longer_texts:
         text = f"{len(longer) + 1}; --json has the longer ones"
-        yield from labelled_lines("levels", text)
+        yield from labeled_lines("levels", text)
 
 
 def _protected_lines(plan: CompactionPlan) -> list[str]:
@@ -241,18 +241,18 @@ def _protected_lines(plan: CompactionPlan) -> list[str]:
     reasons = [f"{each.why} {tokens(each.tokens)}" for each in plan.protected[:MAX_REASONS]]
     more = ["and more"] if len(plan.protected) > MAX_REASONS else []
     total = sum(each.tokens for each in plan.protected)
-    return labelled_lines("protected", f"≈ {tokens(total)}: {', '.join([*reasons, *more])}")
+    return labeled_lines("protected", f"≈ {tokens(total)}: {', '.join([*reasons, *more])}")
 
 
 def _refusal_lines(refused: Sequence[Refusal]) -> Iterator[str]:
     for each in refused:
-        yield from labelled_lines("refused", f"{each.check}: {each.why}; {each.what_to_do}")
+        yield from labeled_lines("refused", f"{each.check}: {each.why}; {each.what_to_do}")
 
 
 def _next_lines(plan: CompactionPlan, command: str, open_in: str | None) -> Iterator[str]:
     if open_in:
         hint = f"in {open_in}: a fork is possible, --in-place only once it is closed"
-        yield from labelled_lines("open", hint)
+        yield from labeled_lines("open", hint)
     yield ""
     yield label_beside("next", f"{command} --explain 1")
     if plan.refused:
@@ -494,7 +494,7 @@ def full_receipt_lines(receipt: CompactionReceipt, state: Path) -> list[str]:
         "",
         *_check_lines(receipt.verified),
         "",
-        *labelled_lines("state", state_text),
+        *labeled_lines("state", state_text),
         *_next_steps(receipt),
     ]
 
@@ -506,9 +506,9 @@ def _applied_summary(receipt: CompactionReceipt) -> Iterator[str]:
         ApplyMode.IN_PLACE: f"in place, in {receipt.session_id}",
         ApplyMode.APPEND: f"appended to {receipt.session_id}; no line was rewritten",
     }
-    yield from labelled_lines("done", done[receipt.mode])
+    yield from labeled_lines("done", done[receipt.mode])
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
-    yield from labelled_lines("context", f"{sizes}, {plan_text.plan_reduction_text(plan)}")
+    yield from labeled_lines("context", f"{sizes}, {plan_text.plan_reduction_text(plan)}")
     yield from _target_lines(plan)
     yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes")
     yield from _summary_lines(plan)

@@ -9,7 +9,7 @@ import click
 from msgspec.structs import replace
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...core.compliance.findings import ComplianceVerdict, Judgement, ResultFormat, ReviewFinding
+from ...core.compliance.findings import ComplianceVerdict, Judgment, ResultFormat, ReviewFinding
 from ...core.compliance.judge import compliance_settings, judge_result
 from ...core.compliance.run_verdict import ComplianceScore, RunVerdict
 from ...core.measure.agent_compliance import (
@@ -61,8 +61,8 @@ def check(context: click.Context, *, file: str, expected: str, agent_type: str |
     """Check a text against the format of compressed results. FILE may be - (standard input)."""
     policy, _ = read_policy(options_of(context), None)
     limits = compliance_settings(policy).limits
-    judgement = judge_result(_read_text(file), ResultFormat(expected), agent_type, limits)
-    return print_result(context, check_record(judgement), lambda: _check_lines(judgement))
+    judgment = judge_result(_read_text(file), ResultFormat(expected), agent_type, limits)
+    return print_result(context, check_record(judgment), lambda: _check_lines(judgment))
 
 
 def _read_text(file: str) -> str:
@@ -75,7 +75,7 @@ def _read_text(file: str) -> str:
     return sanitize_text(data.decode("utf-8", "replace"))
 
 
-_VERDICT_COLOURS: Final = {
+_VERDICT_COLORS: Final = {
     ComplianceVerdict.COMPLIANT: "ok",
     ComplianceVerdict.FORCED: "notice",
     ComplianceVerdict.NON_COMPLIANT: "bad",
@@ -84,13 +84,13 @@ _VERDICT_COLOURS: Final = {
 }
 
 
-def _check_lines(judgement: Judgement) -> list[str]:
-    verdict = judgement.verdict
-    name = paint(VERDICT_NAMES[verdict], _VERDICT_COLOURS.get(verdict, ""))
-    lines = [f"{name}  {plural(judgement.lines, 'line')}, {judgement.chars:,} characters"]
-    for each in (*judgement.violations, *judgement.warnings):
-        colour = "bad" if each.code.is_violation else "warning"
-        lines.append(f"{paint(each.label, colour)}  {each.sentence}")
+def _check_lines(judgment: Judgment) -> list[str]:
+    verdict = judgment.verdict
+    name = paint(VERDICT_NAMES[verdict], _VERDICT_COLORS.get(verdict, ""))
+    lines = [f"{name}  {plural(judgment.lines, 'line')}, {judgment.chars:,} characters"]
+    for each in (*judgment.violations, *judgment.warnings):
+        color = "bad" if each.code.is_violation else "warning"
+        lines.append(f"{paint(each.label, color)}  {each.sentence}")
         lines.append(f"  line {each.line}: {one_line(each.text)}")
     return lines
 
@@ -272,8 +272,8 @@ def _review_table(found: Sequence[ReviewedFinding], short_ids: Mapping[str, str]
 
 
 def _severity_cell(finding: ReviewFinding) -> Cell:
-    colours = {"critical": "bad", "warning": "warning"}
-    return Cell(finding.severity, colours.get(finding.severity, ""))
+    colors = {"critical": "bad", "warning": "warning"}
+    return Cell(finding.severity, colors.get(finding.severity, ""))
 
 
 @store_command()

@@ -174,8 +174,8 @@ def _apply_install_plan(
         plan = make_plan()
         diff = install_diff(plan)
         if not options.as_json:
-            coloured = (paint(line, {"+": "ok", "-": "bad"}.get(line[:1], "")) for line in diff)
-            print_lines(coloured, ascii_only=options.ascii_only)
+            colored = (paint(line, {"+": "ok", "-": "bad"}.get(line[:1], "")) for line in diff)
+            print_lines(colored, ascii_only=options.ascii_only)
         print_errors(plan.notes)
         if plan.changes_nothing or dry_run:
             print_result(context, _plan_record(plan, diff, None), list)

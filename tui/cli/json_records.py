@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from ...collectors.claude_code.own_files import own_log_folder
-from ...core.compliance.findings import Judgement, finding_labels
+from ...core.compliance.findings import Judgment, finding_labels
 from ...core.measure.activity import SessionCost, estimate_cost
 from ...core.measure.compaction_quality import flag_reduction
 from ...core.measure.limit_use import limit_ratios
@@ -571,19 +571,19 @@ def _verdict_reason_fields(verdict: RunVerdict | None) -> Record:
     }
 
 
-def check_record(judgement: Judgement) -> Record:
+def check_record(judgment: Judgment) -> Record:
     return {
-        "verdict": judgement.verdict.value,
-        "violations": finding_labels(judgement.violations),
-        "warnings": finding_labels(judgement.warnings),
-        "lines": judgement.lines,
-        "chars": judgement.chars,
-        "findings": _finding_records(judgement),
-        "review": msgspec.to_builtins(judgement.review_findings),
+        "verdict": judgment.verdict.value,
+        "violations": finding_labels(judgment.violations),
+        "warnings": finding_labels(judgment.warnings),
+        "lines": judgment.lines,
+        "chars": judgment.chars,
+        "findings": _finding_records(judgment),
+        "review": msgspec.to_builtins(judgment.review_findings),
     }
 
 
-def _finding_records(judged: Judgement | RunVerdict) -> list[Record]:
+def _finding_records(judged: Judgment | RunVerdict) -> list[Record]:
     findings = (*judged.violations, *judged.warnings)
     return records_of(findings, "code=label name=code.name line text why=sentence")
 

@@ -35,7 +35,7 @@ from .command_options import (
 )
 from .command_store import read_policy
 from .json_records import policy_record, record_of, records_of
-from .printing import confirm, draw_table, labelled_lines, paint, print_lines, print_result
+from .printing import confirm, draw_table, labeled_lines, paint, print_lines, print_result
 from .result_tables import policy_table
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ def _explain_preset(context: click.Context, preset: str) -> int:
 
 def _step_lines(steps: Iterable[PresetStep]) -> Iterator[str]:
     for each in steps:
-        yield from labelled_lines(each.step, each.text)
+        yield from labeled_lines(each.step, each.text)
         if each.text != each.default_text:
-            yield from labelled_lines("  default", each.default_text)
+            yield from labeled_lines("  default", each.default_text)
 
 
 _project_option = click.option(

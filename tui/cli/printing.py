@@ -1,4 +1,4 @@
-"""Prints what commands return: tables, colours where a terminal shows them, JSON."""
+"""Prints what commands return: tables, colors where a terminal shows them, JSON."""
 
 import codecs
 import os
@@ -28,7 +28,7 @@ MAX_WHOLE_CELLS: Final = 48
 45. Only a field that no client writes is longer, and the rows of others stay as they are."""
 
 PIPE_WIDTH: Final = 160  # columns where no terminal says how many it has
-ANSI_COLOURS: Final = {
+ANSI_COLORS: Final = {
     "notice": "36",
     "warning": "33",
     "high": "33;1",
@@ -61,12 +61,12 @@ def terminal_width() -> int:
     return shutil.get_terminal_size(fallback).columns
 
 
-def paint(text: str, colour: str) -> str:
-    """Colour a text where the output is a terminal that wants colours."""
-    return f"\x1b[{ANSI_COLOURS[colour]}m{text}\x1b[0m" if colour and wants_colours() else text
+def paint(text: str, color: str) -> str:
+    """Color a text where the output is a terminal that wants colors."""
+    return f"\x1b[{ANSI_COLORS[color]}m{text}\x1b[0m" if color and wants_colors() else text
 
 
-def wants_colours() -> bool:
+def wants_colors() -> bool:
     return (
         sys.stdout.isatty()
         and not os.environ.get("NO_COLOR")
@@ -145,7 +145,7 @@ def _table_line(columns: Sequence[Column[int, Cell]], widths: Sequence[int], lin
 LABEL_CELLS: Final = 10
 
 
-def labelled_lines(label: str, text: str) -> list[str]:
+def labeled_lines(label: str, text: str) -> list[str]:
     first, *rest = textwrap.wrap(
         one_line(text),
         max(terminal_width(), LABEL_CELLS * 3) - LABEL_CELLS,

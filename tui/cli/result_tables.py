@@ -251,10 +251,10 @@ def _measured_by(found: ContextWarning) -> str:
     return f"{limit:,} limit" if limit else "window"
 
 
-_EVENT_COLOURS: Final = {"warning": "warning", "trouble": "bad"}
+_EVENT_COLORS: Final = {"warning": "warning", "trouble": "bad"}
 _EVENT_COLUMNS: Final[Sequence[TextColumn[Record]]] = (
     Column("at", lambda each: Cell(each["at"] or "", "quiet"), priority=1),
-    Column("level", lambda each: Cell(each["level"], _EVENT_COLOURS.get(each["level"], ""))),
+    Column("level", lambda each: Cell(each["level"], _EVENT_COLORS.get(each["level"], ""))),
     Column("source", lambda each: each["source"], priority=2),
     Column("where", lambda each: each["where"], flexible=True),
     Column("what", lambda each: each["what"], flexible=True),

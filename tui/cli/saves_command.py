@@ -170,7 +170,7 @@ def _saves_table(report: SavesReport, now_ms: int) -> list[str]:
     return [*lines, "", *map(one_line, notes)] if notes else lines
 
 
-_STATE_COLOURS: Final = {
+_STATE_COLORS: Final = {
     SaveState.SAVED: "ok",
     SaveState.PARTIAL: "warning",
     SaveState.PENDING: "warning",
@@ -183,7 +183,7 @@ _STATE_COLOURS: Final = {
 
 def _state_cell(project: ProjectSaves) -> Cell:
     state = project.status.state
-    return Cell(state.value, _STATE_COLOURS.get(state, ""))
+    return Cell(state.value, _STATE_COLORS.get(state, ""))
 
 
 def _save_text(project: ProjectSaves) -> str:

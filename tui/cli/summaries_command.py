@@ -301,12 +301,12 @@ def _difference_lines(texts: TextDiff) -> list[str]:
 def _coverage_lines(row: SummaryRow, replaced: ReplacedContent) -> list[str]:
     from ..text.summary_text import COVERAGE_SIGNS, coverage_headline
 
-    colours = {ItemFate.SUMMARY: "ok", ItemFate.STAYS: "notice", ItemFate.LOST: "bad"}
+    colors = {ItemFate.SUMMARY: "ok", ItemFate.STAYS: "notice", ItemFate.LOST: "bad"}
     lines = coverage_headline(row, replaced)
     for tally in replaced.tallies:
         lines += ["", paint(tally.sort.value, "notice")]
         for item in replaced.things:
             if item.sort is tally.sort:
                 text = f"  {COVERAGE_SIGNS[item.where]} {one_line(item.text)} (line {item.line})"
-                lines.append(paint(text, colours[item.where]))
+                lines.append(paint(text, colors[item.where]))
     return lines

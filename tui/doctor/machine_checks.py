@@ -33,7 +33,7 @@ from ...core.store.queries.log_queries import LogPartRow
 from ...core.store.queries.query_rows import ProblemRow
 from ...core.store.transcript_records import LogKind
 from ...core.transcript.sanitize import sanitize_title
-from ..cli.printing import output_encoding, wants_colours
+from ..cli.printing import output_encoding, wants_colors
 from ..text.formats import iso_time, plural, utc_time
 from .doctor_check import DoctorCheck, failed, noted, passed
 
@@ -368,7 +368,7 @@ def _terminal_check() -> DoctorCheck:
     parts = [
         f"TERM={os.environ.get('TERM', '')}",
         "a terminal" if sys.stdout.isatty() else "not a terminal",
-        "colours" if wants_colours() else "no colours",
+        "colors" if wants_colors() else "no colors",
         f"NO_COLOR={os.environ['NO_COLOR']}" if "NO_COLOR" in os.environ else "NO_COLOR unset",
         encoding,
     ]

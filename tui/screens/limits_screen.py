@@ -16,7 +16,7 @@ from ..text.text_lines import (
     hanging_lines,
     heading,
     join_lines,
-    labelled_lines,
+    labeled_lines,
     quiet,
     section_heading,
 )
@@ -75,7 +75,7 @@ def limits_lines(
         if place:
             yield Content("")
         yield heading(long_window_name(limit.window))
-        yield from labelled_lines(limit_facts(report, limit, titles, now_ms), width)
+        yield from labeled_lines(limit_facts(report, limit, titles, now_ms), width)
     first = list(reached_first(report.limits, sessions, now_ms))
     if first:
         yield from section_heading("Reached first")

@@ -45,7 +45,7 @@ SAVE_STATE_SIGNS: Final = {
     SaveState.FAILED_UNKNOWN: ("✗", "bold $level-emergency"),
     SaveState.CORRUPT: ("✗", "bold $level-emergency"),
 }
-"""Colour alone never conveys a state."""
+"""Color alone never conveys a state."""
 
 MAX_METER_CELLS: Final = 24
 _GAP: Final = 1

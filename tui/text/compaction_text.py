@@ -32,17 +32,17 @@ def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tup
     if report.cleared_results:
         yield "cleared", f"{plural(report.cleared_results, 'tool result')} before it, silently"
     files = [_file_line(use, room) for use in lost.files]
-    yield from _labelled_once("lost files", _first(files, MAX_FILES, counts.files))
+    yield from _labeled_once("lost files", _first(files, MAX_FILES, counts.files))
     names = [one_line(each.text) for each in lost.names]
     listed = ", ".join(_first(names, MAX_NAMES, counts.identifiers))
-    yield from _labelled_once("names", wrap(listed, room, break_on_hyphens=False))
+    yield from _labeled_once("names", wrap(listed, room, break_on_hyphens=False))
     for label, quotes, count in (
         ("decisions", lost.decisions, counts.decisions),
         ("todos", lost.todos, counts.todos),
         ("constraints", lost.constraints, counts.constraints),
     ):
         texts = [f"{each.text} (line {each.line})" for each in quotes]
-        yield from _labelled_once(label, _first(texts, MAX_QUOTES, count))
+        yield from _labeled_once(label, _first(texts, MAX_QUOTES, count))
 
 
 def kept_text(kept: ArtifactCounts, lost: ArtifactCounts) -> str:
@@ -81,7 +81,7 @@ def steering_lines(items: Sequence[SteeringOutcome]) -> Iterator[tuple[str, str]
         lost = [one_line(item.text) for item in items if item.kept is False]
         text = plural(len(items), "thing") + (f", {len(lost)} not kept" if lost else "")
         yield "asked to keep", text + steering_cost_text(items)
-        yield from _labelled_once("not kept", lost[:MAX_QUOTES])
+        yield from _labeled_once("not kept", lost[:MAX_QUOTES])
 
 
 def steering_cost_text(items: Sequence[SteeringOutcome]) -> str:
@@ -90,7 +90,7 @@ def steering_cost_text(items: Sequence[SteeringOutcome]) -> str:
     return f", at most {tokens(sum(counts))} tokens" if counts else ""
 
 
-def _labelled_once(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _labeled_once(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     for text in texts:
         yield label, text
         label = ""

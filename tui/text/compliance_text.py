@@ -68,7 +68,7 @@ VERDICT_SIGNS: Final = {verdict: sign for verdict, (_, _, sign) in _VERDICTS.ite
 
 
 def verdict_meaning(run: RunVerdict) -> str:
-    if run.verdict in PASSED_VERDICTS and run.judgement.verdict in FAILED_VERDICTS:
+    if run.verdict in PASSED_VERDICTS and run.judgment.verdict in FAILED_VERDICTS:
         # In the mode whole_transcript.
         return "one of its answers has the marker; its final message does not follow the skill"
     return _VERDICTS[run.verdict][1]
@@ -130,7 +130,7 @@ def short_verdict(run: RunVerdict | None) -> str:
 
 
 def _review_verdict(run: RunVerdict) -> str:
-    passes, findings = run.judgement.review_passes, run.judgement.review_findings
+    passes, findings = run.judgment.review_passes, run.judgment.review_findings
     if passes is None:
         return ""
     critical, warning = (

@@ -86,10 +86,10 @@ def _gauge_bar(
     drawn: list[tuple[str, str]] = []
     start = 0
     for cell in sorted(marks):
-        sign, colour = marks[cell]
+        sign, color = marks[cell]
         drawn += _unmarked_cells(start, cell, full, rest, style)
         filled = cell < full or (cell == full and rest >= _HALF_CELL_EIGHTHS)
-        drawn.append((sign, cut if filled else colour))
+        drawn.append((sign, cut if filled else color))
         start = cell + 1
     return [*drawn, *_unmarked_cells(start, cells, full, rest, style)]
 

@@ -18,7 +18,7 @@ _SHORT_NAMES: Final = {FIVE_HOURS: "5h", WEEK: "week"}
 _LONG_NAMES: Final = {FIVE_HOURS: "5-hour window", WEEK: "week", CONTEXT: "context"}
 OLD_MS: Final = 15 * 60_000  # from which a reading's age is shown in the header
 
-NOTICE_RATIO: Final = 0.70  # from which a window is coloured, as a context is
+NOTICE_RATIO: Final = 0.70  # from which a window is colored, as a context is
 WARNING_RATIO: Final = 0.80
 EMERGENCY_RATIO: Final = 0.95
 

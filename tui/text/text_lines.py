@@ -136,7 +136,7 @@ def section_heading(name: str) -> Iterator[Content]:
 Fact = tuple[str, str] | tuple[str, str, str]  # label, text, and style unless it is $foreground
 
 
-def labelled_lines(facts: Iterable[Fact], width: int) -> Iterator[Content]:
+def labeled_lines(facts: Iterable[Fact], width: int) -> Iterator[Content]:
     for label, text, *style in facts:
         head = Content.styled(f"  {label:<{LABEL_CELLS}}", "$quiet")
         value = Content.styled(text, style[0] if style else "$foreground")

@@ -316,7 +316,7 @@ class SliderScale(msgspec.Struct, frozen=True):
 
 
 def draw_track(scale: SliderScale, value: int, cells: int, style: str) -> Content:
-    """Draw the track; signs tell the two parts apart as well as colours."""
+    """Draw the track; signs tell the two parts apart as well as colors."""
     place = scale.place(value, cells)
     if scale.is_dotted:
         reached, rest = DOT * (place + 1), HOLE * (cells - place - 1)

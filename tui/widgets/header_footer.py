@@ -194,7 +194,7 @@ WARNING_RATIO: Final = 0.80  # from which a live session is counted as a warning
 
 
 class FeedState(Enum):
-    """Whether the screen follows what is written; shown as a word, not by colour alone."""
+    """Whether the screen follows what is written; shown as a word, not by color alone."""
 
     LIVE = "live"
     PAUSED = "paused"

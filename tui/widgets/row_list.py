@@ -233,7 +233,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         classes: tuple[str, ...] = (_ROW_CLASS,)
         state = ""
         if index == self.highlighted:
-            # The mark has another colour while the list has the focus.
+            # The mark has another color while the list has the focus.
             classes, state = (_ROW_CLASS, _CURRENT_ROW_CLASS), f"marked {self.has_focus}"
         strips = cached[2].get(state)
         if strips is None:

@@ -72,7 +72,7 @@ _JSON_SPACE: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\s+', re.DOTALL)
 
 def find_plain_output(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find shell and web output that can be written in fewer characters."""
-    reason = because("colours, overwritten lines and blanks carry no information")
+    reason = because("colors, overwritten lines and blanks carry no information")
     for block in stubs.changeable_results(view, stubs.SHELL_TOOLS | stubs.WEB_TOOLS):
         text = read_text(view, block) or ""
         plain = simplify_output(text)

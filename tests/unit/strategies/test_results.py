@@ -102,12 +102,12 @@ def test_an_attachment_that_is_put_in_again(session: Session, tmp_path: Path) ->
         assert has_stub(said)
 
 
-def test_colours_and_overwritten_lines_of_a_shell(session: Session, tmp_path: Path) -> None:
-    coloured = "\n".join(
+def test_colors_and_overwritten_lines_of_a_shell(session: Session, tmp_path: Path) -> None:
+    colored = "\n".join(
         f"\x1b[32mok\x1b[0m test_{n}   \r\x1b[K\x1b[1mok {n}\x1b[0m" for n in range(80)
     )
-    _, line = session.use("Bash", coloured, command="make test")
-    session.use("Read", coloured, file_path="/a.log")
+    _, line = session.use("Bash", colored, command="make test")
+    session.use("Read", colored, file_path="/a.log")
     session.rest()
     (found,) = found_by("plain-output", session, tmp_path)
     assert found.line == line

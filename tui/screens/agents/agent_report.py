@@ -33,7 +33,7 @@ from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS, verdict_meanin
 from ...text.formats import NOTHING, duration, percent, plural, tokens
 from ...text.gauge import MIN_GAUGE_CELLS, gauge
 from ...text.markdown_text import TextForm, markdown_lines
-from ...text.text_lines import Fact, hanging_lines, labelled_lines, section_heading
+from ...text.text_lines import Fact, hanging_lines, labeled_lines, section_heading
 from .agent_tree import AgentTreeRow, agent_sign, duration_text, returned_text
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def read_injection_choice(
 MAX_LINES: Final = 2_000  # shown of one text; a compressed one has ten. `y` copies all of it.
 MAX_LINE_CHARS: Final = 4_000  # shown of one line: more fills several screens
 PLAIN_BAR: Final = "│"
-VIOLATION_BAR: Final = "▌"  # beside a line that breaks a rule: not by its colour alone
+VIOLATION_BAR: Final = "▌"  # beside a line that breaks a rule: not by its color alone
 _VIOLATION_STYLE: Final = "$broken"
 
 
@@ -271,7 +271,7 @@ def _verdict_lines(agent: Agent, width: int) -> Iterator[Content]:
     line = Content.assemble((verdict, f"bold {style}"), (f": {verdict_meaning(found)}", "$quiet"))
     yield Content("")
     yield from hanging_lines(Content(""), line, width)
-    yield from labelled_lines(_verdict_facts(found), width)
+    yield from labeled_lines(_verdict_facts(found), width)
 
 
 def _verdict_facts(found: RunVerdict) -> Iterator[Fact]:
@@ -375,7 +375,7 @@ def _context_lines(agent: Agent, detail: AgentDetails, width: int) -> Iterator[C
             (formats.sparkline([step.tokens for step in steps], FILL_CELLS), "$accent"),
             (f"  {tokens(steps[0].tokens)} to {tokens(steps[-1].tokens)}, {counts}", "$quiet"),
         )
-    yield from labelled_lines(_context_facts(agent), width)
+    yield from labeled_lines(_context_facts(agent), width)
 
 
 def _context_facts(agent: Agent) -> Iterator[Fact]:
@@ -436,7 +436,7 @@ def session_agents_report(row: AgentTreeRow, width: int) -> Content:
             gauge(session.context, BAR_CELLS)
             + Content.styled(f"  {formats.tokens_of_window(session.context)}", "$quiet"),
             Content(""),
-            *labelled_lines(_session_facts(session, row.agents), width),
+            *labeled_lines(_session_facts(session, row.agents), width),
         )
     )
 

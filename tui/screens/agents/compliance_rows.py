@@ -188,11 +188,11 @@ def type_report(
     """Write the history; below `least` results no share is shown."""
     lines = [
         Content.styled(found.name, "bold $foreground"),
-        *text_lines.labelled_lines(_type_facts(found, least), width),
+        *text_lines.labeled_lines(_type_facts(found, least), width),
     ]
     if found.sizes.results:
         lines += text_lines.section_heading("Added to the parents' context")
-        lines += text_lines.labelled_lines(_size_facts(found), width)
+        lines += text_lines.labeled_lines(_size_facts(found), width)
     lines += _verdict_bars(found)
     if found.score.codes:
         lines += text_lines.section_heading("Broken rules, by number of results")
@@ -200,7 +200,7 @@ def type_report(
     if found.definitions:
         lines += text_lines.section_heading("Definitions")
         facts = _definition_facts(found, force_hooks, width)
-        lines += text_lines.labelled_lines(facts, width)
+        lines += text_lines.labeled_lines(facts, width)
     if found.days:
         lines += text_lines.section_heading("Day by day (UTC)")
         lines += map(_day_line, reversed(found.days[-MAX_DAYS:]))
@@ -387,7 +387,7 @@ def finding_line(row: FindingRow, width: int, now_ms: int) -> Content:
 
 
 def severity_sign(severity: str) -> tuple[str, str]:
-    """Return the sign and the style of a severity; colour alone never conveys it."""
+    """Return the sign and the style of a severity; color alone never conveys it."""
     return _SEVERITIES.get(severity, ("·", "$foreground"))
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 PROGRESS_INTERVAL_S: Final = 0.1  # between two reports of progress
 FIRST_PASS_SHARE: Final = 0.3  # of the work: all lines are read, then what is sent is counted
-PROMPT_CHARS: Final = 80  # of a prompt, by which a person recognises it
+PROMPT_CHARS: Final = 80  # of a prompt, by which a person recognizes it
 
 OperationKey = tuple[str, int | None, str]
 """Identifies an operation across plans: its strategy, its line, and its place in the line."""

@@ -157,7 +157,7 @@ SESSION_SIGNS: Final = {
     SessionStatus.ENDED: (" ", "$quiet"),
     SessionStatus.GONE: ("†", "$quiet"),
     SessionStatus.ARCHIVED: ("▪", "$quiet"),
-}  # each has a sign, because colour alone is not enough
+}  # each has a sign, because color alone is not enough
 
 
 class SessionLine(msgspec.Struct, frozen=True):

@@ -85,7 +85,7 @@ SEVERITY_SIGNS: Final = {
     EventSeverity.WARNING: ("▲", "$level-warning"),
     EventSeverity.PROBLEM: ("✗", "bold $level-emergency"),
 }
-"""A sign and a style: a severity is never shown by colour alone."""
+"""A sign and a style: a severity is never shown by color alone."""
 
 
 class LogLevel(CycleEnum):

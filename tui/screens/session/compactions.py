@@ -79,21 +79,21 @@ def compactions_listing(
 def compaction_detail(compaction: ReportedCompaction, width: int, now_ms: int) -> Content:
     row, report = compaction.row, compaction.report
     room = max(1, width - _DETAIL_LABEL_CELLS)
-    labelled = list(compaction_text.steering_lines(compaction.steering))
+    labeled = list(compaction_text.steering_lines(compaction.steering))
     if report is not None:
-        labelled += compaction_text.compaction_report_lines(report, room)
+        labeled += compaction_text.compaction_report_lines(report, room)
     parts = [
         heading(f"{COMPACTION_SIGN} {compaction_headline(compaction)}"),
         quiet(_age_text(row, now_ms)),
         Content(""),
         *(
             Content.assemble((fit_left(label, _DETAIL_LABEL_CELLS), "$quiet"), shorten(text, room))
-            for label, text in labelled
+            for label, text in labeled
         ),
     ]
     if report is None:
         parts.append(quiet(REPORT_PENDING))
-    elif not labelled:
+    elif not labeled:
         nothing = "nothing that was checked was lost"
         parts.append(quiet(nothing if report.is_known else CONTENT_UNKNOWN))
     if row.summary:

@@ -263,7 +263,7 @@ def _with_margin(line: Content, margin: Content, width: int) -> Content:
 
 
 def context_margin(size: int | None, scale: ContextScale, cells: int) -> Content:
-    """Write a context's size and its share of the window, coloured by its level."""
+    """Write a context's size and its share of the window, colored by its level."""
     if size is None:
         return Content("")
     if not scale.window_tokens:

@@ -9,7 +9,7 @@ from textual.content import Content
 
 from ....core.actions.preset_steps import PresetStep, preset_steps
 from ....core.policy.schema import DEFAULT_PRESET
-from ...text.text_lines import labelled_lines
+from ...text.text_lines import labeled_lines
 from ..page import ReadingScreen, text_width
 
 DEFAULT_LABEL: Final = f"  {DEFAULT_PRESET}"
@@ -29,6 +29,6 @@ def step_content(steps: Iterable[PresetStep], width: int) -> Content:
 
 
 def _step_lines(step: PresetStep, width: int) -> Iterator[Content]:
-    yield from labelled_lines([(step.step, step.text)], width)
+    yield from labeled_lines([(step.step, step.text)], width)
     if step.text != step.default_text:
-        yield from labelled_lines([(DEFAULT_LABEL, step.default_text, "$quiet")], width)
+        yield from labeled_lines([(DEFAULT_LABEL, step.default_text, "$quiet")], width)
