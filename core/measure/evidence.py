@@ -110,10 +110,9 @@ class Evidence:
             armed = not row.was_refused if row.writes_requests else None
             if row.is_precomputed or (armed is None and row.pre_tokens < MIN_REFUSED_TOKENS):
                 armed = True
-            is_precomputed = bool(row.is_precomputed)
-            seen = AutoCompaction(row.earlier_tokens or 0, row.pre_tokens, armed, is_precomputed)
+            seen = AutoCompaction(row.earlier_tokens or 0, row.pre_tokens, armed)
             own[row.session_id, row.agent_id].append(seen)
-            if is_precomputed:
+            if row.is_precomputed:
                 # Another session's summary need not be ready in time.
                 continue
             environment = facts.environments.get(row.session_id, {})

@@ -162,3 +162,31 @@ def test_a_compaction_that_a_refused_prompt_may_have_caused_shows_none(
     session = scanned(claude, collector, store, [each | {"version": "2.1.231"} for each in lines])
     assert session.context.trigger is not None
     assert session.context.trigger.source is ClaimSource.TABLE
+
+
+BESIDE_TURN = {
+    "preTokens": 82_640,
+    "postTokens": 2_704,
+    "cumulativeDroppedTokens": 79_936,
+    "durationMs": 4,
+    "precomputed": True,
+    "preCompactOrganizationsCoverStart": False,
+    "runningTurnPrompt": {},
+}
+"""What 2.1.332 wrote where a flag of its server lets a turn pass its trigger of 79,000 by."""
+
+
+def test_a_trigger_that_a_turn_passed_by_is_learned_from_the_first_boundary_that_shows_it(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    model = "claude-opus-5-5"
+    sent = answers(58_012, 75_553, 82_586, model=model)  # what its requests held
+    session = scanned(claude, collector, store, sent)
+    assert session.context.trigger is not None
+    assert session.context.trigger.source is ClaimSource.TABLE, "its option is seen by nobody"
+    after = assistant("after", context=15_000, at=10, model=model)
+    lines = [*sent, boundary(at=9, **BESIDE_TURN), summary(at=9), after]
+    session = scanned(claude, collector, store, lines)
+    trigger = session.context.trigger
+    assert trigger is not None
+    assert (trigger.tokens, trigger.source) == (82_640, ClaimSource.SESSION_COMPACTION)
