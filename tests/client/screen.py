@@ -48,7 +48,9 @@ class Screen:
         )
         self._open = True
         self.until(lambda: self._tmux("start-server") == "", "tmux")
-        self._tmux("new-session", "-d", "-s", name, "-x", "160", "-y", "50", *argv)
+        refused = self._tmux("new-session", "-d", "-s", name, "-x", "160", "-y", "50", *argv)
+        if refused:
+            raise ScreenError(f"tmux opened nothing: {refused}")
         self.until(lambda: bool(self.entry()), "the registry's entry")
         self.until(lambda: "❯" in self.text(), "the prompt")
 
@@ -158,8 +160,10 @@ class Screen:
             self._open = False
 
     def _tmux(self, *args: str) -> str:
+        # Without -N a command that comes before the server is up starts one of its own, which ends
+        # with it and leaves no server at all.
         ended = self._lab.namespace.run(
-            ["tmux", "-S", self._socket, *args], self._lab.project, self._env
+            ["tmux", "-N", "-S", self._socket, *args], self._lab.project, self._env
         )
         return ended.out if ended.code == 0 else ended.err
 
