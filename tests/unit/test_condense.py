@@ -367,6 +367,21 @@ def test_the_heaviest_names_are_listed(tmp_path: Path) -> None:
     ]
 
 
+def test_a_name_that_the_model_used_is_listed_by_itself(tmp_path: Path) -> None:
+    session = Session()
+    session.ask("Why is it slow?")
+    session.use("Bash", "engine_fish.go lexer_fish.go", command="dir /b")
+    session.say("It is engine_fish.go that waits.")
+    path = session.write(tmp_path / "t.jsonl")
+    with view_of(path) as view:
+        names = NamesOfEntries(sent(path), view)
+    every = names.words_of(range(4))
+    text = "- D:\\src\\engine_fish.go (read 1×)\n- D:\\src\\lexer_fish.go (read 1×)"
+    assert names.not_in("", every) >= {"engine_fish.go", "lexer_fish.go"}
+    assert names.not_in(text, every) == {"engine_fish.go"}
+    assert names.not_in(f"{text}\nengine_fish.go", every) == set()
+
+
 def test_turns_are_divided_between_calls_and_results_only() -> None:
     said = [
         summed_up("earlier"), attached("date", "today"), asked("One."),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ...summaries.artifacts import part_text
 from ...summaries.extract import list_all_entries
 from ...summaries.key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
-from ...summaries.mentions import decoded_text, find_names_and_facts, split_words
+from ...summaries.mentions import decoded_text, find_names, find_names_and_facts, split_words
 from ...summaries.session_rules import (
     Rule,
     carried_rules,
@@ -136,12 +136,14 @@ class NamesOfEntries:
     def __init__(self, sent: Sequence[Entry], view: TranscriptView) -> None:
         self.shown: Final[dict[str, str]] = {}  # the word that is counted, and how it is displayed
         self.weights: Final = Counter[str]()
+        self._referred: Final = set[str]()  # names that the person or the model wrote itself
         self.of_entries: Final[list[frozenset[str]]] = []
         for entry in sent:
             texts = _whole_texts(entry, view)
             names = _names_in("\n".join(text for _, text in texts))
             referring = (text for part, text in texts if part.kind in _REFERRING_KINDS)
             referred = split_words("\n".join(referring))
+            self._referred.update(word for word in names if word in referred and find_names(word))
             for word, name in names.items():
                 self.shown.setdefault(word, name)
                 if word not in self.weights or word in referred:
@@ -150,6 +152,14 @@ class NamesOfEntries:
 
     def words_of(self, places: Iterable[int]) -> set[str]:
         return set[str]().union(*(self.of_entries[place] for place in places))
+
+    def not_in(self, text: str, words: Iterable[str]) -> set[str]:
+        """Return the words that a text does not mention.
+
+        A name that the person or the model used has to stand by itself, as they used it: a path
+        of Windows, whose last part is a word too, is no mention of `engine.go`.
+        """
+        return set(words) - (split_words(text) - self._referred) - find_names(text)
 
     def to_list(self, missing: Iterable[str], lost_weight: float) -> list[str]:
         """Return the words that a digest has to list, the heaviest first.
@@ -274,8 +284,8 @@ class TurnCondenser:
         new = [draft for draft in drafts if not draft.turn.is_summary]
         places = [place for draft in new for place in draft.places]
         removed = sum(self._tokens[place] for place in places)
-        listed = split_words(_texts_of(drafts))
-        missing = self.names.words_of(places).difference(retained_words, listed)
+        missing = self.names.words_of(places).difference(retained_words)
+        missing = self.names.not_in(_texts_of(drafts), missing)
         room = int(MAX_DIGEST_SHARE * removed) - self._count(_texts_of(new))
         names = self._fitting(self.names.to_list(missing, lost_weight), room)
         named = self._with_names(drafts, names)
