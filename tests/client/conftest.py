@@ -12,7 +12,7 @@ from .lab import Lab
 from .ledger import Judge, Ledger
 from .namespace import Namespace, find_client, why_not
 from .proofs import Proofs
-from .ways import Sizes
+from .ways import Sizes, describe_ratios
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,12 +74,7 @@ def pytest_terminal_summary(
     for line in (*config.stash[_PROOFS].table(), *config.stash[_TABLE].lines()):
         terminalreporter.write_line(line)
     for way, found in config.stash[_RATIOS].items():
-        planned = [each.ratio for each in found]
-        listed = [each.listed_ratio for each in found]
-        terminalreporter.write_line(
-            f"{way}: {len(found)} sessions; for one token sent, planned {min(planned):.3f} to"
-            f" {max(planned):.3f}, listed {min(listed):.3f} to {max(listed):.3f}"
-        )
+        terminalreporter.write_line(f"{way}: {describe_ratios(found)}")
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from .counting import MEDIA_TOKENS, count_request
 from .days import DAYS
 from .talks import path_of
 from .validator import blocks_of
-from .ways import LISTED_NEAR, PROMPT_TOKENS
+from .ways import LISTED_NEAR, PROMPT_TOKENS, Sizes
 from .wire import blocks_sent
 
 if TYPE_CHECKING:
@@ -201,6 +201,7 @@ class Proof:
     operations: int
     tokens: int
     bytes: int
+    sizes: Sizes
 
 
 def prove_pair(pair: Pair, day: Day, *, asked_again: bool) -> Proof:
@@ -239,8 +240,8 @@ def _prove(pair: Pair, day: Day, before: Json, *, asked_again: bool) -> Proof:
         said = counted.before_tokens - counted.after_tokens
         freed = tokens_sent(before) - tokens_sent(after)
         assert freed == said, f"{pair}: {said} said, {freed} freed"
-    for size in (plan.after_tokens + PROMPT_TOKENS, listed + PROMPT_TOKENS):
-        assert abs(size - real) <= LISTED_NEAR * real, f"{pair}: {size} foreseen, {real} sent"
+    sizes = Sizes(plan.after_tokens + PROMPT_TOKENS, listed + PROMPT_TOKENS, real)
+    sizes.require_near(pair)
     if plan.harm is Severity.FILE_ONLY:
         assert said == 0, pair
         same = visible_entries(read_entries(edited))[: len(shown)]
@@ -253,7 +254,7 @@ def _prove(pair: Pair, day: Day, before: Json, *, asked_again: bool) -> Proof:
         again = day.resume(edited, f"{pair}: taken back")
         first = blocks_sent(before)[:-1]
         assert blocks_sent(again["body"])[: len(first)] == first, f"{pair}: not what it was"
-    return Proof(len(found), said, plan.bytes_before - plan.bytes_after)
+    return Proof(len(found), said, plan.bytes_before - plan.bytes_after, sizes)
 
 
 def _taken_back_at_once(pair: Pair, day: Day, plan: CompactionPlan) -> None:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 from ctxtop.core.compaction.transcript_planning import STRATEGIES
 
 from .pairs import LEVELS
+from .ways import describe_ratios
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .pairs import Pair, Proof
+    from .ways import Sizes
 
 _ROW: Final = "{:<22}{:>6}{:>10}{:>7}{:>12}{:>14}{:>14}   {}"
 
@@ -46,5 +48,14 @@ class Proofs:
                 f"{sum(each.bytes for each in held):,}",
                 f"{len(held)} of {len(pairs)}",
             )
+        yield from self._ratios()
         share = len(self.held) / len(self.tried)
         yield f"{len(self.held)} of {len(self.tried)} pairs held: {share:.1%}"
+
+    def _ratios(self) -> Iterator[str]:
+        """Yield a row for each strategy and mode: how near the next request was foreseen."""
+        found: dict[str, list[Sizes]] = {}
+        for pair, proof in self.held.items():
+            found.setdefault(f"{pair.strategy}, {pair.mode.value}", []).append(proof.sizes)
+        for way, sizes in found.items():
+            yield f"{way}: {describe_ratios(sizes)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -36,7 +37,7 @@ from .wire import blocks_sent
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from ctxtop.core.compaction.plan import CompactionPlan, Operation, Refusal
@@ -230,6 +231,28 @@ class Sizes:
     def listed_ratio(self) -> float:
         return self.listed / self.real
 
+    def require_near(self, what: object) -> None:
+        """Fail where one of both is farther from what was sent than `LISTED_NEAR`."""
+        for ratio in (self.ratio, self.listed_ratio):
+            assert abs(ratio - 1) <= LISTED_NEAR, (what, self)
+
+
+def describe_ratios(found: Sequence[Sizes]) -> str:
+    """Describe how far the sizes of some sessions were from what was sent of them."""
+    spreads = {
+        "planned": [each.ratio for each in found],
+        "listed": [each.listed_ratio for each in found],
+    }
+    words = (
+        f"{name} median {median(ratios):.3f}, worst {max(ratios, key=_distance):.3f}"
+        for name, ratios in spreads.items()
+    )
+    return f"{len(found)} sessions; for one token sent, {'; '.join(words)}"
+
+
+def _distance(ratio: float) -> float:
+    return abs(ratio - 1)
+
 
 def prove_way(talk: Talk, way: Way) -> Sizes | None:
     """Carry a plan out and take it back at once; then again, and go on in between.
@@ -252,8 +275,7 @@ def prove_way(talk: Talk, way: Way) -> Sizes | None:
     after = resume(talk.lab, written.stem, "after", LATER)
     real = count_request(after["body"])
     sizes = Sizes(plan.after_tokens + PROMPT_TOKENS, listed + PROMPT_TOKENS, real)
-    assert abs(sizes.ratio - 1) <= LISTED_NEAR, sizes
-    assert abs(sizes.listed_ratio - 1) <= LISTED_NEAR, sizes
+    sizes.require_near(way)
     talk.undo(receipt, written)
     begins = path.read_bytes()[: len(unedited)] if in_itself else path.read_bytes()
     assert begins == unedited, "taken back after the session went on"
