@@ -505,12 +505,20 @@ class Collector:
             # Of others only some lines are left: the store has more.
             if found.is_on_disk or not self._archived.has_only_summaries(found.relative)
         }
+        # Not a difference of sets, which would copy up to 100,000 names.
+        missing = [
+            relative
+            for relative, (_, tail) in self._known.items()
+            if relative not in present
+            and tail.size != GONE_SIZE
+            and not listing.is_below_unreadable(relative)
+        ]
+        if not missing:
+            return
         batch = _CommitBatch()
         with self.writer.transaction():
-            # Not a difference of sets, which would copy up to 100,000 names.
-            for relative in self._known:
-                if relative not in present and not listing.is_below_unreadable(relative):
-                    self._mark_gone(relative, batch)
+            for relative in missing:
+                self._mark_gone(relative, batch)
         self._report_batch(batch)
 
     def _mark_gone(self, relative: str, batch: _CommitBatch) -> None:

@@ -69,9 +69,10 @@ class Writer:
         self._opened_inode = _inode(self.path)
 
     def close(self) -> None:
-        """Close the connection, after SQLite has updated its table statistics."""
+        """Close the connection, after SQLite has updated its statistics of tables that changed."""
         try:
-            self.connection.execute("PRAGMA optimize")
+            if self.connection.total_changes:
+                self.connection.execute("PRAGMA optimize")
         except sqlite3.Error as error:
             # Only a hint for later plans is lost.
             self.notice = str(error)
@@ -111,12 +112,17 @@ class Writer:
 
     def claim_folder(self, root: Path) -> None:
         """Record which folder the store is for; raises OtherFolderError if it is another one's."""
-        with self.transaction():
-            row = self.connection.execute("SELECT value FROM about WHERE key = 'root'").fetchone()
-            if row is None:
-                self.connection.execute("INSERT INTO about VALUES ('root', ?)", [str(root)])
-            elif row[0] != str(root):
-                raise OtherFolderError(row[0])
+        if self._claimed_folder() is None:
+            with self.transaction():
+                sql = "INSERT OR IGNORE INTO about VALUES ('root', ?)"
+                self.connection.execute(sql, [str(root)])
+        claimed = self._claimed_folder()
+        if claimed != str(root):
+            raise OtherFolderError(claimed)
+
+    def _claimed_folder(self) -> str | None:
+        row = self.connection.execute("SELECT value FROM about WHERE key = 'root'").fetchone()
+        return row and str(row[0])
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -224,9 +230,7 @@ class Writer:
         return dict(self.connection.execute("SELECT path, mtime_ns FROM agent_meta").fetchall())
 
     def save_open_sessions(self, sessions: Sequence[LiveSession]) -> None:
-        with self.transaction():
-            self.connection.execute("DELETE FROM live")
-            insert_records(self.connection, "live", sessions, "OR REPLACE")
+        self._replace("live", [astuple(each) for each in sessions])
 
     def read_registry_state(self) -> tuple[frozenset[str], bool] | None:
         """Return what `save_registry_state` saved last; None if it never did."""
@@ -265,11 +269,14 @@ class Writer:
     def _replace(
         self, table: str, rows: Sequence[tuple[object, ...]], where: str = "1", *values: object
     ) -> None:
+        """Replace rows of a table, unless it has these already: then no lock is needed."""
+        run = self.connection.execute
+        if set(run(f"SELECT * FROM {table} WHERE {where}", values).fetchall()) == set(rows):
+            return
         with self.transaction():
-            self.connection.execute(f"DELETE FROM {table} WHERE {where}", values)
+            run(f"DELETE FROM {table} WHERE {where}", values)
             for row in rows:
-                places = ", ".join("?" * len(row))
-                self.connection.execute(f"INSERT INTO {table} VALUES ({places})", row)
+                run(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
 
     def save_windows(self, windows: Iterable[WindowRecord]) -> None:
         """Keep the newest window that the client reported, by session and model."""
