@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
@@ -23,6 +22,7 @@ from . import messages, ui_state
 from .background_queries import WorkerThread
 from .dashboard import SessionActions
 from .feed import Feed
+from .garbage import freeze_long_lived_objects, unfreeze_objects
 from .keymap import bind, bind_hidden
 from .navigation import NavigationApp
 from .screens.terminal_actions import TerminalActions
@@ -43,27 +43,6 @@ class AsciiFilter(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """Write the segments' texts plainly; none becomes wider."""
         return [Segment(to_ascii(text), style, control) for text, style, control in segments]
-
-
-FULL_COLLECTION_FACTOR: Final = 3
-"""How many times rarer full garbage collections become: each stops the screen for 40 to 80 ms, and
-most of what it looks through is Textual's cache of drawn lines. Garbage stays in memory that much
-longer: a factor of ten cost 8 MB over five hours, and answered no key sooner."""
-
-_DEFAULT_GC_THRESHOLDS: Final = gc.get_threshold()
-
-
-def freeze_long_lived_objects() -> None:
-    """Exclude all existing objects from garbage collection, and make full collections rare.
-
-    Modules, styles and widgets are some 80,000 objects: looking through them took 60 to 80 ms
-    once a second while somebody typed. Those that nothing refers to any more are still freed;
-    only reference cycles among them are kept.
-    """
-    gc.collect()
-    gc.freeze()
-    young, middle, old = _DEFAULT_GC_THRESHOLDS
-    gc.set_threshold(young, middle, old * FULL_COLLECTION_FACTOR)
 
 
 MAX_HELD_KEYS: Final = 32  # more than that is a key that was held down
@@ -224,8 +203,7 @@ class CtxtopApp(NavigationApp):
         for worker in (self.file_worker, self.lookup_worker, self.quick_worker):
             worker.stop()
         self.feed.stop()
-        gc.set_threshold(*_DEFAULT_GC_THRESHOLDS)
-        gc.unfreeze()
+        unfreeze_objects()
 
     # The feed's messages.
 

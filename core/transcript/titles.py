@@ -74,10 +74,14 @@ _WORD: Final = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
 
 def is_telling(text: str) -> bool:
     """Return whether a text says what a session is about: `9`, `ok` and `resume please` do not."""
-    words = _WORD.findall(text.casefold())
-    if sum(map(len, words)) < MIN_LETTERS:
-        return False
-    return any(word.replace("'", "") not in _SMALL_TALK for word in words)
+    letters, says_more = 0, False
+    for found in _WORD.finditer(text.casefold()):
+        letters += len(found[0])
+        says_more = says_more or found[0].replace("'", "") not in _SMALL_TALK
+        # The first words of a long prompt decide.
+        if says_more and letters >= MIN_LETTERS:
+            return True
+    return False
 
 
 def first_telling(candidates: Iterable[str | None]) -> str:

@@ -4,11 +4,14 @@ import os
 import sys
 from typing import NoReturn
 
+from ..garbage import rare_collections
 from .command_errors import COMPLETION_VARIABLE, run_guarded
 
 
 def main() -> NoReturn:
-    sys.exit(run_guarded(lambda: _run(sys.argv[1:])))
+    with rare_collections():
+        code = run_guarded(lambda: _run(sys.argv[1:]))
+    sys.exit(code)
 
 
 def _run(words: list[str]) -> int:
