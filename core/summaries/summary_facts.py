@@ -218,6 +218,9 @@ def find_template(name: str) -> SummaryTemplate:
     return TEMPLATES.get(name, FOUR_SECTIONS)
 
 
+FILES_TITLE: Final = "Files, to read again before editing"
+"""The texts of files are left out, and an Edit needs what it replaces word for word."""
+
 PREFACE: Final = (
     f"{SUMMARY_MARKER}\nThe earlier part of this conversation is no longer in the context."
     " ctxtop took"
@@ -234,7 +237,7 @@ _HEADINGS_AND_WEIGHTS: Final = {
         1.0,
     ),
     FactKind.DECISION: ("Decisions:", 0.5),
-    FactKind.FILE: ("Files, from the tool calls:", 0.6),
+    FactKind.FILE: (f"{FILES_TITLE}, unless their text follows:", 0.6),
     FactKind.ERROR: ("Errors, and how they ended:", 0.5),
     FactKind.DONE: ("Done, and checked:", 0.4),
     FactKind.TODO: ("Open todos:", 0.95),
@@ -251,7 +254,9 @@ FACT_HEADINGS: Final = {kind: heading for kind, (heading, _) in _HEADINGS_AND_WE
 
 MODEL_SUMMARY_KEY: Final = "written"  # there is one: a newer summary replaces it
 _KIND_OF_HEADING: Final = {heading: kind for kind, heading in FACT_HEADINGS.items()} | {
-    "The client's last summary, quoted:": FactKind.EARLIER  # in summaries that are already written
+    # In summaries that are already written:
+    "The client's last summary, quoted:": FactKind.EARLIER,
+    "Files, from the tool calls:": FactKind.FILE,
 }
 _ITEM: Final = re.compile(r"- (.*?)(?: \[L(\d+)\])?")
 QUOTE_MARK: Final = "  > "

@@ -75,6 +75,11 @@ def describe_file(file: FileActivity) -> str:
     return f"{file.path} ({', '.join(done) or 'named'}){command}"
 
 
+def describe_files(entries: Iterable[Entry]) -> list[str]:
+    """Describe what was done to each file, changed ones first, then the newest."""
+    return [describe_file(replace(file, command="")) for file in list_file_activity(entries)]
+
+
 def parse_file_description(text: str, line: int = 0) -> FileActivity | None:
     """Parse what `describe_file` wrote; None for other text."""
     description, _, command = text.partition(_LAST_COMMAND)

@@ -20,7 +20,7 @@ from . import tool_outcomes
 from .artifacts import TodoList, parse_tool_input, tool_results
 from .decision_patterns import find_decisions, quote_line
 from .key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
-from .summary_facts import QUOTE_MARK, replace_angle_brackets
+from .summary_facts import FILES_TITLE, QUOTE_MARK, replace_angle_brackets
 from .tool_outcomes import FailedCall
 
 QUESTION_TOOL: Final = "AskUserQuestion"
@@ -32,9 +32,6 @@ AGENT_TAIL_CHARS: Final = 600  # and its end, which sums up what it found
 LAST_WORDS_CHARS: Final = 600  # of the answer that ended a turn
 LAST_SENTENCES: Final = 3
 LABEL_CHARS: Final = 120  # of a task, a todo or a skill that is named
-
-FILES_TITLE: Final = "Files, to read again before editing"
-"""The texts of files are left out, and an Edit needs what it replaces word for word."""
 
 EARLIER_SUMMARY: Final = "earlier summary"  # the label of what a compaction left
 NAMES_LABEL: Final = "Names: "
@@ -158,10 +155,10 @@ class DigestSource(msgspec.Struct, frozen=True):
         """
         lines = [
             *_spoken_lines(entries, self.importance),
-            *_list_lines("Decisions", _decisions(entries)),
-            *_list_lines(FILES_TITLE, _files(entries)),
-            *_list_lines("Errors", self._errors(entries)),
-            *_list_lines("Skills loaded", _skills(entries)),
+            *list_lines("Decisions", _decisions(entries)),
+            *list_lines(FILES_TITLE, tool_outcomes.describe_files(entries)),
+            *list_lines("Errors", self._errors(entries)),
+            *list_lines("Skills loaded", _skills(entries)),
             *_agent_lines(entries),
             *_last_words(entries),
         ]
@@ -191,14 +188,14 @@ def describe_state(entries: Iterable[Entry]) -> list[str]:
     jobs = [
         f"{job.kind} {job.job_id}: {job.task}" for job in tool_outcomes.list_running_jobs(known)
     ]
-    return [*_list_lines("Open todos", doing), *_list_lines("Still running", jobs)]
+    return [*list_lines("Open todos", doing), *list_lines("Still running", jobs)]
 
 
 def _quoted(text: str) -> list[str]:
     return [QUOTE_MARK + line for line in text.strip("\n").split("\n")]
 
 
-def _list_lines(title: str, items: Iterable[str]) -> list[str]:
+def list_lines(title: str, items: Iterable[str]) -> list[str]:
     shown = dict.fromkeys(f"- {_one_line(item)}" for item in items)
     return [f"{title}:", *shown] if shown else []
 
@@ -255,11 +252,6 @@ def _decisions(entries: Iterable[Entry]) -> Iterator[str]:
         for part in entry.parts:
             if part.kind is PartKind.TEXT:
                 yield from (f'"{sentence}"' for sentence in find_decisions(part.text))
-
-
-def _files(entries: Iterable[Entry]) -> Iterator[str]:
-    for file in tool_outcomes.list_file_activity(entries):
-        yield tool_outcomes.describe_file(replace(file, command=""))
 
 
 def _skills(entries: Iterable[Entry]) -> Iterator[str]:

@@ -33,12 +33,15 @@ from ...summaries.summary_building import (
 )
 from ...summaries.summary_facts import (
     FACT_HEADINGS,
+    FILES_TITLE,
     FactKind,
     SummaryFact,
     carry_fact,
     list_quoted_anchors,
     render_facts,
 )
+from ...summaries.tool_outcomes import describe_files
+from ...summaries.turn_digest import list_lines
 from ...transcript.authorship import CUT_MARKER, HAND_OFF_MARKER
 from ...transcript.conversation import (
     Entry,
@@ -388,10 +391,14 @@ UNFINISHED_TURN: Final = Refusal(
 )
 
 
+MAX_CUT_FILES: Final = 30  # that were changed or read last: a cut is to leave little
+
+
 def plan_cut(conversation: Conversation, turns: int) -> Operation | Refusal:
     """Plan to keep the first prompt and the last turns, each from its prompt to its end.
 
-    The rules that would leave with the other turns are carried word for word.
+    The rules that would leave with the other turns are carried word for word, and the files whose
+    texts leave are named.
     """
     sent = conversation.visible_entries
     tail = retain_last_turns(sent, turns)
@@ -417,6 +424,8 @@ def plan_cut(conversation: Conversation, turns: int) -> Operation | Refusal:
         " one JSON object a line) is no longer in the context: read files again before you rely"
         " on them."
     )
+    if files := list_lines(FILES_TITLE, describe_files(tail.removed)[:MAX_CUT_FILES]):
+        summary = "\n".join([summary, "", *files])
     if rules:
         heading = FACT_HEADINGS[FactKind.CONSTRAINT]
         summary = "\n".join([summary, "", heading, *render_facts(rules)])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from ctxtop.core.compaction.strategies.stubs import edit_texts
 from ctxtop.core.summaries.artifacts import parse_tool_input
+from ctxtop.core.summaries.summary_facts import FILES_TITLE
 from ctxtop.core.summaries.tool_outcomes import READ_AGAIN
-from ctxtop.core.summaries.turn_digest import FILES_TITLE
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.line_types import EDIT_TOOLS
 from ctxtop.core.transcript.visible_messages import is_call
@@ -91,11 +91,11 @@ def _holds(texts: Sequence[str], old: str) -> bool:
     return any(old in text for text in texts)
 
 
-def _listed(digest: str) -> Iterator[str]:
-    """Yield the lines that a digest lists under its title of files to read again."""
+def _listed(summary: str) -> Iterator[str]:
+    """Yield the lines that a summary lists under its title of files to read again."""
     is_list = False
-    for line in digest.split("\n"):
+    for line in summary.split("\n"):
         if is_list and line.startswith("- "):
             yield line
         else:
-            is_list = line == f"{FILES_TITLE}:"
+            is_list = line.startswith(FILES_TITLE)

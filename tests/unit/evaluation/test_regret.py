@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ctxtop.core.summaries.summary_facts import FILES_TITLE
 from ctxtop.core.summaries.tool_outcomes import READ_AGAIN
-from ctxtop.core.summaries.turn_digest import FILES_TITLE
 from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
 from ...bench.evaluation.edited_texts import EditedTexts, edited_texts

@@ -5,17 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compaction.plan import ReplaceValue
+from ctxtop.core.actions.conversation_planning import plan_conversation
+from ctxtop.core.compaction.condensing import plan_condensed
+from ctxtop.core.compaction.plan import CONDENSE, PlanOptions, ReplaceValue
+from ctxtop.core.compaction.rewritten_lines import lines_after, rewrite_lines
 from ctxtop.core.compaction.strategies.stubs import OFTEN_EDITED, reads_of_edited_files
+from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut, summarise_by_rules
 from ctxtop.core.compaction.transcript_planning import choose_operations
+from ctxtop.core.compaction.transcript_reading import PlanSource
+from ctxtop.core.summaries.summary_building import SummarySettings
 from ctxtop.core.summaries.tool_outcomes import READ_AGAIN
+from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace
 
-from tests.planned import SHORT, found_by, view_of
+from tests.bench.evaluation.edited_texts import edited_texts
+from tests.planned import COUNTERS, SHORT, found_by, plan_transcript, view_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from typing import Any
+
+    from ctxtop.core.compaction.plan import CompactionPlan
+    from ctxtop.core.transcript.conversation import Entry
 
     from tests.worked import Session
 
@@ -111,3 +125,59 @@ def test_the_stub_of_what_was_written_says_it_too(
     assert all(
         READ_AGAIN in edit_.value for edit_ in found.edits if isinstance(edit_, ReplaceValue)
     )
+
+
+def by_levels(path: Path) -> CompactionPlan:
+    return plan_transcript(source_of(path), PlanOptions(level=4, keep=1, min_tail_tokens=0))
+
+
+def by_condensing(path: Path) -> CompactionPlan:
+    options = PlanOptions(strategies=(CONDENSE,), target=0.1, keep=1)
+    return plan_conversation(
+        source_of(path), lambda whole, view: plan_condensed(whole, view, options), options
+    )
+
+
+def by_summary(path: Path) -> CompactionPlan:
+    settings = SummarySettings(keep_messages=2)
+    return plan_conversation(source_of(path), lambda whole, _: summarise_by_rules(whole, settings))
+
+
+def by_cut(path: Path) -> CompactionPlan:
+    return plan_conversation(source_of(path), lambda whole, _: plan_cut(whole, 1))
+
+
+def source_of(path: Path) -> PlanSource:
+    return PlanSource(path.stem, path, COUNTERS.for_model)
+
+
+@pytest.mark.parametrize("plan", [by_levels, by_condensing, by_summary, by_cut])
+def test_each_way_to_compact_names_the_files_to_read_again(
+    session: Session, tmp_path: Path, plan: Callable[[Path], CompactionPlan]
+) -> None:
+    session.read(EDITED, 400)
+    session.use("Edit", file_path=EDITED, old_string="a" * 900, new_string="b" * 900)
+    session.say("It calls the decoder. " * 900)
+    session.rest()
+    path = session.write(tmp_path / "session.jsonl")
+    planned = plan(path)
+    assert not planned.refused
+    after = tmp_path / "after.jsonl"
+    with path.open("rb") as lines:
+        after.write_bytes(b"".join(lines_after(rewrite_lines(lines, planned.operations))))
+    (read,) = [
+        part.text
+        for entry in sent(path)
+        for part in entry.parts
+        if part.path == EDITED and part.kind is PartKind.TOOL_RESULT and part.name == "Read"
+    ]
+    old = read.split("\n")[200].partition("\t")[2]
+    session.use("Edit", file_path=EDITED, old_string=old, new_string="new")
+    later = sent(session.write(tmp_path / "later.jsonl"))[-2:]
+    edited = edited_texts(sent(path), sent(after), later)
+    assert edited.gone == (EDITED,)
+    assert edited.unnamed == ()
+
+
+def sent(path: Path) -> list[Entry]:
+    return visible_entries(read_entries(path))
