@@ -27,11 +27,9 @@ from ...core.measure.counting_rule import DEFAULT_COUNTING, CountingRule
 from ...core.measure.part_sizes import (
     NO_SNAPSHOT,
     PartSizes,
-    growth_limit,
     is_complete,
     lines_to_first_answer,
-    measure_overhead,
-    size_parts,
+    size_conversation,
     update_snapshot,
 )
 from ...core.measure.tokens import CachedPartCounter, PartCounter
@@ -46,7 +44,6 @@ from ...core.transcript.conversation import (
     PartKind,
     PromptSnapshot,
     find_cleared_content,
-    last_boundary,
     measured_answers,
     newest_model,
     remove_cleared_content,
@@ -55,7 +52,7 @@ from ...core.transcript.conversation import (
 from ...core.transcript.entry_decoder import decode_entry, iter_entries, iter_lines
 from ...core.transcript.restored_content import with_restored
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
-from ...core.transcript.visible_messages import reannounced_attachments, visible_entries
+from ...core.transcript.visible_messages import visible_entries
 from .transcripts.api_requests import SentJson, SentPartLabels, reread_messages, reread_shape
 from .transcripts.transcript_ends import find_recent_start
 
@@ -120,9 +117,7 @@ def read_composition(
         # Not of every request is it kept: with what all turns know, sizes stay the same.
         prompt = request.prompt
     first = [] if is_too_large else lines_to_first_answer(entries)
-    overhead, total = measure_overhead(first, prompt, once), context.estimated_tokens
-    limit = growth_limit(first, prompt, once)
-    sizes = size_parts(entries, sent, overhead, once, limit, total)
+    sizes = size_conversation(entries, sent, first, prompt, once, context.estimated_tokens)
     content = _to_content(context, request, prompt, sizes)
     composition = break_down_context(content, once, max_items, warn_result_chars)
     items = tuple(replace(item, name=sanitize_title(item.name)) for item in composition.largest)
@@ -137,7 +132,7 @@ def read_composition(
         part_sizes={
             (entry.offset, place): sizes.of(entry, part) or 0
             for entry in sent
-            if entry.uuid is not None  # what the client restored has no line of its own
+            if entry.uuid is not None  # what the client put back has no line of its own
             for place, part in enumerate(entry.parts)
         },
     )
@@ -172,11 +167,7 @@ class _SplitConversation:
             cut = next(n for n, entry in enumerate(sent) if entry.message_id == message_id)
             before = remove_cleared_content(sent[:cut], find_cleared_content(self.answer, entries))
         else:
-            cut = len(sent)
-            last = last_boundary(entries)
-            start = -1 if last is None else last.offset
-            replaced = visible_entries([entry for entry in entries if entry.offset < start])
-            before = [*sent, *reannounced_attachments(replaced, sent)]
+            cut, before = len(sent), [*sent]
         self.before: Final = remove_dropped_thinking(before, model)
         self.since: Final = sent[cut:]
 

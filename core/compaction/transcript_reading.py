@@ -14,10 +14,8 @@ from msgspec.structs import replace
 from ..measure.part_sizes import (
     NO_SNAPSHOT,
     PartSizes,
-    growth_limit,
     lines_to_first_answer,
-    measure_overhead,
-    size_parts,
+    size_conversation,
     update_snapshot,
 )
 from ..measure.tokens import PartCounter
@@ -27,6 +25,7 @@ from ..transcript import conversation
 from ..transcript.conversation import Entry, MessagePart, PartKind
 from ..transcript.entry_decoder import iter_entries
 from ..transcript.reported_usage import ASIDE
+from ..transcript.restored_content import with_restored
 from ..transcript.visible_messages import follow_chain, is_call, retained_uuids, visible_entries
 from . import plan as plans
 from . import transcript_view
@@ -93,9 +92,9 @@ def read_transcript_view(
     first = lines_to_first_answer(entries)
     measures.add(first)
     measures.add(sent)
-    overhead = measure_overhead(first, snapshot, measures)
-    limit = growth_limit(first, snapshot, measures)
-    sizes = size_parts(entries, sent, overhead, measures, limit, source.estimated_tokens)
+    whole = with_restored(entries, sent, measures.tokens, lambda: read(source.path))
+    total = source.estimated_tokens
+    sizes = size_conversation(entries, whole, first, snapshot, measures, total)
     types = {entry.line: entry.type for entry in entries}
     lines = tuple(
         line if line.type else replace(line, type=types.get(line.number, "")) for line in scan.lines
@@ -113,7 +112,7 @@ def read_transcript_view(
         model=model,
         protected_lines=protected_lines,
         entries=entries,
-        overhead_tokens=sizes.overhead + sizes.unexplained,
+        overhead_tokens=sizes.overhead + sizes.unexplained + sizes.without_line(whole),
         bound_end=bound_end,
         torn_line=scan.torn_line,
         window_tokens=source.window_tokens or 0,

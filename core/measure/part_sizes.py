@@ -139,6 +139,11 @@ class PartSizes(msgspec.Struct, frozen=True):
     def is_measured(self, entry: Entry, part: MessagePart) -> bool:
         return (entry.offset, part) in self.measured
 
+    def without_line(self, sent: Sequence[Entry]) -> int:
+        """Return the size of what the client put back unrecorded: no edit changes it."""
+        own = (each for each in sent if each.uuid is None)
+        return sum(self.of(entry, part) or 0 for entry in own for part in entry.parts)
+
     def factor_of(self, entry: Entry) -> float:
         """Return what one estimated token takes of a text in this line's place."""
         return self.factors.get(entry.offset, self.factor)
@@ -175,6 +180,24 @@ def _measured_answers(entries: Sequence[Entry], sent: Sequence[Entry]) -> Iterat
             break
         answers.setdefault(each.message_id, each)
     return reversed(answers.values())
+
+
+def size_conversation(
+    entries: Sequence[Entry],
+    sent: Sequence[Entry],
+    first: Sequence[Entry],
+    prompt: PromptSnapshot,
+    counter: PartCounter,
+    unmeasured_total: int | None = None,
+) -> PartSizes:
+    """Size the parts of what is `sent`, `with_restored` content, of all `entries` of a file.
+
+    `first` are its `lines_to_first_answer`; without them nothing tells the size of an unrecorded
+    `prompt`.
+    """
+    overhead = measure_overhead(first, prompt, counter)
+    limit = growth_limit(first, prompt, counter)
+    return size_parts(entries, sent, overhead, counter, limit, unmeasured_total)
 
 
 class _Part(msgspec.Struct):

@@ -1,13 +1,16 @@
-"""What older clients put back into the context after a compaction, and did not record.
+"""What the client puts back into the context after a compaction, and has not recorded.
 
-Newer ones write each of it as an attachment behind the summary (seen from 2.1.205 on; 2.1.45
-wrote none). What they choose is the same: client 2.1.329.
+Older ones never record it. Newer ones write each of it as an attachment behind the summary (seen
+from 2.1.205 on; 2.1.45 wrote none). What they choose is the same: client 2.1.329.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final, NamedTuple
+
+from msgspec.structs import replace
 
 from .client_messages import FILE_REFERENCE_TEXT
 from .conversation import (
@@ -19,7 +22,7 @@ from .conversation import (
     measured_answers,
 )
 from .line_types import EDIT_TOOLS, PLAN_TOOL
-from .visible_messages import retained_uuids, visible_entries
+from .visible_messages import reannounced_attachments, retained_uuids, visible_entries
 
 CountTokens = Callable[[MessagePart], int]
 
@@ -31,34 +34,51 @@ MAX_SKILL_TOKENS: Final = 25_000  # of all skills together, the newest first
 
 _FILE_TOOLS: Final = EDIT_TOOLS | {"Read", "Write"}
 _LINE_NUMBER: Final = re.compile(r"^ *\d+[→\t]", re.MULTILINE)
+_READ_AGAIN: Final = (
+    "<system-reminder>\nCalled the Read tool with the following input: {}\n</system-reminder>"
+    "<system-reminder>\nResult of calling the Read tool: {}\n</system-reminder>"
+)
+"""How clients up to 2.1.4x put a file back, its text as JSON; newer ones send the bare text."""
+
 _PLAN_PROMPT: Final = "Implement the following plan:"  # begins a session with an approved plan
 _SKILL_START: Final = "Base directory for this skill: "
 
 
 def with_restored(
-    entries: Sequence[Entry], sent: Sequence[Entry], count_tokens: CountTokens
+    entries: Sequence[Entry],
+    sent: Sequence[Entry],
+    count_tokens: CountTokens,
+    read_entries: Callable[[], Iterable[Entry]] | None = None,
 ) -> list[Entry]:
     """Add to what is `sent` what the client put back behind the last summary unrecorded.
 
-    Their lines are those where the text was read. A text that was never read whole is as far as
-    it is known. Of files near the limit those count for which the next answer's context has room.
+    Added entries have no `uuid`; their lines are those where the text was read. A text that was
+    never read whole is as far as it is known. Of files near the limit those count for which the
+    next answer's context has room. `read_entries` reads the entries again if the texts of
+    `entries` are cut.
     """
     place = next((n for n in range(len(entries) - 1, -1, -1) if entries[n].boundary), None)
     if place is None:
         return [*sent]
-    since = takewhile(lambda each: each.role is not Role.ASSISTANT, entries[place + 1 :])
-    if any(each.type == "attachment" for each in since):
-        return [*sent]
-    before = [each for each in entries[:place] if not each.sidechain] or entries[:place]
-    others = [*_plan(before), *_skills(before, count_tokens)]
-    room = _room(entries, sent, count_tokens)
-    if room is not None:
-        room -= _sum_tokens(others, count_tokens)
-    files = _newest_files(before, retained_uuids(entries))
-    restored = [*_restore_files(files, room, count_tokens), *others]
+    restored: list[Entry] = []
+    if not _is_recorded(entries, place):
+        found = _find_content(entries, place, read_entries or (lambda: entries))
+        restored = _restore(found, _room(entries, sent, count_tokens), count_tokens)
+    if next(measured_answers(entries, sent), None) is None:
+        # It announces them with the next request.
+        announced = reannounced_attachments(visible_entries(entries[:place]), sent)
+        restored += [replace(each, uuid=None) for each in announced]
     summary = (n for n, each in enumerate(sent, 1) if each.offset > entries[place].offset)
     start = next(summary, 0)
     return [*sent[:start], *restored, *sent[start:]]
+
+
+def _is_recorded(entries: Sequence[Entry], place: int) -> bool:
+    boundary = entries[place].boundary
+    if boundary and boundary.planned_tokens is not None:
+        return True  # ctxtop wrote it: the client puts nothing back when it resumes
+    since = takewhile(lambda each: each.role is not Role.ASSISTANT, entries[place + 1 :])
+    return any(each.type == "attachment" for each in since)
 
 
 def _attached(source: Entry, kind: str, text: str, path: str | None = None) -> Entry:
@@ -93,33 +113,138 @@ def _room(entries: Sequence[Entry], sent: Sequence[Entry], count_tokens: CountTo
     return (answer.context_tokens or 0) - overhead - _sum_tokens(known, count_tokens)
 
 
-_File = tuple[str, Entry, str]  # its path, where its text was read, and the text
+class _File(NamedTuple):
+    """What is known of a file's text, without line numbers."""
+
+    entry: Entry  # where it was read or written
+    text: str
 
 
-def _newest_files(before: Sequence[Entry], kept: set[str]) -> list[_File]:
-    newest: dict[str, _File] = {}
-    for found in _file_texts(before):
-        path, entry, text = found
+class _Content:
+    """What a client may put back, of all that was said before a compaction."""
+
+    def __init__(self, paths: Collection[str]) -> None:
+        """Only of these files the texts are held."""
+        self.files: Final[dict[str, _File]] = {}
+        self.plan: Entry | None = None  # that the session follows
+        self.skills: Final[dict[str, Entry]] = {}  # that were used; the newest is last
+        self._paths: Final = paths
+        self._calls: Final[dict[str | None, str]] = {}  # not answered yet
+
+    def add(self, entry: Entry) -> None:
+        for part in entry.parts:
+            if part.kind is PartKind.TOOL_INPUT:
+                self._add_call(entry, part)
+            elif _is_of_file(part):
+                self._add_file(entry, part)
+            elif part.kind is PartKind.PROMPT and part.text.startswith(_PLAN_PROMPT):
+                self._add_plan(entry, part.text.removeprefix(_PLAN_PROMPT))
+            elif part.kind is PartKind.META and part.text.startswith(_SKILL_START):
+                name = part.text.partition("\n")[0]
+                self.skills.pop(name, None)
+                self.skills[name] = _attached(entry, "invoked_skills", part.text)
+
+    def _add_call(self, entry: Entry, part: MessagePart) -> None:
+        if part.name in _FILE_TOOLS:
+            self._calls[part.tool_use_id] = part.text
+        elif part.name == PLAN_TOOL:
+            self._add_plan(entry, str((decode_tool_input(part.text) or {}).get("plan") or ""))
+
+    def _add_plan(self, entry: Entry, plan: str) -> None:
+        if plan.strip():
+            self.plan = _attached(entry, "plan_file_reference", plan)
+
+    def _add_file(self, entry: Entry, part: MessagePart) -> None:
+        call = decode_tool_input(self._calls.pop(part.tool_use_id, "")) or {}
+        path = part.path
+        if path not in self._paths or path is None:
+            return
+        known = self.files.get(path)
+        if part.name in EDIT_TOOLS and known:
+            self.files[path] = known._replace(text=_edit(known.text, call))
+            return
+        text = _LINE_NUMBER.sub("", part.text)
+        if part.name == "Write":
+            text = str(call.get("content") or "")
         # The longest text is of the whole file, or comes closest to it.
-        known = newest.pop(path, found)
-        if entry.uuid not in kept:
-            newest[path] = known if len(known[2]) > len(text) else found
-    return [*reversed(newest.values())][:MAX_FILES]
+        if known is None or len(text) >= len(known.text):
+            self.files[path] = _File(entry, text)
+
+
+def _find_content(
+    entries: Sequence[Entry], place: int, read_entries: Callable[[], Iterable[Entry]]
+) -> _Content:
+    """Collect what was said before the boundary at a place; entries of agents are not of it."""
+    end, is_agents = entries[place].offset, all(each.sidechain for each in entries[:place])
+
+    def own(found: Iterable[Entry]) -> Iterator[Entry]:
+        before = takewhile(lambda each: each.offset < end, found)
+        return (each for each in before if is_agents or not each.sidechain)
+
+    content = _Content(paths := _newest_paths(own(entries), retained_uuids(entries)))
+    for entry in own(read_entries()):
+        content.add(entry)
+        del entry
+    content.files.update([(path, content.files.pop(path)) for path in paths])
+    return content
+
+
+def _newest_paths(before: Iterable[Entry], kept: Collection[str]) -> list[str]:
+    newest: dict[str, None] = {}
+    for entry in before:
+        for path in (part.path for part in entry.parts if _is_of_file(part)):
+            newest.pop(path or "", None)
+            if path and entry.uuid not in kept:
+                newest[path] = None
+    return [*reversed(newest)][:MAX_FILES]
+
+
+def _is_of_file(part: MessagePart) -> bool:
+    is_result = part.kind is PartKind.TOOL_RESULT and part.name in _FILE_TOOLS
+    return is_result and bool(part.path) and not part.failed
+
+
+def _edit(text: str, call: Mapping[str, Any]) -> str:
+    """Return a text after an Edit or MultiEdit; where it does not hold the old text, as it was."""
+    edits = call.get("edits")
+    listed: list[Any] = edits if isinstance(edits, list) else [call]
+    for edit in (each for each in listed if isinstance(each, dict)):
+        old, new = edit.get("old_string"), edit.get("new_string")
+        if isinstance(old, str) and isinstance(new, str) and old:
+            text = text.replace(old, new, -1 if edit.get("replace_all") else 1)
+    return text
+
+
+def _restore(content: _Content, room: int | None, count_tokens: CountTokens) -> list[Entry]:
+    others = [content.plan] if content.plan else []
+    others += _newest_skills(content, count_tokens)
+    if room is not None:
+        room -= _sum_tokens(others, count_tokens)
+    return [*_restore_files(content.files, room, count_tokens), *others]
+
+
+def _newest_skills(content: _Content, count_tokens: CountTokens) -> Iterator[Entry]:
+    left = MAX_SKILL_TOKENS
+    for restored in reversed(content.skills.values()):
+        left -= count_tokens(restored.parts[0])
+        if left >= 0:
+            yield restored
 
 
 def _restore_files(
-    files: Sequence[_File], room: int | None, count_tokens: CountTokens
+    files: Mapping[str, _File], room: int | None, count_tokens: CountTokens
 ) -> Iterator[Entry]:
-    sizes = {path: _content_tokens(text, count_tokens) for path, _, text in files}
-    whole = [_attached(entry, "file", text, path) for path, entry, text in files]
-    small = [
-        each
-        for each, size in zip(whole, sizes.values(), strict=True)
-        if size <= SURELY_SMALL * MAX_FILE_TOKENS
-    ]
-    left = None if room is None else room - _sum_tokens(small, count_tokens)
-    for each, (path, size) in zip(whole, sizes.items(), strict=True):
-        is_there = each in small
+    sizes = {path: _content_tokens(each.text, count_tokens) for path, each in files.items()}
+    whole = {
+        path: _attached(each.entry, "file", _as_sent(path, each.text), path)
+        for path, each in files.items()
+    }
+    small = [path for path, size in sizes.items() if size <= SURELY_SMALL * MAX_FILE_TOKENS]
+    left = room
+    if left is not None:
+        left -= _sum_tokens((whole[path] for path in small), count_tokens)
+    for path, each in whole.items():
+        is_there, size = path in small, sizes[path]
         if not is_there and size <= SURELY_LARGE * MAX_FILE_TOKENS:
             tokens = _sum_tokens([each], count_tokens)
             is_there = size <= MAX_FILE_TOKENS if left is None else tokens <= left
@@ -129,48 +254,11 @@ def _restore_files(
 
 
 def _content_tokens(text: str, count_tokens: CountTokens) -> int:
-    """Count a file's text as the client does, without the numbers of its lines."""
-    return count_tokens(MessagePart(PartKind.ATTACHMENT, _LINE_NUMBER.sub("", text), "file"))
+    """Count a file's text as the client does."""
+    return count_tokens(MessagePart(PartKind.ATTACHMENT, text, "file"))
 
 
-def _file_texts(before: Iterable[Entry]) -> Iterator[tuple[str, Entry, str]]:
-    """Yield each file that was read or changed, in order, with what is known of its text."""
-    written: dict[str | None, str] = {}
-    for entry in before:
-        for part in entry.parts:
-            if part.kind is PartKind.TOOL_INPUT and part.name == "Write":
-                written[part.tool_use_id] = str((decode_tool_input(part.text) or {}).get("content"))
-            elif part.kind is not PartKind.TOOL_RESULT or part.name not in _FILE_TOOLS:
-                continue
-            elif part.path and not part.failed:
-                yield part.path, entry, written.get(part.tool_use_id, part.text)
-
-
-def _plan(before: Sequence[Entry]) -> Iterator[Entry]:
-    """Yield the plan that the session follows, if it has one."""
-    for entry in reversed(before):
-        for part in entry.parts:
-            plan = ""
-            if part.kind is PartKind.PROMPT and part.text.startswith(_PLAN_PROMPT):
-                plan = part.text.removeprefix(_PLAN_PROMPT)
-            elif part.kind is PartKind.TOOL_INPUT and part.name == PLAN_TOOL:
-                plan = str((decode_tool_input(part.text) or {}).get("plan") or "")
-            if plan.strip():
-                yield _attached(entry, "plan_file_reference", plan)
-                return
-
-
-def _skills(before: Sequence[Entry], count_tokens: CountTokens) -> Iterator[Entry]:
-    """Yield the skills that were used, the newest first."""
-    seen = set[str]()
-    left = MAX_SKILL_TOKENS
-    for entry in reversed(before):
-        for part in entry.parts:
-            name = part.text.partition("\n")[0]
-            if part.kind is not PartKind.META or not name.startswith(_SKILL_START) or name in seen:
-                continue
-            seen.add(name)
-            restored = _attached(entry, "invoked_skills", part.text)
-            left -= count_tokens(restored.parts[0])
-            if left >= 0:
-                yield restored
+def _as_sent(path: str, text: str) -> str:
+    numbered = (f"{number:>6}→{line}" for number, line in enumerate(text.split("\n"), 1))
+    call = json.dumps({"file_path": path}, ensure_ascii=False)
+    return _READ_AGAIN.format(call, json.dumps("\n".join(numbered), ensure_ascii=False))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ctxtop.core.measure.composition import Composition
 
 WANTED: Final = {"after a compaction": 0.05, "otherwise": 0.02}
-"""The most that may be unexplained, as the median."""
+"""The most that may be unexplained."""
 
 
 class Breakdown(NamedTuple):
@@ -100,9 +100,11 @@ def main() -> None:
     for when, most in WANTED.items():
         shares = sorted(each.share for each in found if each.when == when)
         if shares:
+            within = sum(share <= most for share in shares)
             print(
-                f"{when:20} {len(shares):3} answers: median {statistics.median(shares):.1%}"
-                f" unexplained (wanted: {most:.0%}), largest {shares[-1]:.1%}"
+                f"{when:20} {len(shares):3} answers: unexplained median"
+                f" {statistics.median(shares):.1%}, p90 {shares[len(shares) * 9 // 10]:.1%},"
+                f" worst {shares[-1]:.1%}; {within} within {most:.0%}"
             )
     for each in sorted(found, key=lambda each: -each.share)[: len(found) if wanted else 10]:
         total = each.composition.total_tokens

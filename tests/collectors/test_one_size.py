@@ -92,13 +92,11 @@ def test_a_plan_has_the_sizes_of_the_breakdown(demo: Demo) -> None:
     for session in demo.sessions:
         composed, view = demo.composed(session), demo.planned(session)
         sizes = composed.part_sizes
-        # What such a client restored unrecorded is in the breakdown alone, and shares a step.
-        near = 0.1 if session.client_version == "2.1.45" and session.compactions else 0
         for block in view.blocks:
             place = block.entry.parts.index(block.part)
             # Of earlier turns some models see no thinking.
             if block.tokens or block.part.kind is not PartKind.THINKING:
-                size = pytest.approx(sizes[block.entry.offset, place], rel=near, abs=0)
+                size = sizes[block.entry.offset, place]
                 assert block.tokens == size, (session.title, block)
                 compared += 1
         listed, later = session.context.tokens or 0, composed.later_tokens

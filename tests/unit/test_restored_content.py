@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.transcript.conversation import MessagePart, PartKind
+from ctxtop.core.transcript.conversation import Boundary, MessagePart, PartKind
 from ctxtop.core.transcript.restored_content import MAX_FILE_TOKENS, MAX_FILES, with_restored
 from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace
@@ -29,8 +29,20 @@ def read(path: str, text: str, call: str) -> tuple[Entry, Entry]:
     return called("Read", call, file_path=path), returned("Read", call, text, path)
 
 
+def as_sent(path: str, text: str) -> str:
+    return (
+        "<system-reminder>\nCalled the Read tool with the following input:"
+        f' {{"file_path": "{path}"}}\n</system-reminder>'
+        f"<system-reminder>\nResult of calling the Read tool: {text}\n</system-reminder>"
+    )
+
+
 def restored(entries: Sequence[Entry]) -> list[tuple[str | None, str | None, int]]:
     """The kind, the path and the line of each part that was added to what is sent."""
+    return [(each.subtype, each.parts[0].path, each.line) for each in added(entries)]
+
+
+def added(entries: Sequence[Entry]) -> list[Entry]:
     linked: list[Entry] = []
     for each in entries:
         linked.append(replace(each, parent=linked[-1].uuid if linked else None))
@@ -38,12 +50,13 @@ def restored(entries: Sequence[Entry]) -> list[tuple[str | None, str | None, int
             linked[-1] = replace(linked[-1], parent=None)
     sent = visible_entries(linked)
     found = with_restored(linked, sent, letters)
-    added = [each for each in found if each not in sent]
+    new = [each for each in found if each not in sent]
     assert [each for each in found if each in sent] == sent
-    if added:
+    if new:
         assert found[0].parts[0].kind is PartKind.SUMMARY
-        assert found[1 : len(added) + 1] == added
-    return [(each.subtype, each.parts[0].path, each.line) for each in added]
+        assert found[1 : len(new) + 1] == new
+        assert {each.uuid for each in new} == {None}
+    return new
 
 
 def test_the_files_read_last_come_back_whole_and_large_ones_by_name() -> None:
@@ -64,7 +77,8 @@ def test_the_files_read_last_come_back_whole_and_large_ones_by_name() -> None:
 
 def test_a_file_near_the_limit_is_there_if_the_next_answer_has_room_for_it() -> None:
     size = MAX_FILE_TOKENS + 500
-    for room, kind in ((size - 1, "compact_file_reference"), (size, "file")):
+    sent = len(as_sent("/p/near.py", f'"     1→{"x" * size}"'))
+    for room, kind in ((sent - 1, "compact_file_reference"), (sent, "file")):
         asks = asked("x" * 100)
         first = answered("Reading.", context=3_000)
         near = read("/p/near.py", "x" * size, "near")
@@ -79,6 +93,46 @@ def test_a_file_near_the_limit_is_there_if_the_next_answer_has_room_for_it() -> 
             answered("Yes.", context=context),
         ]
         assert [found[0] for found in restored(lines)] == [kind]
+
+
+def test_a_file_comes_back_as_it_is_after_its_edits_in_the_form_that_was_sent() -> None:
+    call = {"file_path": "/p/a.py", "content": 'a = 1\nb = "2"\n'}
+    wrote = called("Write", "w", **call), returned("Write", "w", "Created.", "/p/a.py")
+    edit = {"file_path": "/p/a.py", "old_string": '"2"', "new_string": '"é"'}
+    edited = called("Edit", "e", **edit), returned("Edit", "e", "Updated.", "/p/a.py")
+    lines = [asked("Go on."), *wrote, *edited, compacted(), summed_up("So far.")]
+    (found,) = added(lines)
+    numbered = r'"     1→a = 1\n     2→b = \"é\"\n     3→"'
+    assert found.parts[0].text == as_sent("/p/a.py", numbered)
+    assert found.line == lines[2].line
+
+
+def test_texts_that_were_cut_are_read_again() -> None:
+    whole = [asked("Go on."), *read("/p/a.py", "     1→" + "a" * 90, "c")]
+    cut = [
+        replace(each, parts=tuple(replace(part, text=part.text[:9]) for part in each.parts))
+        for each in whole
+    ]
+    end = [compacted(), summed_up("So far.")]
+    sent = visible_entries([*cut, *end])
+    assert len(with_restored([*cut, *end], sent, letters)[-1].parts[0].text) < 200
+    linked = with_restored([*cut, *end], sent, letters, lambda: [*whole, *end])
+    assert "a" * 90 in linked[-1].parts[0].text
+
+
+def test_what_is_announced_again_is_part_of_a_request_that_no_answer_has_measured() -> None:
+    kind = "deferred_tools_delta"
+    tools = replace(attached(kind, "Tools: Fetch"), subtype=kind)
+    lines = [asked("Go on."), tools, answered(), compacted(), summed_up("So far.")]
+    assert [found for found, _, _ in restored(lines)] == [kind]
+    assert restored([*lines, answered("Yes.", context=90_000)]) == []
+
+
+def test_nothing_comes_back_behind_a_summary_that_ctxtop_wrote() -> None:
+    ours = replace(compacted(), boundary=Boundary(planned_tokens=5_000))
+    before = [asked("Go on."), *read("/p/a.py", "a = 1", "c")]
+    assert restored([*before, ours, summed_up("So far.")]) == []
+    assert len(restored([*before, compacted(), summed_up("So far.")])) == 1
 
 
 def test_the_plan_and_the_skills_come_back() -> None:

@@ -37,6 +37,8 @@ def estimate_left(file: CompactedFile) -> int | None:
         recorded_overhead,
     )
     from ....core.measure.token_estimate import Estimator
+    from ....core.model.context import client_token_estimate
+    from ....core.transcript.restored_content import with_restored
     from ....core.transcript.visible_messages import visible_entries
 
     if (planned := estimate_planned_request(_entries(file, file.boundary))) is not None:
@@ -49,11 +51,13 @@ def estimate_left(file: CompactedFile) -> int | None:
         overhead = recorded_overhead(before, Estimator({}).for_model(None))
     if overhead is None:
         return None
-    # The client counts what a compaction kept, which comes before it; old clients did not.
-    sent = [*_entries(file, 0 if file.post_tokens is None else file.boundary)]
-    return estimate_next_request(
-        overhead, visible_entries(before), visible_entries(sent), file.post_tokens
-    )
+    if file.post_tokens is None:
+        # Old clients counted neither what they kept, which comes before it, nor what they put back.
+        entries = [*_entries(file)]
+        sent = with_restored(entries, visible_entries(entries), client_token_estimate)
+        return estimate_next_request(overhead, (), sent, None)
+    sent = visible_entries([*_entries(file, file.boundary)])
+    return estimate_next_request(overhead, visible_entries(before), sent, file.post_tokens)
 
 
 def _entries(file: CompactedFile, start: int = 0) -> Iterator[Entry]:
