@@ -43,6 +43,10 @@ async def compare(it: Opened, name: str) -> None:
     while (drawn := picture(it)) != before and time.monotonic() < end:
         await asyncio.sleep(0.05)
         await it.calm()
+    if drawn != before:
+        # A slow machine has not read yet what the screen asked for.
+        await it.answered()
+        drawn = picture(it)
     if drawn == before:
         return
     REPORT.mkdir(exist_ok=True)

@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.collectors import store_update
 from ctxtop.collectors.claude_code import registry
 from ctxtop.collectors.demo import make_demo
 from ctxtop.collectors.places import Places
@@ -65,6 +66,14 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctxtop.tui.notifier.GROUPING_S", 0.05)
     # A tenth of what opening the dashboard costs, and of use only to one that stays open.
     monkeypatch.setattr("ctxtop.tui.app.freeze_long_lived_objects", lambda: None)
+
+
+@pytest.fixture(autouse=True)
+def no_late_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a dashboard do nothing because a slow machine held it open for some seconds."""
+    # What it learns changes sizes, and its index is there before a test has made one.
+    for name in ("INDEX_AFTER_S", "CALIBRATE_AFTER_S"):
+        monkeypatch.setattr(store_update, name, float("inf"))
 
 
 @pytest.fixture
