@@ -17,7 +17,7 @@ from ..model.rule import RuleMark
 from ..transcript.authorship import iter_typed_words
 from ..transcript.client_messages import MEMORY_FILE_HEADING, NESTED_MEMORY, QUEUED_PROMPT
 from ..transcript.conversation import Author, Entry, MessagePart, PartKind
-from .decision_patterns import RULE_PATTERN, find_memory_rules, find_rules
+from .decision_patterns import find_memory_rules, find_rules, states_rule
 from .key_messages import prompt_words
 from .mentions import contains_secret
 from .summary_facts import SummaryFact, parse_carried_rules, rule_fact
@@ -134,7 +134,7 @@ def find_persons_rules(author: Author | None, texts: Collection[str]) -> Iterato
     """Yield the rules in what a person wrote; what holds a key or a password is left out."""
     if author is Author.PERSON:
         # Most prompts set no rule: leaving out what is quoted would take longer than this look.
-        for words in iter_typed_words(filter(RULE_PATTERN.search, texts)):
+        for words in iter_typed_words(filter(states_rule, texts)):
             yield from _without_secrets(find_rules(words))
 
 
