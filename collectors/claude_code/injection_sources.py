@@ -289,7 +289,7 @@ def _read_ends(lines: Iterable[bytes]) -> dict[str, _AgentEnd]:
             if line.type == "queue-operation":
                 returns = read_notification(0, line, line_decoder.decode_string(line.content))
             else:
-                returns = read_returns(0, line)
+                returns = read_returns(0, line, line_decoder.message_blocks(line))
         except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
             continue
         for record in returns:

@@ -1,8 +1,8 @@
 """Reads what was appended to a file: by byte offset, complete lines only, each once."""
 
 import hashlib
-import io
 import time
+from collections.abc import Callable
 from enum import Enum, auto
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -121,7 +121,7 @@ def _is_rewritten(file: BinaryIO, status: FileStatus, before: TailState, behind:
         return True
     if _is_edited(file, status, before):
         return True
-    return bool(before.places) and _hash_samples(file, before.offset) != before.places
+    return bool(before.places) and _hash_samples(_file_reader(file), before.offset) != before.places
 
 
 def _is_edited(file: BinaryIO, status: FileStatus, before: TailState) -> bool:
@@ -147,6 +147,8 @@ def _has_settled(status: FileStatus) -> bool:
 
 
 def _read_anchor(file: BinaryIO, offset: int) -> bytes:
+    if not offset:
+        return b""
     start = max(0, offset - ANCHOR_BYTES)
     file.seek(start)
     return file.read(offset - start)
@@ -166,17 +168,24 @@ is always read again from the start.
 """
 
 
-def _hash_samples(file: BinaryIO, offset: int) -> str:
+_ReadAt = Callable[[int, int], bytes]  # the bytes at an offset, so many of them
+
+
+def _file_reader(file: BinaryIO) -> _ReadAt:
+    def read(offset: int, size: int) -> bytes:
+        file.seek(offset)
+        return file.read(size)
+
+    return read
+
+
+def _hash_samples(read: _ReadAt, offset: int) -> str:
     """Hash `SAMPLE_COUNT` samples before `offset`, or all of it where it is shorter."""
     if offset <= SAMPLE_COUNT * SAMPLE_BYTES:
-        file.seek(0)
-        return _hash(file.read(offset))
+        return _hash(read(0, offset))
     step = (offset - SAMPLE_BYTES) / (SAMPLE_COUNT - 1)
-    hashed = hashlib.blake2b(digest_size=16)
-    for number in range(SAMPLE_COUNT):
-        file.seek(int(step * number))
-        hashed.update(file.read(SAMPLE_BYTES))
-    return hashed.hexdigest()
+    places = (int(step * number) for number in range(SAMPLE_COUNT))
+    return _hash(b"".join(read(place, SAMPLE_BYTES) for place in places))
 
 
 def _state_after(file: BinaryIO, status: FileStatus, behind: bytes, block: LineBlock) -> TailState:
@@ -187,8 +196,11 @@ def _state_after(file: BinaryIO, status: FileStatus, behind: bytes, block: LineB
     places = ""
     # While there is more to read no later read starts here.
     if end >= status.st_size:
-        whole = io.BytesIO(block.data) if block.offset == 0 else file
-        places = _hash_samples(whole, offset)
+        # Most files are read at once: what is sampled is in memory.
+        data = block.data
+        in_memory = block.offset == 0
+        read_at = (lambda at, size: data[at : at + size]) if in_memory else _file_reader(file)
+        places = _hash_samples(read_at, offset)
     return _with_status(status, TailState(offset=offset, anchor=anchor, places=places))
 
 

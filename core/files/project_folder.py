@@ -4,6 +4,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import PurePath, PurePosixPath, PureWindowsPath
 from typing import Final
 
@@ -11,6 +12,7 @@ MAX_PROJECT_NAME_CHARS: Final = 200  # a longer one ends in a hash (claude-code-
 _PROJECTS: Final = "projects"  # in Claude Code's folder: a folder per project, with its transcripts
 
 
+@lru_cache(maxsize=256)  # every block of a project's transcripts asks for the same few
 def find_launch_folder(cwd: str, project: str) -> str | None:
     """Return `cwd` or the nearest folder above it that the client named `project` after."""
     path = PurePosixPath(cwd)

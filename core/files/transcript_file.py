@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
@@ -57,19 +55,16 @@ def attach_archive(projects: Path, source: TranscriptSource) -> None:
     _sources[projects] = source
 
 
-@contextmanager
-def open_transcript(path: Path | str, buffering: int = 0) -> Iterator[BinaryIO]:
+def open_transcript(path: Path | str, buffering: int = 0) -> BinaryIO:
     """Open a transcript as `open_regular` does; one that is gone is read from the archive."""
-    with ExitStack() as stack:
-        try:
-            file: BinaryIO = stack.enter_context(open_regular(path, buffering))
-        except (FileNotFoundError, NotADirectoryError):
-            found = _find_source(path)
-            archived = found[0].open(found[1]) if found else None
-            if archived is None:
-                raise
-            file = stack.enter_context(archived)
-        yield file
+    try:
+        return open_regular(path, buffering)
+    except (FileNotFoundError, NotADirectoryError):
+        found = _find_source(path)
+        archived = found[0].open(found[1]) if found else None
+        if archived is None:
+            raise
+        return archived
 
 
 def _find_source(path: Path | str) -> tuple[TranscriptSource, str] | None:

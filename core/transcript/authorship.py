@@ -7,6 +7,7 @@ as foreign is the person's, and of that only what the message does not quote.
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import Any, Final
 
 from msgspec import UNSET, Raw
@@ -33,12 +34,14 @@ _FOREIGN_MARKS: Final = frozenset(
 """Fields by which client 2.1.329 marks a message that its user did not type (read in the program,
 where it decides whether a turn is "human")."""
 
-_LINE_MARKS: Final = tuple(
-    re.sub("[A-Z]", lambda sign: f"_{sign[0].lower()}", name)
-    for name in sorted(_FOREIGN_MARKS - {"isMeta"})
+_line_marks: Final = attrgetter(
+    *(
+        re.sub("[A-Z]", lambda sign: f"_{sign[0].lower()}", name)
+        for name in sorted(_FOREIGN_MARKS - {"isMeta"})
+    )
 )
 _PROVENANCE: Final = frozenset({"origin", "promptSource", "turnOrigin", *_FOREIGN_MARKS})
-_UNMARKED: Final = (UNSET, Raw(b"false"), Raw(b"null"))
+_UNMARKED: Final = (Raw(b"false"), Raw(b"null"))
 _OWN_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-5")
 
 
@@ -62,7 +65,7 @@ def line_author(line: TranscriptLine, unread: Collection[str] = ()) -> Author:
         return Author.OTHER
     if line.tool_use_result is not UNSET and line.tool_denial_kind != USER_REJECTED:
         return Author.OTHER
-    if any(getattr(line, name) not in _UNMARKED for name in _LINE_MARKS):
+    if any(mark is not UNSET and mark not in _UNMARKED for mark in _line_marks(line)):
         return Author.OTHER
     if line.origin is not None:
         return Author.PERSON if line.origin.kind == _PERSON_ORIGIN else Author.OTHER
@@ -163,6 +166,8 @@ diff, a page's tag, or a line that introduces text by someone else."""
 
 def remove_pastes(text: str) -> str:
     """Leave out what the client marked as pasted; a block without an end is all that follows."""
+    if PASTE_TAG not in text:
+        return text
     kept, at = [], 0
     while found := _PASTE_START.search(text, at):
         kept.append(text[at : found.start()])

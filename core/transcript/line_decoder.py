@@ -491,5 +491,7 @@ def _reject_constant(constant: str) -> object:
 
 def read_cache_miss(diagnostics: Raw | UnsetType) -> CacheMissReason | None:
     """Return why an answer missed the cache; None if it says nothing, or nothing known."""
+    if diagnostics is UNSET:  # as most lines of answers
+        return None
     found = decode_optional(diagnostics, Diagnostics)
     return found.cache_miss_reason if found else None

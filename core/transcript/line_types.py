@@ -166,10 +166,12 @@ def starts_with_tool_result(message: MessageGlance) -> bool:
 
 def has_failed_result(message: MessageGlance) -> bool:
     content = message.content
-    return type(content) is list and any(
-        type(block) is BlockGlance and block.is_error is not UNSET and block.is_error == JSON_TRUE
-        for block in content
-    )
+    if type(content) is not list:
+        return False
+    for block in content:  # noqa: SIM110 -- takes half as long, for every line of a result
+        if type(block) is BlockGlance and block.is_error == JSON_TRUE:
+            return True
+    return False
 
 
 def list_tool_calls(message: MessageGlance) -> list[BlockGlance]:

@@ -141,7 +141,9 @@ def is_estimated_usage(usage: RawUsage) -> bool:
     An edit leaves the sums, which were paid, and writes one step with less context. The client
     never does: where it writes one step, its counts are the sums.
     """
-    own = [each for each in usage.iterations or () if each.type not in ASIDE]
+    if not usage.iterations:
+        return False
+    own = [each for each in usage.iterations if each.type not in ASIDE]
     if len(own) != 1:
         return False
     step, total = map(_to_token_usage, (own[0], usage))
@@ -224,7 +226,9 @@ def _part(counts: UsageStep, model: str) -> Part:
 
 def _context_step(usage: RawUsage) -> UsageStep | None:
     """Find the last step that saw the session's context; None if the sums say it."""
-    step = next((each for each in reversed(usage.iterations or ()) if each.type not in ASIDE), None)
+    if not usage.iterations:
+        return None
+    step = next((each for each in reversed(usage.iterations) if each.type not in ASIDE), None)
     is_answer = step is not None and (step.type in _OWN or step.type == FALLBACK)
     return step if step and is_answer and context_tokens(_to_token_usage(step)) else None
 

@@ -20,6 +20,8 @@ MAX_ID_CHARS: Final = 128  # a uuid has 36, a tool call's id about 30
 MAX_WORD_CHARS: Final = 40  # one of a few words, such as a compaction's trigger: at most about 20
 MAX_NAME_CHARS: Final = 80  # one of many names: the client's tools have up to 64
 
+_FIRST_CHARS: Final = 16  # of a text, in which most have a letter
+
 
 def sanitize_text(text: str) -> str:
     """Remove control, bidirectional and invisible characters; cut to MAX_TEXT_CHARS."""
@@ -37,6 +39,11 @@ def sanitize_long_title(text: str) -> str:
     if len(text) <= MAX_TITLE_CHARS:
         return _cached_title(text)
     return _to_title(text, MAX_LONG_TITLE_CHARS)
+
+
+def has_visible_text(text: str) -> bool:
+    """Whether `sanitize_long_title` leaves something; most texts show it by their beginning."""
+    return bool(sanitize_title(text[:_FIRST_CHARS]) or sanitize_long_title(text))
 
 
 def sanitize_path(text: str) -> str:

@@ -109,13 +109,15 @@ def prompt_key(prompt: str) -> int:
     return text_key(prompt.strip())
 
 
-def read_returns(offset: int, line: TranscriptLine, *, is_agent: bool = False) -> ReturnRecords:
+def read_returns(
+    offset: int, line: TranscriptLine, blocks: Iterable[RawBlock], *, is_agent: bool = False
+) -> ReturnRecords:
     """Read what a user's line brings from agents: a result, a start, or teammates' messages.
 
-    `is_agent` is true for a line of an agent's own file: its messages were sent to that agent,
-    not to the agent that started it.
+    `blocks` are those of its message. `is_agent` is true for a line of an agent's own file: its
+    messages were sent to that agent, not to the agent that started it.
     """
-    texts = [*_arrived_texts(line)]
+    texts = _arrived_texts(line, blocks)
     messages = client_messages.parse_teammate_messages
     teammates = [] if is_agent else [each for text in texts for each in messages(text)]
     return (*_read_result(offset, line, texts), *_teammate_returns(offset, line, teammates))
@@ -252,13 +254,11 @@ def _agent_id_of(line: TranscriptLine, result: AgentToolResult) -> str | None:
     return agent_id
 
 
-def _arrived_texts(line: TranscriptLine) -> Iterator[str]:
+def _arrived_texts(line: TranscriptLine, blocks: Iterable[RawBlock]) -> list[str]:
     """List the texts of a user's line that neither a person nor a channel wrote."""
     if line.origin and line.origin.kind not in {None, "task-notification", "peer", "coordinator"}:
-        return
-    for block in message_blocks(line):
-        if block.text:
-            yield block.text
+        return []
+    return [block.text for block in blocks if block.text]
 
 
 def _queued_texts(attachment: Attachment) -> list[str]:

@@ -1,8 +1,9 @@
 """Collects the records of one run of a transcript's lines, and bounds every text in them."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any, Final, TypeVar, get_args, get_origin
 
 import msgspec
@@ -62,18 +63,25 @@ FIELD_SANITIZERS: Final = {
 """By a field's name, which means the same in every kind of record."""
 
 
+_RECORD_FIELDS: Final = tuple(
+    each.name
+    for each in msgspec.structs.fields(records.TranscriptRecords)
+    if get_origin(each.type) is tuple and each.name != "ended_calls"
+)
+
+
 def _limit_texts(batch: records.TranscriptRecords) -> records.TranscriptRecords:
     changed: dict[str, Any] = {
         name: tuple(map(_limit_record, value))
-        for name in records.TranscriptRecords.__struct_fields__
-        if name != "ended_calls" and type(value := getattr(batch, name)) is tuple and value
+        for name in _RECORD_FIELDS
+        if (value := getattr(batch, name)) and _has_unlimited_text(value)
     }
     if batch.ended_calls:
         changed["ended_calls"] = tuple(map(sanitize.sanitize_id, batch.ended_calls))
     if batch.progress_lines:
         changed["progress_lines"] = tuple(
             step if step.answer is None else replace(step, answer=_limit_record(step.answer))
-            for step in changed["progress_lines"]
+            for step in changed.get("progress_lines", batch.progress_lines)
         )
     return replace(batch, session=_limit_record(batch.session), **changed)
 
@@ -86,6 +94,18 @@ def _limit_record(record: RecordT) -> RecordT:
         if type(value) is str and (limited := limit(value)) != value:
             changed[name] = limited
     return replace(record, **changed) if changed else record
+
+
+def _has_unlimited_text(batch: Sequence[msgspec.Struct]) -> bool:
+    """Whether a text of these records, all of one type, must change: hardly any does.
+
+    A column at a time, because most of its values are the same model, version or id.
+    """
+    return any(
+        type(value) is str and limit(value) != value
+        for name, limit in _limited_fields(type(batch[0]))
+        for value in set(map(attrgetter(name), batch))
+    )
 
 
 @cache
@@ -123,7 +143,7 @@ class FactBuilder:
         self.unread: tuple[str, ...] = ()  # fields that the present line is read without
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
-        self._chain_cwd = ""
+        self.chain_cwd = ""  # the last folder that `add_folder` was given
         self._records: defaultdict[str, list[msgspec.Struct]] = defaultdict(list)
         self._replies: list[records.ReplyRecord] = []
         self._bad: list[records.BadLine] = []
@@ -194,8 +214,6 @@ class FactBuilder:
         )
 
     def add_folder(self, cwd: str, line: memoryview) -> None:
-        if cwd == self._chain_cwd:
-            return
         # As the store joins batches: a line after any line with a folder is not the first.
         if not self.cwd and starts_session(line_decoder.decode_line(line)):
             self.session["began_in"] = sanitize.sanitize_path(cwd) or None
@@ -204,7 +222,7 @@ class FactBuilder:
                 cwd[: sanitize.MAX_PATH_CHARS], self.source.project
             )
         # Last: a line that cannot be decoded is read again without what hinders that.
-        self._chain_cwd = cwd
+        self.chain_cwd = cwd
 
     def add_fork(self, line: line_decoder.TranscriptLine) -> None:
         parent = line.forked_from.session_id if line.forked_from else None

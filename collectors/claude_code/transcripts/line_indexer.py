@@ -29,7 +29,7 @@ from ....core.transcript.line_decoder import (
 from ....core.transcript.line_types import LineGlance, MessageGlance
 from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.reported_usage import name_answer
-from ....core.transcript.sanitize import sanitize_long_title, sanitize_title
+from ....core.transcript.sanitize import has_visible_text, sanitize_long_title, sanitize_title
 from ....core.transcript.titles import command_prompt, message_title, prompt_title
 from ..tail import LineBlock
 from . import agent_results, client_output, turn_tracking
@@ -56,12 +56,13 @@ def _index_user_line(builder: FactBuilder, offset: int, line: TranscriptLine) ->
     if line.is_compact_summary:
         builder.add(agent_results.read_compaction_summary(offset, line))
         return
-    returns = agent_results.read_returns(offset, line, is_agent=builder.is_agent)
+    blocks = message_blocks(line)
+    returns = agent_results.read_returns(offset, line, blocks, is_agent=builder.is_agent)
     if returns:
         builder.add(*returns)
         builder.turns.set_turn(TurnState.ASKED, offset, line.timestamp)
         if not builder.is_sidechain(line):
-            _add_message_title(builder, message_blocks(line))
+            _add_message_title(builder, blocks)
     elif line.is_meta and builder.is_agent:
         builder.add(client_output.read_agent_meta_line(offset, line))
     elif builder.is_sidechain(line):
@@ -72,7 +73,7 @@ def _index_user_line(builder: FactBuilder, offset: int, line: TranscriptLine) ->
             or client_output.read_repeated_context_report(offset, line)
         )
     else:
-        _index_prompt(builder, offset, line, message_blocks(line))
+        _index_prompt(builder, offset, line, blocks)
 
 
 def _index_prompt(
@@ -95,11 +96,11 @@ def _index_prompt(
         if not builder.is_agent:
             builder.add(*read_persons_rules(offset, line, author, sent))
         text = strip_pasted_text(sent[0])
-        if prompt := sanitize_long_title(text):
-            builder.session.setdefault("first_prompt", prompt)
-            _add_prompt(builder, line, text, prompt)
+        if has_visible_text(text):
+            builder.session.setdefault("first_prompt", text)
+            _add_prompt(builder, line, text)
     elif command := command_prompt(texts[0] if texts else ""):
-        _add_prompt(builder, line, command, sanitize_long_title(command))
+        _add_prompt(builder, line, command)
     else:
         _add_message_title(builder, blocks)
 
@@ -115,11 +116,12 @@ def _add_message_title(builder: FactBuilder, blocks: list[RawBlock]) -> None:
         builder.session["message_title"] = title
 
 
-def _add_prompt(builder: FactBuilder, line: TranscriptLine, text: str, prompt: str) -> None:
+def _add_prompt(builder: FactBuilder, line: TranscriptLine, text: str) -> None:
     at = line.at
     # /branch appends old messages again, behind the new ones.
     if at is None or at >= builder.session.get("prompt_at", 0):
-        builder.session["last_prompt"] = prompt
+        # Most give way to the next one: the builder sanitizes the last.
+        builder.session["last_prompt"] = text
         if at is not None:
             builder.session["prompt_at"] = at
         if line.git_branch and line.git_branch != DETACHED_HEAD:
@@ -323,22 +325,22 @@ def _index_readable_fields(builder: FactBuilder, offset: int, line: bytes) -> st
 
 
 def _index_line(builder: FactBuilder, offset: int, line: memoryview, seen: LineGlance) -> None:
+    kind, message, is_sidechain = seen.type, seen.message, seen.is_sidechain
     stamp, cwd, version = seen.timestamp, seen.cwd, seen.version
     if stamp and not line_types.is_own_compaction(seen):
         builder.times.append(stamp)
     if cwd:
-        if not (builder.is_agent or seen.is_sidechain):
+        if cwd != builder.chain_cwd and not (builder.is_agent or is_sidechain):
             builder.add_folder(cwd, line)
         builder.cwd = cwd
     if version:
         builder.version = version
-    if seen.uuid and not seen.is_sidechain:
+    if seen.uuid and not is_sidechain:
         builder.leaf_uuid = seen.uuid
     if seen.forked_from and "forked_from" not in builder.session:
         builder.add_fork(decode_line(line))
-    if seen.is_sidechain and not builder.is_agent:
+    if is_sidechain and not builder.is_agent:
         builder.add(turn_tracking.read_sidechain_line(offset, decode_line(line)))
-    kind, message = seen.type, seen.message
     if kind == "assistant" and message:
         _index_assistant(builder, offset, line, seen, message)
     elif kind == "user" and message:
@@ -390,7 +392,9 @@ def _index_assistant(
     tools = turn_tracking.tool_id_endings(calls) if calls else ""
     if not seen.is_unmetered:
         builder.answers.add(offset, seen, message, sidechain=is_sidechain, tools=tools)
-    if builder.is_agent or any(call.name in line_types.FULLY_DECODED_TOOLS for call in calls):
+    if builder.is_agent or (
+        calls and not line_types.FULLY_DECODED_TOOLS.isdisjoint([call.name for call in calls])
+    ):
         _index_answer(builder, offset, decode_line(line))
 
 

@@ -82,9 +82,12 @@ class MergedAnswer(msgspec.Struct, gc=False):
 def has_text(message: MessageGlance) -> bool:
     """Whether a line of an answer holds a text; whether that is empty is not decoded."""
     blocks = message.content
-    if not isinstance(blocks, list):
-        return isinstance(blocks, str)
-    return any(isinstance(each, BlockGlance) and each.type == "text" for each in blocks)
+    if type(blocks) is not list:
+        return type(blocks) is str
+    for each in blocks:  # noqa: SIM110 -- takes half as long, for nearly every line of an answer
+        if type(each) is BlockGlance and each.type == "text":
+            return True
+    return False
 
 
 class MergedAnswers:
@@ -319,10 +322,7 @@ class UncountedLines:
         self._ended_earlier: AdditionRecord | None = None
         self._records: list[AdditionRecord] = []
 
-    def add(self, offset: int, line: memoryview) -> None:
-        self._append(offset, line, None)
-
-    def _append(self, offset: int, line: memoryview | None, message_id: str | None) -> None:
+    def add(self, offset: int, line: memoryview | None, message_id: str | None = None) -> None:
         # A line that could not be decoded whole is read again without what hindered that.
         if self._lines and self._lines[-1][0] == offset:
             self._lines.pop()
@@ -343,7 +343,7 @@ class UncountedLines:
             self._lines.clear()
         self._answer_offset = offset
         self._message_id = message_id
-        self._append(offset, line, message_id)
+        self.add(offset, line, message_id)
 
     def measure_at_boundary(self) -> None:
         self._measure()
