@@ -71,8 +71,6 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     result: StepText | None = None  # None while a call has none, and for other kinds
     result_key: tuple[int, int] | None = None  # of its line and part, as `key`
     media: int = 0  # images and documents
-    before_tokens: int | None = None  # of a compaction
-    after_tokens: int | None = None
 
     @property
     def result_offset(self) -> int | None:
@@ -127,8 +125,6 @@ def _compaction_step(entry: Entry) -> Step:
         title=boundary.trigger or "" if boundary else "",
         uuid=entry.uuid,
         at=entry.at,
-        before_tokens=boundary.pre_tokens if boundary else None,
-        after_tokens=boundary.post_tokens if boundary else None,
     )
 
 

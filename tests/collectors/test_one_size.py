@@ -115,7 +115,7 @@ def test_items_and_json_have_the_sizes_of_the_conversation(demo: Demo) -> None:
         rows = {row.anchor[0]: row.content.plain for row in layout.rows(steps, frozenset())}
         sizes: dict[int, Counter[int]] = {}
         offsets = {entry.offset: entry.line for entry in entries}
-        for (offset, _), size in shown.items():
+        for (offset, _), size in shown.parts.items():
             sizes.setdefault(offsets[offset], Counter())[size] += 1
         composed = demo.composed(session)
         for item in composed.largest:
@@ -123,8 +123,8 @@ def test_items_and_json_have_the_sizes_of_the_conversation(demo: Demo) -> None:
                 assert item.tokens in sizes[item.line], (session.title, item)
                 compared += 1
         for step in steps:
-            if step.result_key is not None and step.result_key in shown:
-                size = shown[step.result_key]
+            if step.result_key is not None and step.result_key in shown.parts:
+                size = shown.parts[step.result_key]
                 assert not size or f"≈ {tokens(size)} tokens" in rows[step.key], session.title
         said = composition_record(session, None, composed)["largest"]
         assert [each["tokens"] for each in said] == [each.tokens for each in composed.largest]

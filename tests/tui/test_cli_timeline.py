@@ -215,3 +215,12 @@ def test_of_a_file_that_begins_at_its_compaction_nobody_knows_what_was_forgotten
     found = json.loads(run("lens", SESSION, "--json").out)
     assert found["kept"] is found["forgotten"] is None
     assert "unknown" in run("compactions", "--session", SESSION).out
+
+
+def test_the_clients_count_of_the_messages_is_named_as_such(
+    tmp_path: Path, call_ctxtop: Callable[..., Ended]
+) -> None:
+    # Nothing before the compaction tells the size of the system prompt and the tools.
+    run = told_of(tmp_path, call_ctxtop, cut_line(at=1, postTokens=9_000), summary())
+    assert "≈ 9,000 of messages" in run("export", "--format", "markdown").out
+    assert "≈9 k of messages" in run("compactions", "--session", SESSION).out

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctxtop.collectors.claude_code.transcript_details import read_composition
 from ctxtop.core.store.database import open_reader
 from ctxtop.tui.messages import OpenConversation
+from ctxtop.tui.screens.session import conversation_pane
 from ctxtop.tui.screens.session.conversation_pane import ConversationPane
 from ctxtop.tui.screens.session.conversation_reading import ConversationPlace
 from ctxtop.tui.screens.session.session_screen import SessionScreen
@@ -22,6 +23,8 @@ from .writing import agent_files, answer, append, boundary, line, prompt, sessio
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
     from .support import Opened, Stage
 
@@ -253,13 +256,29 @@ async def test_a_compaction_and_a_rewritten_file_are_shown(stage: Stage) -> None
     append(path, *turn(2))
     async with opened(stage) as it:
         await open_tab(it)
-        assert "compacted (auto) 190 k → 9 k" in it.words
+        # As on the timeline: Claude Code's 9 k are the messages alone.
+        await it.until(lambda: "compacted (auto) 190 k → 12 k ─" in it.words)
         assert "▸ Summary" in it.words
         other = path.with_suffix(".tmp")
         other.write_bytes(path.read_bytes().replace(b"question 2", b"question X"))
         other.replace(path)
         append(path, *turn(3))
         await it.until(lambda: any("question X" in row.content.plain for row in pane(it).view.rows))
+
+
+async def test_a_compaction_shows_the_estimate_of_the_next_request_until_its_answer(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation_pane, "SIZES_EVERY_S", 0.01)
+    path = write_turns(stage, 1)
+    summary = {"role": "user", "content": "This session is being continued: all was made"}
+    append(path, boundary(9_000, 5), line("user", 6, message=summary, isCompactSummary=True))
+    async with opened(stage) as it:
+        await open_tab(it)
+        # 11 k of the first request came before the messages.
+        await it.until(lambda: "compacted (auto) 190 k → ≈20 k ─" in it.words)
+        append(path, *turn(2))
+        await it.until(lambda: "compacted (auto) 190 k → 12 k ─" in it.words)
 
 
 async def test_a_place_is_opened_from_elsewhere(stage: Stage) -> None:

@@ -19,7 +19,7 @@ from ...core.transcript.sanitize import map_texts
 from ..tables import Column, escape_markdown, markdown_table
 from ..text.amounts import list_price
 from ..text.cache_text import cause_name, change_text
-from ..text.formats import NOTHING, percent
+from ..text.formats import MESSAGES_ALONE, NOTHING, percent
 
 
 class ExportError(Exception):
@@ -202,9 +202,10 @@ def _money(record: Record) -> str:
 def _after(record: Record) -> str:
     if record["next_answer_tokens"] is not None:
         return f"{record['next_answer_tokens']:,}"
-    left = record["estimated_next_tokens"]
-    estimate = record["post_tokens"] if left is None else left
-    return NOTHING if estimate is None else f"≈ {estimate:,}"
+    if (left := record["estimated_next_tokens"]) is not None:
+        return f"≈ {left:,}"
+    messages = record["post_tokens"]
+    return NOTHING if messages is None else f"≈ {messages:,}{MESSAGES_ALONE}"
 
 
 def _short_id(record: Record) -> str:

@@ -147,7 +147,7 @@ def _without_zeros(number: float, digits: int) -> str:
     return f"{number:.{digits}f}".rstrip("0").rstrip(".")
 
 
-_OF_MESSAGES: Final = " of messages"  # not of the whole context
+MESSAGES_ALONE: Final = " of messages"  # not of the whole context
 
 
 class CompactionSizes(Protocol):
@@ -167,7 +167,7 @@ class CompactionSizes(Protocol):
 
 def tokens_before(sizes: CompactionSizes) -> str:
     """Round what was in context before a compaction, and say if that is the messages alone."""
-    return tokens(sizes.pre_tokens) + _OF_MESSAGES * bool(sizes.counted_messages_alone)
+    return tokens(sizes.pre_tokens) + MESSAGES_ALONE * bool(sizes.counted_messages_alone)
 
 
 def tokens_after(sizes: CompactionSizes) -> str:
@@ -181,7 +181,7 @@ def tokens_after(sizes: CompactionSizes) -> str:
     if sizes.estimated_next_tokens is not None:
         return f"≈{tokens(sizes.estimated_next_tokens)}"
     if sizes.post_tokens is not None:
-        return f"≈{tokens(sizes.post_tokens)}{_OF_MESSAGES}"
+        return f"≈{tokens(sizes.post_tokens)}{MESSAGES_ALONE}"
     return NOTHING
 
 

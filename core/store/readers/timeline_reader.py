@@ -41,10 +41,7 @@ def read_timeline(
     def turn_at(offset: int) -> int:
         return max(0, bisect_right(offsets, offset) - 1)
 
-    compactions = tuple(
-        TimelineCompaction(bisect_right(offsets, offset), *fields)
-        for offset, *fields in context_queries.boundaries(db, *owner, context.counting)
-    )
+    compactions = tuple(read_compactions(db, owner, context.counting, offsets).values())
     events = [
         *_agent_events(db, owner, noncompliant, turn_at),
         *_other_events(db, owner, turn_at),
@@ -59,6 +56,16 @@ def read_timeline(
         trigger=context.trigger_tokens,
         limit=context.window.limit or None,
     )
+
+
+def read_compactions(
+    db: Connection, owner: Owner, counting: CountingRule, turns: Sequence[int] = ()
+) -> dict[int, TimelineCompaction]:
+    """Read the compactions of a context, by their offsets; `turns` are the offsets of answers."""
+    return {
+        offset: TimelineCompaction(bisect_right(turns, offset), *fields)
+        for offset, *fields in context_queries.boundaries(db, *owner, counting)
+    }
 
 
 def _read_turns(

@@ -272,8 +272,8 @@ def _item_line(item: CompactionItem, text: str, width: int) -> Content:
 
 
 def _size_bars(row: CompactionRow, window: int, width: int) -> Content:
-    left = (row.next_tokens, row.estimated_next_tokens, row.post_tokens)
-    after = next((each for each in left if each is not None), None)
+    # Messages alone are no share of the window.
+    after = row.estimated_next_tokens if row.next_tokens is None else row.next_tokens
     sizes = (
         ("before", row.pre_tokens, "$level-high", formats.tokens_before(row)),
         ("after", after, "$level-calm", formats.tokens_after(row)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -45,9 +45,11 @@ from .conversation_reading import (
 )
 from .conversation_rows import (
     FOLDABLE,
+    NO_SIZES,
     ContextScale,
     ConversationLayout,
     ConversationRow,
+    ConversationSizes,
     StepKey,
     step_label,
     step_text,
@@ -99,7 +101,7 @@ class ConversationPane(Vertical):
         self._worker: WorkerThread | None = None
         """Its own thread: what fills a context is read for seconds in the app's."""
         self._sizer: WorkerThread | None = None  # likewise: scrolling does not wait for sizes
-        self._sizes: Mapping[StepKey, int] = {}
+        self._sizes = NO_SIZES
         self._is_sizing = self._has_unsized = False
         self._settling: Timer | None = None  # until the step under the cursor is read
 
@@ -170,7 +172,7 @@ class ConversationPane(Vertical):
         self.view.empty = READING
         # What is kept of another file's steps is found by their offsets.
         self._unfolded = frozenset()
-        self._sizes = {}
+        self._sizes = NO_SIZES
         if self._layout is not None:
             self._layout = self._new_layout(self._layout.width)
         projects, places = self.app.places.folder.projects, self.app.places
@@ -249,17 +251,16 @@ class ConversationPane(Vertical):
         if self._is_sizing:
             self._has_unsized = True
             return
-        newest = max(self._sizes, default=(-1, 0))
-        if self._sizes and not any(step.key > newest for step in loaded.steps):
+        if self._sizes is not NO_SIZES and not self._sizes.miss(loaded.steps):
             return
         self._is_sizing, self._has_unsized = True, False
         place, places, counting = self._place, self.app.places, session.context.counting
         projects = places.folder.projects
 
-        def work() -> Mapping[StepKey, int] | Problem:
+        def work() -> ConversationSizes | Problem:
             return query_store(places, lambda db: read_sizes(db, projects, place, counting))
 
-        def take(found: Mapping[StepKey, int] | Problem | None) -> None:
+        def take(found: ConversationSizes | Problem | None) -> None:
             if not self.is_attached:
                 return
             self.set_timer(SIZES_EVERY_S, self._size_again)
@@ -267,7 +268,8 @@ class ConversationPane(Vertical):
                 self._place.session_id,
                 self._place.agent_id,
             )
-            if is_same and isinstance(found, Mapping) and found != self._sizes and self._layout:
+            is_new = found != self._sizes and is_same
+            if is_new and isinstance(found, ConversationSizes) and self._layout:
                 self._sizes = found
                 self._layout = self._new_layout(self._layout.width)
                 self._draw()

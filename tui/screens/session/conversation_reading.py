@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from ....collectors.claude_code.transcripts.transcript_pages import (
 )
 from ....core.measure.conversation_steps import Step, join_results
 from ....core.model.problem import Problem, reading_problem
-from .conversation_rows import ConversationLayout, StepKey
+from .conversation_rows import ConversationLayout, ConversationSizes, StepKey
 
 if TYPE_CHECKING:
     import sqlite3
@@ -57,19 +57,25 @@ def find_conversation(
 
 def read_sizes(
     db: sqlite3.Connection, projects: Path, place: ConversationPlace, counting: CountingRule
-) -> Mapping[StepKey, int]:
-    """Return what each step takes in the context, as the breakdown says; empty if unknown."""
+) -> ConversationSizes:
+    """Return what each step takes in the context, as the breakdown says; none if unknown.
+
+    The sizes of compactions are those of the timeline.
+    """
     from ....collectors.claude_code.transcript_details import (
         TranscriptUnavailableError,
         read_composition,
     )
+    from ....core.store.readers.timeline_reader import read_compactions
 
+    compactions = read_compactions(db, (place.session_id, place.agent_id), counting)
     try:
-        return read_composition(
+        parts = read_composition(
             db, projects, place.session_id, place.agent_id, counting=counting, max_items=0
         ).part_sizes
     except TranscriptUnavailableError:
-        return {}
+        parts = {}
+    return ConversationSizes(parts, compactions)
 
 
 def read_conversation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
@@ -13,13 +13,22 @@ from ....core.measure.conversation_steps import Step, StepKind, StepText
 from ....core.measure.levels import DEFAULT_PLACED_THRESHOLDS, PlacedThreshold, reached_level
 from ....core.summaries.key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
 from ....core.transcript.conversation import MessagePart, PartKind
-from ...text.formats import fit_right, percent, plural, shorten, time_of_day, tokens
+from ...text.formats import (
+    fit_right,
+    percent,
+    plural,
+    shorten,
+    time_of_day,
+    tokens,
+    tokens_before_and_after,
+)
 from ...text.gauge import LEVEL_STYLES
 from ...text.markdown_text import markdown_lines
 from ...text.text_lines import FOLD_SIGNS, expand_tabs, quiet, wrap_text
 
 if TYPE_CHECKING:
     from ....core.model.context import Context
+    from ...text.formats import CompactionSizes
 
 MAX_READING_CELLS: Final = 120  # of a line of text: longer ones are hard to read
 INDENT: Final = "  "
@@ -54,6 +63,30 @@ _NAMES: Final = {
     StepKind.NOTE: "Claude Code",
     StepKind.SUMMARY: "Summary",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationSizes:
+    """What is known of a conversation's sizes; of a compaction, by its line's byte offset."""
+
+    parts: Mapping[StepKey, int] = field(default_factory=dict[StepKey, int])  # tokens in context
+    compactions: Mapping[int, CompactionSizes] = field(default_factory=dict[int, "CompactionSizes"])
+
+    def miss(self, steps: Iterable[Step]) -> bool:
+        """Return whether a step is newer, or the last compaction had no answer yet."""
+        newest = max(self.parts, default=(-1, 0))
+        compactions = []
+        for step in steps:
+            if step.key > newest:
+                return True
+            if step.kind is StepKind.COMPACTION:
+                compactions.append(self.compactions.get(step.offset))
+        return bool(compactions) and (
+            compactions[-1] is None or compactions[-1].next_tokens is None
+        )
+
+
+NO_SIZES: Final = ConversationSizes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +127,10 @@ class ConversationLayout:
         width: int,
         scale: ContextScale,
         importance: ImportanceSettings = DEFAULT_IMPORTANCE,
-        sizes: Mapping[StepKey, int] | None = None,
+        sizes: ConversationSizes = NO_SIZES,
     ) -> None:
-        """`sizes` are tokens of what is in the context; until they are known none are shown."""
-        self.sizes: Final = sizes or {}
+        """Until `sizes` are known none are shown."""
+        self.sizes: Final = sizes
         self.width: Final = width
         self.scale: Final = scale
         self.importance: Final = importance
@@ -170,10 +203,8 @@ class ConversationLayout:
         yield from self._anchor_note(step, PartKind.PROMPT)
 
     def _compaction_line(self, step: Step) -> Content:
-        sizes = ""
-        if step.before_tokens is not None:
-            after = f" → {tokens(step.after_tokens)}" if step.after_tokens is not None else ""
-            sizes = f" {tokens(step.before_tokens)}{after}"
+        found = self.sizes.compactions.get(step.offset)
+        sizes = f" {tokens_before_and_after(found)}" if found else ""
         how = f" ({step.title})" if step.title else ""
         text = f"── compacted{how}{sizes} "
         line = text + "─" * max(0, self.width - len(text) - len(INDENT))
@@ -249,7 +280,7 @@ class ConversationLayout:
 
     def _tokens_text(self, key: StepKey | None) -> str:
         """Write what a part takes in the context; empty if it is not in it, or not yet known."""
-        size = self.sizes.get(key) if key else None
+        size = self.sizes.parts.get(key) if key else None
         return f"≈ {tokens(size)} tokens" if size else ""
 
     def _more_line(self, body: StepText, key: StepKey | None) -> Content:
