@@ -146,13 +146,16 @@ def test_a_store_that_is_none(tmp_path: Path, session: Path, content: bytes) -> 
 
 def test_a_store_that_another_process_holds(tmp_path: Path, session: Path) -> None:
     store = scan(tmp_path)
+    began = time.monotonic()
+    asked(tmp_path, session)
+    usual_s = time.monotonic() - began
     with closing(sqlite3.connect(store, isolation_level=None)) as holder:
         holder.execute("PRAGMA journal_mode = DELETE")
         holder.execute("PRAGMA locking_mode = EXCLUSIVE")
         holder.execute("BEGIN EXCLUSIVE")
         began = time.monotonic()
         assert "The cart rounds." in asked(tmp_path, session)
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 2 + usual_s
 
 
 def test_a_compliant_message_that_a_later_one_replaced(tmp_path: Path, session: Path) -> None:

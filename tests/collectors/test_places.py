@@ -34,6 +34,7 @@ YEAR_NS: Final = 365 * 24 * 3600 * 1_000_000_000
 MANY: Final = tries(25_000, proving=100_000)
 MANY_S: Final = 300.0
 """Thirty times what a machine needs; what looks at each file against all others takes days."""
+HANGS_S: Final = 60.0  # whoever waits for a pipe waits for ever
 MANY_MB: Final = 60 + MANY * 9 // 10_000
 """75 MB were seen with 25,000 files and 136 with 100,000: 55, and 0.8 kB a file."""
 
@@ -105,7 +106,7 @@ def test_what_is_no_regular_file_is_told_of_and_never_opened(
     collector.scan()
     collector.index_paths([odd])
 
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < HANGS_S
     assert {trouble.what for trouble in recorder.troubles} >= {"is not a regular file"}
     assert len({trouble.where for trouble in recorder.troubles}) == 3
     assert [row[0] for row in dump(store)["file"]] == [MAIN]
@@ -122,7 +123,7 @@ def test_a_known_file_that_becomes_a_fifo_is_not_waited_for(
     collector.index_paths([path])
     collector.scan()
 
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < HANGS_S
     assert [row[0] for row in dump(store)["response"]] == [MAIN], "its data is kept"
     assert {trouble.where for trouble in recorder.troubles} == {MAIN}
 

@@ -140,7 +140,7 @@ def test_a_key_is_never_opened_and_a_pipe_blocks_nobody(claude: ClaudeFolder) ->
     began = time.monotonic()
 
     assert len(list_open_sessions(claude)) == 1
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60, "it waited"
 
 
 def lstart(moment: float, hours: float = 0.0) -> str:

@@ -260,7 +260,7 @@ def test_a_fifo_does_not_block(path: Path) -> None:
     with pytest.raises(OSError, match="not a regular file"):
         read_tail(path, START)
 
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60, "it waited"
 
 
 def test_folders_and_links_are_not_read(path: Path) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .support import Stage
 
-PATIENCE_S: Final = 20.0
+PATIENCE_S: Final = 60.0
 
 
 def until(met: Callable[[], bool]) -> None:

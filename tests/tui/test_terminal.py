@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed"),
 ]
 
-PATIENCE_S: Final = 15.0
+PATIENCE_S: Final = 60.0
 CTXTOP: Final = f"{sys.executable} -m ctxtop"
 _numbers: Final = count(1)
 

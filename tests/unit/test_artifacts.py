@@ -210,9 +210,9 @@ def test_a_long_segment_is_read_in_a_few_seconds() -> None:
             returned("Write", f"t{number}", "done", "/p/x.py"),
         )
     ]
-    began = time.perf_counter()
+    began = time.process_time()
     found = collect_artifacts(run)
 
     assert len(found.files) == 1
-    # About a second on a machine of its own; this one may be shared.
-    assert time.perf_counter() - began < 10
+    # About a second; what else the machine does is not counted.
+    assert time.process_time() - began < 10

@@ -367,8 +367,8 @@ def test_blank_lines_around_and_spaces_behind_change_nothing(text: str) -> None:
     ],
 )
 def test_five_megabytes_take_no_time(text: str) -> None:
-    began = time.monotonic()
+    began = time.process_time()
     judge_result(text, ResultFormat.OUTPUT, "a")
     judge_result(text, ResultFormat.REVIEW, "a")
     # 20 ms each; what grows with the square would take hours.
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5

