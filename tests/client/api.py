@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.core.summaries.steering import KEEP_HEADING
@@ -43,6 +44,9 @@ SEARCHING: Final = "Perform a web search for the query: "
 
 FORGET: Final = "forgetme"
 """Stands in what the scripted summary leaves out although it was asked to keep it."""
+
+LOOK_S: Final = 0.05
+"""Between two looks for the file that lets an answer go."""
 
 OVERLOADED: Final = (529, "Overloaded")
 
@@ -85,6 +89,8 @@ class ScriptedApi:
             step = self._answer(exchange)
         # Outside: another agent's request is not held up.
         time.sleep(step.wait_s)
+        while step.held and not Path(step.held).exists():
+            time.sleep(LOOK_S)
         return step, exchange
 
     def drop(self, exchange: Json) -> None:

@@ -104,6 +104,8 @@ class Lab:
         self.status_log: Final = root / "statusline.jsonl"
         self.agents_log: Final = root / "subagents.jsonl"
         self.hook_log: Final = root / "hooks.jsonl"
+        self.go: Final = root / "go"
+        """`[[held:GO&&&say:ok]]` is answered once this file is there; see `let_go`."""
         self.retries = 1
         """An error that is scripted does not go away: the client's ten tries take minutes."""
         self.variables: dict[str, str] = {}
@@ -232,6 +234,11 @@ class Lab:
         found = _records(self.hook_log, session_id)
         return [one for one in found if one["hook_event_name"] == event]
 
+    def has_called(self, tool: str) -> bool:
+        """Whether any transcript has a call of the tool: it is written after the client begins."""
+        call = f'"type":"tool_use","name":"{tool}"'
+        return any(call in path.read_text() for path in self.config.glob("projects/*/*.jsonl"))
+
     def transcript(self, session_id: str) -> list[Json]:
         """Read a session's lines as the client wrote them."""
         (path,) = self.config.glob(f"projects/*/{session_id}.jsonl")
@@ -261,8 +268,13 @@ class Lab:
                 troubles=[str(trouble) for trouble in recorder.troubles],
             )
 
+    def let_go(self) -> None:
+        """Let the API give the answers that wait for `go`, and a tool end that waits for it."""
+        self.go.touch()
+
     def close(self) -> None:
         """End what is still open."""
+        self.let_go()
         for screen in self._screens:
             screen.close()
 

@@ -28,7 +28,7 @@ SUMMED: Final = (
 )
 
 _STEP: Final = re.compile(
-    r"\[\[((?:say|think|bash|read|write|edit|agent|tool|error|once|wait|usage|loop|pause|overload|bound):.*?)\]\]",
+    r"\[\[((?:say|think|bash|read|write|edit|agent|tool|error|once|wait|held|usage|loop|pause|overload|bound):.*?)\]\]",
     re.DOTALL,
 )
 
@@ -47,7 +47,9 @@ class Step:
     loop: list[int] = field(default_factory=list)
     """Input of each pass of a server-side tool loop, where there was one; usage is their sum."""
     wait_s: float = 0.0
-    """How long the answer is held back."""
+    """How long the answer takes."""
+    held: str = ""
+    """It is held back until there is this file."""
     pause_s: float = 0.0
     """How long each event of the stream waits for the next."""
     error: tuple[int, str] | None = None
@@ -209,6 +211,10 @@ def _wait(step: Step, rest: str) -> None:
     step.wait_s = float(rest)
 
 
+def _held(step: Step, rest: str) -> None:
+    step.held = rest
+
+
 def counted(script: str) -> str:
     """Let each answer report what its request held, as the real API does."""
     return script.replace("]]", "&&&usage:counted]]")
@@ -266,6 +272,7 @@ _PARTS: Final[dict[str, Callable[[Step, str], None]]] = {
     "once": _once,
     "overload": _overload,
     "wait": _wait,
+    "held": _held,
     "usage": _usage,
     "pause": _pause,
     "limits": _limits,

@@ -119,7 +119,8 @@ def test_their_own_status_line_says_the_same(lab: Lab, judge: Judge, model: str)
     screen = lab.interactive(model=model)
     screen.type(
         "Do it. [[agent:worker|Build <<bash:echo 1+++usage:31000/5>>"
-        " <<wait:6+++say:Built.+++usage:53000/9>>&&&usage:30000]] [[say:Waiting.&&&usage:33000]]"
+        f" <<held:{lab.go}+++say:Built.+++usage:53000/9>>&&&usage:30000]]"
+        " [[say:Waiting.&&&usage:33000]]"
     )
     screen.until(lambda: bool(lab.agent_statuses()), "the agents' status line")
     screen.until(lambda: lab.agent_statuses()[-1].get("tokenCount") == 31_005, "its first answer")
@@ -130,5 +131,8 @@ def test_their_own_status_line_says_the_same(lab: Lab, judge: Judge, model: str)
     assert agent.status is AgentStatus.RUNNING
     assert (agent.context.tokens or 0) + 5 == told["tokenCount"]
     assert agent.context.window.tokens == told["contextWindowSize"]
+    lab.let_go()
+    # It is idle while its agent works: it stops once more when it was told of the result.
+    screen.until(lambda: len(lab.hooks("Stop", screen.session_id)) == 2, "the last answer")
     judge.status(screen.settle())
     assert by_type(lab)["worker"].status is AgentStatus.COMPLETED

@@ -44,9 +44,10 @@ def test_without_a_screen(lab: Lab, judge: Judge) -> None:
 def test_on_the_screen(lab: Lab, judge: Judge) -> None:
     screen = lab.interactive()
     judge.status(screen.ask(f"Hi. {OK}"))
-    screen.type("Slow. [[wait:3&&&bash:echo 1]] [[wait:1&&&say:ok]]")
+    screen.type(f"Slow. [[held:{lab.go}&&&bash:echo 1]] {OK}")
     screen.until_status("busy")
     screen.type("And this. [[say:also&&&usage:23000]]")
+    lab.let_go()
     judge.status(screen.settle())
     screen.press("BTab")
     judge.status(screen.ask(f"In another mode. {OK}"))

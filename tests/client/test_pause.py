@@ -69,7 +69,7 @@ def open_fleet(lab: Lab) -> dict[str, Screen]:
         fleet[name].ask(fill)
     fleet["waiting"].type(f"Fetch. [[{FETCH}&&&usage:151000]] [[say:ok]]")
     fleet["waiting"].until_status("waiting")
-    fleet["busy"].type("Think. [[wait:80&&&say:ok&&&usage:151000]]")
+    fleet["busy"].type(f"Think. [[held:{lab.go}&&&say:ok&&&usage:151000]]")
     fleet["busy"].until_status("busy")
     return fleet
 

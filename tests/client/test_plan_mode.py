@@ -28,6 +28,7 @@ def test_a_plan_waits_for_a_person_and_is_kept(lab: Lab) -> None:
     write = f'[[tool:Write|{{"file_path": "{place}", "content": "{PLAN}"}}]]'
     screen.type(f"Plan it. {write} [[tool:ExitPlanMode|{{}}&&&usage:21000]] {OK}")
     screen.until_status("waiting")
+    screen.until(lambda: lab.has_called("ExitPlanMode"), "the call")
 
     session = lab.ctxtop().sessions[screen.session_id]
     assert session.status is SessionStatus.WAITING
@@ -53,18 +54,13 @@ def test_a_plan_waits_for_a_person_and_is_kept(lab: Lab) -> None:
 @pytest.mark.usefixtures("terminal")
 def test_a_tool_in_flight_is_named(lab: Lab) -> None:
     screen = lab.interactive()
-    screen.type(f"Slow. [[bash:sleep 6; echo done]] {OK}")
-
-    def is_called() -> bool:
-        # The client writes the transcript some time after it has begun.
-        written = "".join(path.read_text() for path in lab.config.glob("projects/*/*.jsonl"))
-        return '"name":"Bash"' in written
-
-    screen.until(is_called, "the call")
+    screen.type(f"Slow. [[bash:until [ -e {lab.go} ]; do sleep 0.1; done]] {OK}")
+    screen.until(lambda: lab.has_called("Bash"), "the call")
     doing = lab.ctxtop().sessions[screen.session_id].activity
     assert doing is not None
     assert (doing.kind, doing.what) == (ActivityKind.TOOL, "Bash")
-    assert "sleep 6" in doing.detail
+    assert doing.detail.startswith("until [ -e ")
+    lab.let_go()
     screen.settle()
     doing = lab.ctxtop().sessions[screen.session_id].activity
     assert doing is None

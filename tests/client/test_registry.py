@@ -66,7 +66,7 @@ def test_a_client_that_was_killed_has_ended_and_can_be_resumed_at_once(lab: Lab)
     screen = lab.interactive()
     screen.ask("Begin. [[bash:seq 1 3&&&usage:21000]] [[say:ok&&&usage:52000/12]]")
     session_id, entry = screen.session_id, screen.entry()
-    screen.type("Go on. [[wait:20&&&say:late]]")
+    screen.type(f"Go on. [[held:{lab.go}&&&say:late]]")
     screen.until_status("busy")
     os.kill(entry["pid"], signal.SIGKILL)
     deadline = time.monotonic() + 10

@@ -61,9 +61,10 @@ def test_the_registry_says_what_it_is_doing(lab: Lab, judge: Judge) -> None:
 
     judge.status(screen.ask("Hi. [[say:ok&&&usage:21000]]"))
     assert status() is SessionStatus.IDLE
-    screen.type("Think. [[wait:4&&&say:ok&&&usage:22000]]")
+    screen.type(f"Think. [[held:{lab.go}&&&say:ok&&&usage:22000]]")
     screen.until_status("busy")
     assert status() is SessionStatus.BUSY
+    lab.let_go()
     judge.status(screen.settle())
     screen.type(f"Fetch. [[{FETCH}&&&usage:23000]] [[say:ok&&&usage:24000]]")
     screen.until_status("waiting")
@@ -100,7 +101,7 @@ def test_what_has_ended_is_not_live(lab: Lab) -> None:
 def test_a_prompt_that_is_interrupted(lab: Lab, judge: Judge) -> None:
     screen = lab.interactive()
     judge.status(screen.ask("Hi. [[say:ok&&&usage:21000]]"))
-    screen.type("Slow. [[wait:60&&&say:never&&&usage:90000]]")
+    screen.type(f"Slow. [[held:{lab.go}&&&say:never&&&usage:90000]]")
     screen.until_status("busy")
     screen.press("Escape")
     status = screen.settle()

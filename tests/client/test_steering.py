@@ -192,9 +192,10 @@ def test_a_cut_carries_the_rules_of_prompts_and_the_client_sends_those_of_its_me
 @pytest.mark.usefixtures("terminal")
 def test_a_rule_that_is_typed_during_a_turn(lab: Lab) -> None:
     screen = lab.interactive()
-    screen.type("Begin. [[bash:sleep 6]] [[say:ok]]")
+    screen.type(f"Begin. [[held:{lab.go}&&&bash:true]] [[say:ok]]")
     screen.until_status("busy")
     screen.type(RULE)
+    lab.let_go()
     screen.settle()
     path = next(lab.config.glob(f"projects/*/{screen.session_id}.jsonl"))
     (rule,) = read_rules(path, NO_RULE_CHOICES)

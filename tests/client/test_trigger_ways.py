@@ -28,7 +28,10 @@ pytestmark = pytest.mark.usefixtures("terminal")
 
 SOON_S = 3.0
 """From the request to the boundary, of which the scripted summary takes nothing; and of the
-command, beyond what it takes to find that there is no such session."""
+command, beyond what it takes to find that there is no such session. On a busy machine it takes
+longer, as everything does: five times as long as that."""
+
+BUSY_TIMES = 5
 
 DIALOG = "❯ 1. Yes"
 
@@ -45,6 +48,11 @@ def trigger(lab: Lab, session_id: str, *words: str) -> Ended:
         (tools / "claude").symlink_to(lab.client)
     env = lab.env | {"PATH": f"{tools}:{lab.env['PATH']}"}
     return lab.namespace.run(argv, lab.root, env, 120.0)
+
+
+def soon_s(lab: Lab) -> float:
+    """How soon is soon on this machine at this time."""
+    return max(SOON_S, BUSY_TIMES * refusal_seconds(lab))
 
 
 def refusal_seconds(lab: Lab) -> float:
@@ -67,16 +75,16 @@ def seconds(began: float, what: str) -> float:
 
 
 def require_compacted(
-    lab: Lab, session_id: str, ended: Ended, via: str, within: float = SOON_S
+    lab: Lab, session_id: str, ended: Ended, via: str, summary_s: float = 0.0
 ) -> Json:
-    """The receipt says what the transcript says, and the boundary came within so many seconds."""
+    """The receipt says what the transcript says, and the boundary came soon after the summary."""
     assert ended.code == 0, ended.err
     said: Json = json.loads(ended.out)
     asked = datetime.fromisoformat(said["requested_at"])
     at = datetime.fromisoformat(boundaries(lab, session_id)[-1]["timestamp"])
     took = (at - asked).total_seconds()
     print(f"{via}: from the request to the boundary: {took:.2f} s")
-    assert took < within
+    assert took - summary_s < soon_s(lab)
     last = boundaries(lab, session_id)[-1]
     sizes = last["compactMetadata"]
     assert said["via"] == via
@@ -106,12 +114,11 @@ def test_an_idle_session_is_compacted_through_the_plugin(lab: Lab) -> None:
     screen = with_module(lab)
     screen.ask(FILLED)
     session_id = screen.session_id
-    idle = refusal_seconds(lab)
     began = time.monotonic()
     ended = trigger(lab, session_id, "keep the names")
     took = seconds(began, "plugin: from the command to its end")
     require_compacted(lab, session_id, ended, "plugin")
-    assert took - idle < SOON_S
+    assert took - refusal_seconds(lab) < soon_s(lab)
     assert "keep the names" in seen_summary(lab)
     told = take_confirmation(str(lab.store), session_id)
     # With the system prompt and the tools, as the list of sessions has it.
@@ -154,19 +161,18 @@ def test_a_long_summary_is_waited_for(lab: Lab) -> None:
     began = time.monotonic()
     ended = trigger(lab, screen.session_id, "SUMMARY TAKES 14 S")
     assert seconds(began, "plugin, a summary of 14 s") > 14
-    require_compacted(lab, screen.session_id, ended, "plugin", within=14 + SOON_S)
+    require_compacted(lab, screen.session_id, ended, "plugin", summary_s=14)
 
 
 def test_an_idle_session_is_compacted_through_tmux(lab: Lab) -> None:
     screen = lab.interactive()
     screen.ask(FILLED)
     session_id = screen.session_id
-    idle = refusal_seconds(lab)
     began = time.monotonic()
     ended = trigger(lab, session_id, "keep every word of the plan and", "of the names " * 12)
     took = seconds(began, "tmux: from the command to its end")
     require_compacted(lab, session_id, ended, "tmux")
-    assert took - idle < 2 * SOON_S
+    assert took - refusal_seconds(lab) < 2 * soon_s(lab)
     assert "keep every word of the plan and of the names" in seen_summary(lab)
     screen.ask("On. [[say:ok&&&usage:9000]]")
     # Without a text a menu of commands is open when Enter comes.
@@ -177,7 +183,7 @@ def test_an_idle_session_is_compacted_through_tmux(lab: Lab) -> None:
 def test_a_busy_session_is_refused_both_ways(lab: Lab) -> None:
     screen = with_module(lab)
     screen.ask(FILLED)
-    screen.type("Think. [[wait:9&&&say:ok&&&usage:22000]]")
+    screen.type(f"Think. [[held:{lab.go}&&&say:ok&&&usage:22000]]")
     screen.until_status("busy")
     for via in ("plugin", "tmux", "auto"):
         ended = trigger(lab, screen.session_id, "--via", via)
@@ -198,6 +204,7 @@ def test_a_busy_session_is_refused_both_ways(lab: Lab) -> None:
     assert said["state"] == "refused"
     assert "a turn is running" in said["why"]
     assert boundaries(lab, screen.session_id) == []
+    lab.let_go()
     screen.settle()
 
 
