@@ -19,7 +19,8 @@ SOON_S: Final = 60.0
 KEYS_APART_S: Final = 0.4
 """Enter that comes with the text is taken for a part of what was pasted."""
 
-TRIES: Final = 4
+SHOWN_S: Final = (0.4, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""How long each try to type something is waited for: a busy machine shows it late."""
 
 _BEGINNING: Final = 12
 """Characters that tell what was typed; a long line is wrapped."""
@@ -78,15 +79,17 @@ class Screen:
     def type(self, text: str) -> None:
         """Type a line and send it off."""
         # What is typed while the client still starts can be lost, in part or whole.
-        for _ in range(TRIES):
+        for seconds in SHOWN_S:
             self._tmux("send-keys", "-t", self._name, "-l", text)
             time.sleep(KEYS_APART_S)
-            if self._shows(text):
-                break
-            time.sleep(1.0)
-            if self._shows(text):
+            end = time.monotonic() + seconds
+            while not (shown := self._shows(text)) and time.monotonic() < end:
+                time.sleep(0.1)
+            if shown:
                 break
             self.press("C-u")
+        else:
+            raise ScreenError(f"typed in vain: {text}\n{self.text()}")
         self.press("Enter")
 
     def _shows(self, text: str) -> bool:

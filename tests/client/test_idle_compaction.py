@@ -90,7 +90,8 @@ class Idle:
         due = datetime.fromisoformat(self.foreseen) + timedelta(seconds=late_s)
         # The status line has whole seconds.
         soon = timedelta(seconds=-1), timedelta(seconds=5)
-        return soon[0] < datetime.fromisoformat(boundary["timestamp"]) - due < soon[1]
+        took = timedelta(milliseconds=boundary["compactMetadata"]["durationMs"])
+        return soon[0] < datetime.fromisoformat(boundary["timestamp"]) - took - due < soon[1]
 
     def stays_as_it_is(self, late_s: float = 0) -> bool:
         self.let_time_pass(late_s)

@@ -128,8 +128,9 @@ def test_a_client_whose_ctxtop_is_gone_notices_nothing(lab: Lab, how: str) -> No
         settings.write_text(json.dumps(about), encoding="utf-8")
     took = _timed(lab, "--plugin-dir", str(plugin))
     print(f"{how}: {took:.2f} s, without a module {plain:.2f} s")
-    # At the end of a run it waits for one command at the most.
-    assert took < plain + 3.0
+    # At the end of a run it waits for one command at the most; what else a run takes varies with
+    # what the machine does besides.
+    assert took < 2 * plain + 3.0
 
 
 def _timed(lab: Lab, *more: str) -> float:
