@@ -1,6 +1,6 @@
 """How records become rows: the columns of a table have the names of its record's fields."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from sqlite3 import Connection
 from typing import Any, Final
@@ -58,6 +58,23 @@ _RESPONSE_CONFLICT: Final = _UPDATE_FROM_LATER_LINE.format(
     " cache_miss = COALESCE(excluded.cache_miss, cache_miss),"
     " cache_missed_tokens = COALESCE(excluded.cache_missed_tokens, cache_missed_tokens),"
 )
+
+_SPENT: Final = (
+    *("input_tokens", "cache_creation_tokens", "cache_1h_tokens", "cache_read_tokens"),
+    *("output_tokens", "web_searches", "responses"),
+)
+_ADD_SPENDING: Final = f"""
+INSERT INTO spending (file_id, model, rate, {", ".join(_SPENT)})
+SELECT file_id, model, rate, {", ".join(f"?3 * SUM({name})" for name in _SPENT)} FROM charge
+WHERE file_id = ?1 AND {{answers}} GROUP BY model, rate
+ON CONFLICT DO UPDATE SET {", ".join(f"{name} = {name} + excluded.{name}" for name in _SPENT)}
+"""
+_SPEND_ANSWER: Final = _ADD_SPENDING.format(answers="message_id = ?2")
+_SPEND_ANSWERS_FROM: Final = _ADD_SPENDING.format(answers="offset >= ?2")
+_DELETE_UNSPENT: Final = """
+DELETE FROM spending WHERE file_id = ? AND responses <= 0
+    AND output_tokens + input_tokens + cache_creation_tokens + cache_read_tokens <= 0
+"""
 
 _STEP_COLUMNS: Final = (
     *("file_id", "message_id", "agent_id", "offset", "at", "model", "input_tokens"),
@@ -122,7 +139,6 @@ ON CONFLICT (file_id) DO UPDATE SET
 """
 
 _TABLES: Final = {
-    "responses": "response",
     "boundaries": "boundary",
     "microcompactions": "clearing",
     "api_errors": "api_error",
@@ -143,7 +159,7 @@ _TABLES: Final = {
     "memory_notes": "memory_note",
     "open_calls": "open_call",
 }
-"""The tables of the fields of TranscriptRecords, in the order in which they are stored."""
+"""The tables of fields of TranscriptRecords, in the order in which they are stored."""
 
 # A memory file is sent again after a compaction: its rules are where they were last sent.
 _RULE_CONFLICT: Final = """
@@ -188,14 +204,11 @@ def insert_transcript_records(
         "DELETE FROM open_call WHERE file_id = ? AND tool_use_id = ?",
         [(file_id, call) for call in facts.ended_calls],
     )
+    if facts.responses:
+        _insert_responses(db, file_id, facts)
     for field, table in _TABLES.items():
-        rows: tuple[msgspec.Struct, ...] = getattr(facts, field)
-        if rows:
-            how, conflict = _CONFLICTS.get(table, ("OR IGNORE", ""))
-            sql = insert_sql(table, type(rows[0]), "file_id", how=how) + conflict
-            db.executemany(sql, [(file_id, *astuple(row)) for row in rows])
+        _insert_rows(db, file_id, table, getattr(facts, field))
     _insert_inline_agents(db, file_id, facts)
-    db.executemany(_MODEL_USE_UPSERT, _peaks(db, file_id, facts))
     db.executemany(
         _LINE_COUNT_UPSERT,
         [
@@ -206,11 +219,34 @@ def insert_transcript_records(
     )
 
 
+def _insert_rows(db: Connection, file_id: int, table: str, rows: Sequence[msgspec.Struct]) -> None:
+    if rows:
+        how, conflict = _CONFLICTS.get(table, ("OR IGNORE", ""))
+        sql = insert_sql(table, type(rows[0]), "file_id", how=how) + conflict
+        db.executemany(sql, [(file_id, *astuple(row)) for row in rows])
+
+
+def _insert_responses(db: Connection, file_id: int, facts: records.TranscriptRecords) -> None:
+    """Store answers and add them to the sums of their file, once for all of them.
+
+    What an answer that goes on from an earlier run cost until now is taken out.
+    """
+    first = min(each.offset for each in facts.responses)
+    earlier = _known_sidechains(db, file_id, facts.responses, first)
+    db.executemany(_SPEND_ANSWER, [(file_id, message_id, -1) for message_id in earlier])
+    _insert_rows(db, file_id, "response", facts.responses)
+    db.executemany(_SPEND_ANSWER, [(file_id, message_id, 1) for message_id in earlier])
+    # An answer of an earlier run keeps its place there.
+    db.execute(_SPEND_ANSWERS_FROM, (file_id, first, 1))
+    if earlier:
+        db.execute(_DELETE_UNSPENT, (file_id,))
+    db.executemany(_MODEL_USE_UPSERT, _peaks(file_id, facts, earlier))
+
+
 def _peaks(
-    db: Connection, file_id: int, facts: records.TranscriptRecords
+    file_id: int, facts: records.TranscriptRecords, earlier: Mapping[str, bool]
 ) -> list[tuple[object, ...]]:
     """Return the largest context of each model, whichever way the lines were split into runs."""
-    earlier = _known_sidechains(db, file_id, facts.responses)
     peaks: dict[tuple[str, bool], int] = {}
     contexts: tuple[records.ResponseRecord | records.PeakRecord, ...]
     contexts = (*facts.responses, *facts.peaks)
@@ -221,16 +257,14 @@ def _peaks(
 
 
 def _known_sidechains(
-    db: Connection, file_id: int, responses: Sequence[records.ResponseRecord]
+    db: Connection, file_id: int, responses: Sequence[records.ResponseRecord], first: int
 ) -> dict[str, bool]:
-    """Return by id whether answers that began on earlier lines are in a sidechain."""
-    if not responses:
-        return {}
+    """Return by id whether answers that began before an offset are in a sidechain."""
     names = msgspec.json.encode([each.message_id for each in responses]).decode()
     rows = db.execute(
         "SELECT message_id, sidechain FROM response WHERE file_id = ? AND offset < ?"
         " AND message_id IN (SELECT value FROM json_each(?))",
-        (file_id, min(each.offset for each in responses), names),
+        (file_id, first, names),
     )
     return {row[0]: bool(row[1]) for row in rows}
 

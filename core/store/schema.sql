@@ -167,7 +167,7 @@ CREATE TABLE model_use (
     PRIMARY KEY (file_id, model, sidechain)
 ) STRICT, WITHOUT ROWID;
 
--- Sums of `response` by file, model and rate, kept by the triggers below.
+-- Sums of `charge` by file, model and rate, kept by what inserts a run of answers.
 CREATE TABLE spending (
     file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
     model TEXT NOT NULL,
@@ -190,98 +190,19 @@ CREATE TABLE shared_response (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX shared_response_message ON shared_response (message_id);
 
--- An answer is added to the sums of its file, and taken out when it changes or goes. Nearly all
--- have one price.
-CREATE TRIGGER response_spent AFTER INSERT ON response WHEN NEW.charges IS NULL BEGIN
-    INSERT INTO spending VALUES (
-        NEW.file_id, NEW.model, NEW.rate, NEW.input_tokens, NEW.cache_creation_tokens,
-        NEW.cache_1h_tokens, NEW.cache_read_tokens, NEW.output_tokens, NEW.web_searches, 1)
-    ON CONFLICT DO UPDATE SET
-        input_tokens = input_tokens + excluded.input_tokens,
-        cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens,
-        cache_1h_tokens = cache_1h_tokens + excluded.cache_1h_tokens,
-        cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
-        output_tokens = output_tokens + excluded.output_tokens,
-        web_searches = web_searches + excluded.web_searches,
-        responses = responses + excluded.responses;
-END;
-CREATE TRIGGER response_charged AFTER INSERT ON response WHEN NEW.charges IS NOT NULL BEGIN
-    INSERT INTO spending
-    SELECT NEW.file_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'),
-        json_extract(value, '$[2]'), json_extract(value, '$[3]'), json_extract(value, '$[4]'),
-        json_extract(value, '$[5]'), json_extract(value, '$[6]'), json_extract(value, '$[7]'),
-        json_extract(value, '$[8]')
-    FROM json_each(NEW.charges) WHERE 1
-    ON CONFLICT DO UPDATE SET
-        input_tokens = input_tokens + excluded.input_tokens,
-        cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens,
-        cache_1h_tokens = cache_1h_tokens + excluded.cache_1h_tokens,
-        cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
-        output_tokens = output_tokens + excluded.output_tokens,
-        web_searches = web_searches + excluded.web_searches,
-        responses = responses + excluded.responses;
-END;
-CREATE TRIGGER response_spent_anew AFTER UPDATE ON response BEGIN
-    INSERT INTO spending
-    SELECT OLD.file_id, OLD.model, OLD.rate, -OLD.input_tokens,
-        -OLD.cache_creation_tokens, -OLD.cache_1h_tokens, -OLD.cache_read_tokens,
-        -OLD.output_tokens, -OLD.web_searches, -1 WHERE OLD.charges IS NULL
-    UNION ALL
-    SELECT OLD.file_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'),
-        -json_extract(value, '$[2]'), -json_extract(value, '$[3]'), -json_extract(value, '$[4]'),
-        -json_extract(value, '$[5]'), -json_extract(value, '$[6]'), -json_extract(value, '$[7]'),
-        -json_extract(value, '$[8]')
-    FROM json_each(OLD.charges) WHERE 1
-    ON CONFLICT DO UPDATE SET
-        input_tokens = input_tokens + excluded.input_tokens,
-        cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens,
-        cache_1h_tokens = cache_1h_tokens + excluded.cache_1h_tokens,
-        cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
-        output_tokens = output_tokens + excluded.output_tokens,
-        web_searches = web_searches + excluded.web_searches,
-        responses = responses + excluded.responses;
-    INSERT INTO spending
-    SELECT NEW.file_id, NEW.model, NEW.rate, NEW.input_tokens,
-        NEW.cache_creation_tokens, NEW.cache_1h_tokens, NEW.cache_read_tokens,
-        NEW.output_tokens, NEW.web_searches, 1 WHERE NEW.charges IS NULL
-    UNION ALL
-    SELECT NEW.file_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'),
-        json_extract(value, '$[2]'), json_extract(value, '$[3]'), json_extract(value, '$[4]'),
-        json_extract(value, '$[5]'), json_extract(value, '$[6]'), json_extract(value, '$[7]'),
-        json_extract(value, '$[8]')
-    FROM json_each(NEW.charges) WHERE 1
-    ON CONFLICT DO UPDATE SET
-        input_tokens = input_tokens + excluded.input_tokens,
-        cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens,
-        cache_1h_tokens = cache_1h_tokens + excluded.cache_1h_tokens,
-        cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
-        output_tokens = output_tokens + excluded.output_tokens,
-        web_searches = web_searches + excluded.web_searches,
-        responses = responses + excluded.responses;
-    DELETE FROM spending WHERE file_id = OLD.file_id AND responses <= 0
-        AND output_tokens + input_tokens + cache_creation_tokens + cache_read_tokens <= 0;
-END;
-CREATE TRIGGER response_unspent AFTER DELETE ON response BEGIN
-    INSERT INTO spending
-    SELECT OLD.file_id, OLD.model, OLD.rate, -OLD.input_tokens,
-        -OLD.cache_creation_tokens, -OLD.cache_1h_tokens, -OLD.cache_read_tokens,
-        -OLD.output_tokens, -OLD.web_searches, -1 WHERE OLD.charges IS NULL
-    UNION ALL
-    SELECT OLD.file_id, json_extract(value, '$[0]'), json_extract(value, '$[1]'),
-        -json_extract(value, '$[2]'), -json_extract(value, '$[3]'), -json_extract(value, '$[4]'),
-        -json_extract(value, '$[5]'), -json_extract(value, '$[6]'), -json_extract(value, '$[7]'),
-        -json_extract(value, '$[8]')
-    FROM json_each(OLD.charges) WHERE 1
-    ON CONFLICT DO UPDATE SET
-        input_tokens = input_tokens + excluded.input_tokens,
-        cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens,
-        cache_1h_tokens = cache_1h_tokens + excluded.cache_1h_tokens,
-        cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
-        output_tokens = output_tokens + excluded.output_tokens,
-        web_searches = web_searches + excluded.web_searches,
-        responses = responses + excluded.responses;
-    DELETE FROM spending WHERE file_id = OLD.file_id AND responses <= 0
-        AND output_tokens + input_tokens + cache_creation_tokens + cache_read_tokens <= 0;
+-- What each answer costs, a row for each price: nearly all answers have one.
+CREATE VIEW charge AS
+SELECT file_id, message_id, offset, model, rate, input_tokens, cache_creation_tokens,
+    cache_1h_tokens, cache_read_tokens, output_tokens, web_searches, 1 AS responses
+FROM response WHERE charges IS NULL
+UNION ALL
+SELECT file_id, message_id, offset, json_extract(value, '$[0]'), json_extract(value, '$[1]'),
+    json_extract(value, '$[2]'), json_extract(value, '$[3]'), json_extract(value, '$[4]'),
+    json_extract(value, '$[5]'), json_extract(value, '$[6]'), json_extract(value, '$[7]'),
+    json_extract(value, '$[8]')
+FROM response, json_each(charges) WHERE charges IS NOT NULL;
+
+CREATE TRIGGER response_unshared AFTER DELETE ON response BEGIN
     DELETE FROM shared_response WHERE message_id = OLD.message_id
         AND (file_id = OLD.file_id OR 2 > (
             SELECT COUNT(*) FROM response r WHERE r.message_id = OLD.message_id));

@@ -102,7 +102,7 @@ def _columns(column: str) -> str:
     return ", ".join(column.format(name=name, place=_CHARGE_FIELDS.index(name)) for name in _COUNTS)
 
 
-# Triggers keep the sums by file. Most messages are in one file only: only copies are subtracted
+# The sums by file are stored. Most messages are in one file only: only copies are subtracted
 # from their files' sums and added to their owner's.
 _USAGE: Final = f"""
 WITH wanted AS MATERIALIZED ({{wanted}}),
