@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -289,7 +288,7 @@ class Collector:
         with open_reader_pool(queue.total_bytes) as readers:
             while queue.has_waiting or readers.is_busy:
                 batch = _CommitBatch()
-                with _cycle_search_paused(), self.writer.transaction():
+                with self.writer.transaction():
                     while (queue.has_waiting or readers.is_busy) and not batch.is_full():
                         self._index_next(queue, readers, batch)
                 self._report_batch(batch)
@@ -558,21 +557,6 @@ class Collector:
         self.listener.on_progress(
             ScanProgress(queue.taken_count, queue.file_count, queue.done_bytes, queue.total_bytes)
         )
-
-
-@contextmanager
-def _cycle_search_paused() -> Iterator[None]:
-    """Let Python's search for reference cycles wait for the end of a batch, a quarter of a second.
-
-    Records hold no cycles, and looking for them takes a twentieth of a scan.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _classify_unread(found: discover.FoundFile) -> SourceFile | None:
