@@ -36,31 +36,32 @@ class KnownModel(msgspec.Struct, frozen=True):
     max_output: int = 32_000  # tokens; above 20,000 the formula caps it (formats 3.4)
 
 
+def _by_family(*rows: tuple[T, str]) -> Mapping[str, T]:
+    """Expand rows of a value and the families that have it, in one text."""
+    return {family: value for value, families in rows for family in families.split()}
+
+
 # By family and version, without a date or a provider's prefix. Opus 4.6 and Sonnet 4.6 have 1M
 # at the API, but 200K in Claude Code unless asked for ([1m]).
 # Source: claude-code-formats 3.4; windows, answers and arming tried on 2.1.329.
-_MODELS: Final = {
-    family: model
-    for model, families in (
-        (KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM, 128_000), "opus-5-5 sonnet-5-5 haiku-5-5"),
-        (KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM, 128_000), "fable-5-2 mythos-5-2"),
-        (
-            KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM, 64_000),
-            "fable-5-1 mythos-5-1 opus-5 fable-5 mythos-5 opus-4-8 opus-4-7",
-        ),
-        (KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM), "mythos-preview"),
-        (KnownModel(LARGE_WINDOW, ALWAYS_ARMED_BEFORE, 64_000), "sonnet-5"),
-        (KnownModel(SMALL_WINDOW, ALWAYS_ARMED_BEFORE, 64_000), "opus-4-6"),
-        (KnownModel(SMALL_WINDOW, ALWAYS_ARMED_BEFORE), "sonnet-4-6"),
-        (
-            KnownModel(SMALL_WINDOW, None),
-            "opus-4-5 sonnet-4-5 haiku-4-5 opus-4-1 opus-4-0 opus-4 sonnet-4-0 sonnet-4 3-7-sonnet",
-        ),
-        (KnownModel(SMALL_WINDOW, None, 8_192), "3-5-sonnet 3-5-haiku 3-sonnet"),
-        (KnownModel(SMALL_WINDOW, None, 4_096), "3-opus 3-haiku"),
-    )
-    for family in families.split()
-}
+_MODELS: Final = _by_family(
+    (KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM, 128_000), "opus-5-5 sonnet-5-5 haiku-5-5"),
+    (KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM, 128_000), "fable-5-2 mythos-5-2"),
+    (
+        KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM, 64_000),
+        "fable-5-1 mythos-5-1 opus-5 fable-5 mythos-5 opus-4-8 opus-4-7",
+    ),
+    (KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM), "mythos-preview"),
+    (KnownModel(LARGE_WINDOW, ALWAYS_ARMED_BEFORE, 64_000), "sonnet-5"),
+    (KnownModel(SMALL_WINDOW, ALWAYS_ARMED_BEFORE, 64_000), "opus-4-6"),
+    (KnownModel(SMALL_WINDOW, ALWAYS_ARMED_BEFORE), "sonnet-4-6"),
+    (
+        KnownModel(SMALL_WINDOW, None),
+        "opus-4-5 sonnet-4-5 haiku-4-5 opus-4-1 opus-4-0 opus-4 sonnet-4-0 sonnet-4 3-7-sonnet",
+    ),
+    (KnownModel(SMALL_WINDOW, None, 8_192), "3-5-sonnet 3-5-haiku 3-sonnet"),
+    (KnownModel(SMALL_WINDOW, None, 4_096), "3-opus 3-haiku"),
+)
 
 _FAMILY: Final = re.compile(r"claude-(?P<family>[a-z0-9-]+?)(?:-latest|-v\d+|[-@]\d{8}|:\d+)*$")
 _ALIASES: Final = frozenset({"opus", "sonnet", "haiku", "fable", "mythos"})
@@ -244,39 +245,31 @@ def parse_price(text: str) -> TokenPrice:
 # By family and version; today's prices, also for answers from before a change.
 # Source: what client 2.1.332 says that answers cost. It has no price of mythos-preview and 3-opus,
 # and takes that of its default model. 3-haiku: platform.claude.com/docs, pricing, as of 2026-11.
-_PRICES: Final = {
-    family: price
-    for price, families in (
-        (make_price(8, 40, read=0.2), "fable-5-2 mythos-5-2"),
-        (make_price(10, 50, read=0.25), "fable-5-1 mythos-5-1"),
-        (make_price(10, 50), "fable-5 mythos-5"),
-        (make_price(4, 20, read=0.2), "opus-5-5 mythos-preview 3-opus"),
-        (make_price(5, 25), "opus-5 opus-4-8 opus-4-7 opus-4-6 opus-4-5"),
-        (make_price(15, 75), "opus-4-1 opus-4-0 opus-4"),
-        (make_price(2, 10, read=0.1), "sonnet-5-5"),
-        (make_price(2, 10), "sonnet-5"),
-        (make_price(3, 15), "sonnet-4-6 sonnet-4-5 sonnet-4-0 sonnet-4 3-7-sonnet 3-5-sonnet"),
-        (make_price(0.1, 0.5), "haiku-5-5"),
-        (make_price(1, 5), "haiku-4-5"),
-        (make_price(0.8, 4), "3-5-haiku"),
-        (make_price(0.25, 1.25, 0.3, 0.5, 0.03), "3-haiku"),
-    )
-    for family in families.split()
-}
+_PRICES: Final = _by_family(
+    (make_price(8, 40, read=0.2), "fable-5-2 mythos-5-2"),
+    (make_price(10, 50, read=0.25), "fable-5-1 mythos-5-1"),
+    (make_price(10, 50), "fable-5 mythos-5"),
+    (make_price(4, 20, read=0.2), "opus-5-5 mythos-preview 3-opus"),
+    (make_price(5, 25), "opus-5 opus-4-8 opus-4-7 opus-4-6 opus-4-5"),
+    (make_price(15, 75), "opus-4-1 opus-4-0 opus-4"),
+    (make_price(2, 10, read=0.1), "sonnet-5-5"),
+    (make_price(2, 10), "sonnet-5"),
+    (make_price(3, 15), "sonnet-4-6 sonnet-4-5 sonnet-4-0 sonnet-4 3-7-sonnet 3-5-sonnet"),
+    (make_price(0.1, 0.5), "haiku-5-5"),
+    (make_price(1, 5), "haiku-4-5"),
+    (make_price(0.8, 4), "3-5-haiku"),
+    (make_price(0.25, 1.25, 0.3, 0.5, 0.03), "3-haiku"),
+)
 
 _LONG_PROMPT_PRICES: Final = {"haiku-5-5": make_price(0.5, 2.5)}
 
 # In fast mode; a model that has none is priced as otherwise (client 2.1.332).
-_FAST_PRICES: Final = {
-    family: price
-    for price, families in (
-        (make_price(16, 80, read=0.4), "fable-5-2 mythos-5-2"),
-        (make_price(8, 40, read=0.4), "opus-5-5"),
-        (make_price(10, 50), "opus-5 opus-4-8"),
-        (make_price(30, 150), "opus-4-7 opus-4-6"),
-    )
-    for family in families.split()
-}
+_FAST_PRICES: Final = _by_family(
+    (make_price(16, 80, read=0.4), "fable-5-2 mythos-5-2"),
+    (make_price(8, 40, read=0.4), "opus-5-5"),
+    (make_price(10, 50), "opus-5 opus-4-8"),
+    (make_price(30, 150), "opus-4-7 opus-4-6"),
+)
 
 
 def cache_read_factor(model: str | None) -> float:
