@@ -62,13 +62,15 @@ _LOG_LINE: Final = re.compile(
     r"|(?:ERROR|WARN|INFO|DEBUG|FATAL|npm ERR!)[ :]|Uncaught \w|\w*(?:Error|Exception): "
     r"|[$>%] \S|[|+=*~_-]{4,}\s*$|[{}\[\]();,\s]+$|\S+\.(?:js|ts|py|go|java|rb):\d+)"
 )
-_MARKUP: Final = re.compile(r"\*\*|`|(?<!\w)__(?=\w)|(?<=\w)__(?!\w)")
+# This and _SENTENCE_END begin with what they look for, and check what stands around it behind that:
+# `re` is ten times faster so.
+_MARKUP: Final = re.compile(r"\*\*|`|__(?:(?<!\w__)(?=\w)|(?<=\w__)(?!\w))")
 _BULLET: Final = re.compile(r"\s*(?:[-*+\u2022]|\d{1,2}[.)])\s+")
 _TRACKER_URL: Final = re.compile(
     r"https?://\S+?/(?:issues|pull|pulls|merge_requests|-/issues)/(\d+)\S*"
 )
 _LEADING_URLS: Final = re.compile(r"(?:https?://\S+\s+)+")
-_SENTENCE_END: Final = re.compile(r"(?<!\be\.g)(?<!\bi\.e)(?<!\betc)(?<!\bvs)[.!?](?=\s)")
+_SENTENCE_END: Final = re.compile(r"[.!?](?=\s)(?<!\be\.g.)(?<!\bi\.e.)(?<!\betc.)(?<!\bvs.)")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
 
 
