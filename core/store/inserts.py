@@ -273,7 +273,9 @@ def _insert_inline_agents(db: Connection, file_id: int, facts: records.Transcrip
     """Store what the lines say about agents in their parent's file, after the agents' returns."""
 
     def run(sql: str, rows: Iterable[Sequence[object]]) -> None:
-        db.executemany(sql, [(file_id, *row) for row in rows])
+        # Most runs of lines have none of these.
+        if values := [(file_id, *row) for row in rows]:
+            db.executemany(sql, values)
 
     run(_INSERT_FAILED_LAUNCH, map(astuple, facts.failed_calls))
     by_name = [(each.uuid,) for each in facts.returns if each.name]
