@@ -71,6 +71,10 @@ def open_fleet(lab: Lab) -> dict[str, Screen]:
     fleet["waiting"].until_status("waiting")
     fleet["busy"].type(f"Think. [[held:{lab.go}&&&say:ok&&&usage:151000]]")
     fleet["busy"].until_status("busy")
+    # What the client writes of a turn comes after its registry says that there is one.
+    fleet["waiting"].until(lambda: lab.has_called("WebFetch"), "the call")
+    busy = fleet["busy"].session_id
+    fleet["busy"].until(lambda: lab.transcript(busy)[-1]["type"] == "api-request", "the request")
     return fleet
 
 
