@@ -264,10 +264,11 @@ def test_steps_in_the_parents_file(path: Path, collector: Collector, store: Path
     with closing(open_reader(store)) as db:
         assert sum(row.responses for row in usage_of_sessions(db)) == 2, "as ccusage counts"
         (more,) = progress_usage(db)
-        assert (more.session_id, more.responses, more.input_tokens) == (SESSION, 2, 6)
-        assert (more.cache_read_tokens, more.output_tokens) == (1580, 9)
+        # The session has what the agent has: its return tells of a third answer.
+        assert (more.session_id, more.responses, more.input_tokens) == (SESSION, 3, 9)
+        assert (more.cache_read_tokens, more.output_tokens) == (3570, 109)
         priced = [row for row in spending_queries.model_usage(db, [SESSION]) if row.is_progress]
-        assert [(row.session_id, row.responses) for row in priced] == [(SESSION, 2)]
+        assert [(row.session_id, row.responses) for row in priced] == [(SESSION, 3)]
         assert spending_queries.model_usage(db, [OTHER]) == []
         assert [row.tokens for row in context_queries.fill_history(db, SESSION, "p1")] == [700, 900]
         assert [row.tokens for row in context_queries.fill_history(db, SESSION)] == [1000, 1000]

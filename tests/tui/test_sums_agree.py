@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..sums import Sums, all_sums
-from ..transcripts import PROJECT, SESSION, assistant, launch, tool_result, user, write
+from ..transcripts import PROJECT, SESSION, agent_result, assistant, launch, user, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +49,12 @@ def forked(lines: list[JsonLine], session_id: str) -> list[JsonLine]:
     return [each | {"sessionId": session_id} | origin for each in lines]
 
 
+def returned(agent_id: str) -> JsonLine:
+    """What a return says of the agent's last request, which no other line holds."""
+    spent = {"totalTokens": 50_113, "totalToolUseCount": 1, "usage": counts(50_000, 70)}
+    return {"status": "completed", "agentId": agent_id, "content": [], **spent}
+
+
 def write_sessions(projects: Path) -> None:
     """Write a session with everything that counts apart, two forks of it, and their agents."""
     advice = {"type": "advisor_message", "model": "claude-opus-4-7", **counts(0, 800)}
@@ -62,7 +68,7 @@ def write_sessions(projects: Path) -> None:
         step(assistant("msg_step_1", counts=counts(40_000, 1), at=2), "p1"),
         step(assistant("msg_step_1", counts=counts(40_000, 90), at=3), "p1"),
         step(of_agent, "a1"),
-        tool_result("t1", "done", {"status": "completed", "agentId": "p1"}, at=5),
+        agent_result("t1", "p1", "done", at=5) | {"toolUseResult": returned("p1")},
         assistant("msg_fast_1", counts=counts(600, speed="fast"), model="claude-opus-5-5", at=6),
         assistant("msg_advised_1", counts=counts(700, iterations=[own, advice]), at=7),
         assistant("msg_us_1", counts=counts(5, inference_geo="us", server_tool_use=searches), at=8),
@@ -97,9 +103,10 @@ def test_all_places_agree_on_answers_that_count_apart(
 ) -> None:
     write_sessions(stage.root / "projects")
     total = check(call_ctxtop, stage)
-    # Eight answers of the session and its agents, a piece of advice, and those of the forks.
-    assert total.answers == 8 + 1 + 3
-    assert total.output == 10 + 90 + 20 + 10 + 10 + 800 + 10 + 10 + 6 + 10 + 71 + 10 + 10
+    # Eight answers of the session and its agents, the last one of an agent without a file, a piece
+    # of advice, and those of the forks.
+    assert total.answers == 8 + 1 + 1 + 3
+    assert total.output == 10 + 90 + 70 + 20 + 10 + 10 + 800 + 10 + 10 + 6 + 10 + 71 + 10 + 10
 
 
 def test_an_agent_that_forks_contain_counts_once_and_says_where_it_is(
@@ -111,6 +118,8 @@ def test_an_agent_that_forks_contain_counts_once_and_says_where_it_is(
     agents = call_ctxtop("agents", "--json", "--no-scan", *store).json
     assert len(agents) == 2 * 3
     assert {(each["sessions"], each["counted_in"]) for each in agents} == {(3, SESSION)}
+    answers = [each["progress_responses"] for each in agents if each["agent_id"] == "p1"]
+    assert sorted(answers) == [0, 0, 2]
     shown = call_ctxtop("agents", "--no-scan", *store).out
     assert shown.count("3 sessions") == 6
     metrics = call_ctxtop("export", "--format", "prometheus", "--no-scan", *store).out

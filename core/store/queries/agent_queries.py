@@ -26,6 +26,7 @@ from .query_rows import (
     fetch_records,
     in_condition,
 )
+from .spending_queries import LAST_REQUESTS
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -255,6 +256,7 @@ answer AS MATERIALIZED (
         {_COUNTS_AS_STEP}, 1
     FROM stepped p JOIN step r USING (file_id, agent_id) JOIN file f USING (file_id)
 ),
+{LAST_REQUESTS},
 last AS MATERIALIZED (
     SELECT session_id, agent_id, MAX(offset) AS offset, model, context_tokens, last_output_tokens
         AS output_tokens, input_tokens, cache_creation_tokens, cache_read_tokens
@@ -292,7 +294,10 @@ spent AS MATERIALIZED (
         SUM(output_tokens * counts) AS output_tokens, SUM(counts * in_progress) AS in_progress
     FROM (SELECT session_id, agent_id, at, tool_uses, input_tokens, cache_creation_tokens,
             cache_read_tokens, output_tokens, counts, in_progress FROM answer
-        UNION ALL SELECT *, 1 FROM lacking)
+        UNION ALL SELECT *, 1 FROM lacking
+        UNION ALL SELECT p.session_id, p.agent_id, NULL, 0, {_TOKENS},
+            NOT EXISTS ({_COUNTED_ELSEWHERE.format(table="last_request")}), 1
+        FROM stepped p JOIN last_request r USING (file_id, agent_id) JOIN file f USING (file_id))
     GROUP BY session_id, agent_id
 )
 """
@@ -306,8 +311,6 @@ _ADDED: Final = """
 _IS_OF_RETURN: Final = """t.context_tokens IS NOT NULL AND
         (w.file_id IS NOT NULL OR COALESCE(r.offset <= COALESCE(b.offset, -1), 1))"""
 
-# The last request of an agent that is known by its steps is not in any progress line; its
-# return has what that request saw and spent.
 _AGENTS: Final = f"""
 WITH {_KNOWN}, {_ANSWERS}
 SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
@@ -329,10 +332,7 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
         WHERE m.session_id = k.session_id
         AND m.agent_id = COALESCE(k.parent_agent_id, k.launcher)) *
         (COALESCE(k.parent_agent_id, k.launcher) IS NOT NULL)),
-    u.input_tokens + COALESCE(q.input_tokens, 0),
-    u.cache_creation_tokens + COALESCE(q.cache_creation_tokens, 0),
-    u.cache_read_tokens + COALESCE(q.cache_read_tokens, 0),
-    u.output_tokens + COALESCE(q.output_tokens, 0),
+    u.input_tokens, u.cache_creation_tokens, u.cache_read_tokens, u.output_tokens,
     (SELECT x.tokens FROM compaction_left x
         WHERE x.file_id = k.own_file AND x.offset = b.offset),
     t.agent_id IS NOT NULL, k.skill, COALESCE(u.in_progress, 0),
@@ -361,9 +361,6 @@ LEFT JOIN returned t ON t.session_id = k.session_id AND t.agent_id = COALESCE(
         WHERE x.session_id = k.session_id AND x.agent_id = k.agent_id),
     (SELECT x.agent_id FROM returned x
         WHERE x.session_id = k.session_id AND x.tool_use_id = k.tool_use_id LIMIT 1))
-LEFT JOIN returned q ON q.session_id = w.session_id AND q.agent_id = w.agent_id
-    AND NOT EXISTS (SELECT 1 FROM step z WHERE z.file_id = w.file_id
-        AND z.agent_id = w.agent_id AND z.context_tokens = q.context_tokens)
 LEFT JOIN boundary b ON b.file_id = k.own_file AND b.offset =
     (SELECT MAX(offset) FROM boundary x WHERE x.file_id = k.own_file)
 LEFT JOIN last r ON r.session_id = k.session_id AND r.agent_id = k.agent_id

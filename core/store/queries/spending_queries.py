@@ -19,7 +19,7 @@ class ModelUsageRow(UsageRow, frozen=True):
     cache_1h_tokens: int  # of those that were written to the cache
     web_searches: int
     is_progress: int = 0
-    """1 for agents' answers that are only in `progress` lines (up to 2.1.9x)."""
+    """1 for agents' answers that are only in `progress` lines and returns (up to 2.1.9x)."""
 
 
 def model_usage(db: Connection, session_ids: SessionIds = None) -> list[ModelUsageRow]:
@@ -62,7 +62,32 @@ _ANSWER_COLUMNS: Final = """file_id, message_id, offset, at, model, rate, input_
     cache_creation_tokens, cache_1h_tokens, cache_read_tokens, output_tokens, web_searches, charges,
     context_tokens"""
 
+LAST_REQUESTS: Final = """
+last_request AS MATERIALIZED (
+    SELECT t.file_id, 'return ' || t.agent_id || ' ' || t.context_tokens AS message_id,
+        t.agent_id, MIN(t.offset) AS offset, t.at, n.model, n.rate, t.input_tokens,
+        COALESCE(t.cache_creation_tokens, 0) AS cache_creation_tokens,
+        IIF(n.cache_1h_tokens > 0, COALESCE(t.cache_creation_tokens, 0), 0) AS cache_1h_tokens,
+        COALESCE(t.cache_read_tokens, 0) AS cache_read_tokens,
+        COALESCE(t.output_tokens, 0) AS output_tokens, 0 AS web_searches, NULL AS charges,
+        t.context_tokens
+    FROM step_agent a JOIN file f USING (file_id)
+    JOIN agent_return t ON t.file_id = a.file_id AND t.agent_id = a.agent_id
+    JOIN step n ON n.file_id = a.file_id AND n.message_id = (SELECT s.message_id FROM step s
+        WHERE s.file_id = a.file_id AND s.agent_id = a.agent_id ORDER BY s.offset DESC LIMIT 1)
+    WHERE t.input_tokens IS NOT NULL AND t.context_tokens IS NOT NULL
+    AND NOT EXISTS (SELECT 1 FROM step s WHERE s.file_id = a.file_id
+        AND s.agent_id = a.agent_id AND s.context_tokens = t.context_tokens)
+    AND NOT EXISTS (SELECT 1 FROM file o WHERE o.kind = 'agent'
+        AND o.session_id = f.session_id AND o.agent_id = a.agent_id)
+    GROUP BY t.file_id, t.agent_id, t.context_tokens
+)
+"""
+"""The last requests of agents that only `progress` lines know: no such line holds them, and the
+agents' returns say what they saw and spent. Model and rate are those of the step before."""
+
 COPIES: Final = f"""
+{LAST_REQUESTS},
 copies AS MATERIALIZED (
     SELECT a.*, f.session_id, COALESCE(f.agent_id, a.step_agent) AS agent_id,
         ROW_NUMBER() OVER (PARTITION BY a.message_id ORDER BY a.output_tokens DESC,
@@ -80,12 +105,15 @@ copies AS MATERIALIZED (
         FROM (SELECT DISTINCT message_id FROM wanted CROSS JOIN step USING (file_id)) m
         CROSS JOIN step t USING (message_id)
         WHERE NOT EXISTS (SELECT 1 FROM response r WHERE r.message_id = t.message_id)
+        UNION ALL
+        SELECT 1, agent_id, {_ANSWER_COLUMNS} FROM last_request
     ) a
     JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
 )
 """
 """Answers of the `wanted` files that more than one file may hold, each copy a row: those of several
-transcripts (a fork copies its history), and those in `progress` lines that are in no agent's file.
+transcripts (a fork copies its history), those in `progress` lines that are in no agent's file, and
+the last requests of such agents.
 
 The copy with place 1 counts: the one with the most output is complete, for early lines have a
 placeholder. It counts for the `owner`: the session that was opened first and is not a fork."""
