@@ -75,10 +75,9 @@ def assistant(
 ) -> JsonLine:
     """One line of an answer.
 
-    An id without a number is that of a relay, unless the line names the request.
+    It names its request, as all but relays do: their ids may be those of many answers.
     """
-    if not any(map(str.isdigit, message_id)):
-        fields.setdefault("requestId", f"req_{message_id}")
+    fields.setdefault("requestId", f"req_{message_id}")
     message = {
         "id": message_id,
         "type": "message",

@@ -69,7 +69,8 @@ class DetailedUsage(RawUsage, gc=False):
     output_tokens_details: OutputDetails | None = None
 
 
-_UNIQUE_ID: Final = re.compile(r"\d")  # a name that is none of many has no number
+_ID_CHARS: Final = 16  # random ids of all known APIs are longer
+_REPEATED: Final = re.compile(r"(.)\1{5}")  # six of one kind: a number that was filled with zeros
 
 ADVISOR: Final = "advisor_message"  # another model read the conversation and gave advice
 COMPACTION: Final = "compaction"  # the API summarized the conversation before it answered
@@ -77,12 +78,15 @@ FALLBACK: Final = "fallback_message"  # another model answered what the one befo
 MESSAGE: Final = "message"
 
 ASIDE: Final = frozenset({ADVISOR, COMPACTION})  # their prompt is not the session's context
+_SEEN_BY_SESSION: Final = frozenset({None, MESSAGE, FALLBACK})
 _OWN: Final = frozenset({None, MESSAGE})  # of the model that was asked
 
 
 class _Answer(Protocol):  # a message
     id: str | None
 
+    @property
+    def model(self) -> str | None: ...
     @property
     def usage(self) -> RawUsage | None: ...
 
@@ -105,11 +109,20 @@ def name_answer(message: _Answer, line: _Line) -> None:
     their session, that of the original in a fork, and the size of the prompt, which grows.
     """
     named = message.id
-    if not named or line.request_id or line.request_ref or _UNIQUE_ID.search(named):
+    if not named or line.request_id or line.request_ref:
+        return
+    if named != message.model and _looks_random(named):
         return
     origin = line.forked_from.session_id if line.forked_from else None
     prompt = context_tokens(_to_token_usage(message.usage)) if message.usage else 0
     message.id = f"{named} {origin or line.session_id} {prompt}"
+
+
+def _looks_random(named: str) -> bool:
+    """Whether an id is one of many: not `chatcmpl`, `msg_1`, or a number of zeros."""
+    chars = "".join(filter(str.isalnum, named))
+    has_digit = any(map(str.isdigit, chars))
+    return len(chars) >= _ID_CHARS and has_digit and not _REPEATED.search(chars)
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
@@ -225,12 +238,27 @@ def _part(counts: UsageStep, model: str) -> Part:
 
 
 def _context_step(usage: RawUsage) -> UsageStep | None:
-    """Find the last step that saw the session's context; None if the sums say it."""
+    """Find the last step that saw the session's context; None if the sums say it.
+
+    The client takes only a step with all four counts, and none of an answer that was sent nothing.
+    """
     if not usage.iterations:
         return None
     step = next((each for each in reversed(usage.iterations) if each.type not in ASIDE), None)
-    is_answer = step is not None and (step.type in _OWN or step.type == FALLBACK)
-    return step if step and is_answer and context_tokens(_to_token_usage(step)) else None
+    if step is None or step.type not in _SEEN_BY_SESSION or not _has_all_counts(step):
+        return None
+    is_sent = context_tokens(_to_token_usage(usage)) and context_tokens(_to_token_usage(step))
+    return step if is_sent else None
+
+
+def _has_all_counts(step: UsageStep) -> bool:
+    counts = (
+        step.input_tokens,
+        step.cache_creation_input_tokens,
+        step.cache_read_input_tokens,
+        step.output_tokens,
+    )
+    return None not in counts
 
 
 def _to_token_usage(counts: UsageStep) -> TokenUsage:

@@ -13,7 +13,7 @@ from ctxtop.core.store.queries import context_queries
 from ctxtop.core.store.queries.spending_queries import model_usage
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 
-from ..transcripts import PROJECT, SESSION, START_MS, append, assistant, text, user, write
+from ..transcripts import MODEL, PROJECT, SESSION, START_MS, append, assistant, text, user, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,6 +32,8 @@ NOTHING = {
     "output_tokens": 0,
 }
 WORDS = "word " * 4_000
+NIL_UUID = "00000000-0000-0000-0000-000000000000"
+RANDOM_UUID = "7d1f6a52-93be-4c0d-8a17-5e2b9c64f0d3"
 
 
 @pytest.fixture
@@ -69,7 +71,10 @@ def relayed(count: int, session_id: str = SESSION, message_id: str = "relay") ->
     return [each | {"sessionId": session_id} for each in lines]
 
 
-@pytest.mark.parametrize("message_id", ["ocgo", "chatcmpl-"])
+@pytest.mark.parametrize(
+    "message_id",
+    ["ocgo", "chatcmpl-", "msg_1", "glm-5.2", MODEL, "chatcmpl-0000000000000001", NIL_UUID],
+)
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_relay_that_gives_all_answers_one_id(
     claude: ClaudeFolder, collector: Collector, store: Path, message_id: str, *, at_once: bool
@@ -83,6 +88,20 @@ def test_a_relay_that_gives_all_answers_one_id(
             collector.scan()
     collector.scan()
     assert counted(store) == [(SESSION, 3, 6_030), (OTHER, 3, 6_030)]
+
+
+@pytest.mark.parametrize(
+    "message_id", ["msg_bdrk_01X5d8tWJ2vQwzE4rT9yKc", "gen-1764321098-a8Kd02mVx", RANDOM_UUID]
+)
+def test_a_random_id_without_a_request_is_one_answer_in_forks_too(
+    claude: ClaudeFolder, collector: Collector, store: Path, message_id: str
+) -> None:
+    """Bedrock names no request; `--fork-session` does not say what it copies."""
+    for session_id in (SESSION, OTHER):
+        path = claude.projects / PROJECT / f"{session_id}.jsonl"
+        write(path, relayed(1, session_id, message_id))
+    collector.scan()
+    assert [each[1:] for each in counted(store)] == [(1, 1_000)]
 
 
 def test_a_fork_of_such_a_session_repeats_its_answers(

@@ -175,3 +175,19 @@ def test_steps_of_an_unknown_kind_leave_the_sums() -> None:
     assert read_usage(used)[1] == 21
     empty = usage(counts(20, type="message"), counts(0, type="message", input_tokens=0))
     assert read_usage(empty)[1] == 21
+
+
+@pytest.mark.parametrize(
+    ("sums", "step", "context"),
+    [
+        (counts(500), counts(20, type="message"), 21),
+        # The client reads a step with all counts, of an answer whose sums are not zero.
+        (counts(500), {"type": "message", "input_tokens": 20, "output_tokens": 1}, 501),
+        (counts(0, input_tokens=0), counts(20, type="message"), 0),
+        (counts(500), counts(20, type="another_step"), 501),
+    ],
+)
+def test_the_context_is_the_steps_that_the_client_reads(
+    sums: dict[str, Any], step: dict[str, Any], context: int
+) -> None:
+    assert read_usage(msgspec.convert({**sums, "iterations": [step]}, RawUsage))[1] == context
