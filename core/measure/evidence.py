@@ -110,9 +110,10 @@ class Evidence:
             armed = not row.was_refused if row.writes_requests else None
             if row.is_precomputed or (armed is None and row.pre_tokens < MIN_REFUSED_TOKENS):
                 armed = True
-            seen = AutoCompaction(row.earlier_tokens or 0, row.pre_tokens, armed)
+            is_precomputed = bool(row.is_precomputed)
+            seen = AutoCompaction(row.earlier_tokens or 0, row.pre_tokens, armed, is_precomputed)
             own[row.session_id, row.agent_id].append(seen)
-            if row.is_precomputed:
+            if is_precomputed:
                 # Another session's summary need not be ready in time.
                 continue
             environment = facts.environments.get(row.session_id, {})

@@ -394,8 +394,10 @@ class AutoCompaction(msgspec.Struct, frozen=True):
     low: int  # an earlier request, which was sent without a compaction
     high: int  # the counter when the client compacted: `preTokens`
     armed: bool | None = None
-    """It came before a request, or its summary was made ahead (True), or it came because the API
-    refused a request (False); None if the client records no requests."""
+    """It came before a request (True), or because the API refused one (False); None if the
+    client records no requests."""
+    is_precomputed: bool = False
+    """Its summary was made at the trigger, and used only once the API refused a prompt."""
 
 
 class TriggerEvidence(msgspec.Struct, frozen=True):
@@ -444,16 +446,15 @@ def trigger_tokens(
 def _usable(observed: Iterable[AutoCompaction], window: int) -> list[AutoCompaction]:
     """Select the compactions that show a trigger.
 
-    One below half the window or at its end counts as the answer to a refused prompt, unless it is
-    known to be none (`armed`): a turn may pass its trigger while its summary is made.
+    One below half the window counts as the answer to a refused prompt, unless it is known to be
+    none (`armed`).
     """
     return [
         each
         for each in observed
-        if each.armed
-        or (
-            each.armed is None and window * MIN_TRIGGER_SHARE < each.high <= window - OUTPUT_RESERVE
-        )
+        if each.armed is not False
+        and (each.armed or each.high > window * MIN_TRIGGER_SHARE)
+        and (each.is_precomputed or each.high <= window - OUTPUT_RESERVE)
     ]
 
 
@@ -487,7 +488,9 @@ def _newest_agreeing(observed: Sequence[AutoCompaction]) -> list[AutoCompaction]
 
 def _is_never_armed(observed: Iterable[AutoCompaction], expected: int, window: int) -> bool:
     usable = [
-        each for each in observed if each.high > window * MIN_TRIGGER_SHARE and not each.armed
+        each
+        for each in observed
+        if each.high > window * MIN_TRIGGER_SHARE and not each.is_precomputed
     ]
     return bool(usable) and all(
         each.low > expected and window - OUTPUT_RESERVE < each.high <= window for each in usable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.places import Places
@@ -164,7 +164,7 @@ def test_a_compaction_that_a_refused_prompt_may_have_caused_shows_none(
     assert session.context.trigger.source is ClaimSource.TABLE
 
 
-BESIDE_TURN = {
+BESIDE_TURN: dict[str, Any] = {
     "preTokens": 82_640,
     "postTokens": 2_704,
     "cumulativeDroppedTokens": 79_936,
