@@ -114,7 +114,10 @@ CREATE TABLE session (
     prompt INTEGER, -- Key of what an agent was asked, in its own file.
     -- Of the newest line of the conversation: a summary names the conversation by it
     -- (`leaf_title`).
-    leaf_uuid TEXT
+    leaf_uuid TEXT,
+    leaf_at INTEGER,
+    worktree TEXT, -- The git worktree that the session entered.
+    worktree_owner TEXT -- Where it was before.
 ) STRICT;
 
 -- Answers of the API. Several lines with one message id are one answer: its place is that of the

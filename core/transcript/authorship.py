@@ -40,7 +40,9 @@ _line_marks: Final = attrgetter(
         for name in sorted(_FOREIGN_MARKS - {"isMeta"})
     )
 )
-_PROVENANCE: Final = frozenset({"origin", "promptSource", "turnOrigin", *_FOREIGN_MARKS})
+_PROVENANCE: Final = frozenset(
+    {"origin", "promptSource", "replacesSpan", "turnOrigin", *_FOREIGN_MARKS}
+)
 _UNMARKED: Final = (Raw(b"false"), Raw(b"null"))
 _OWN_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-5")
 
@@ -61,7 +63,7 @@ def line_author(line: TranscriptLine, unread: Collection[str] = ()) -> Author:
     `unread` names the line's fields that could not be decoded. Lines of clients before about
     2.1.200 name no origin: what they do not mark as the client's is the person's.
     """
-    if line.is_meta or not _PROVENANCE.isdisjoint(unread):
+    if line.is_meta or line.replaces_span or not _PROVENANCE.isdisjoint(unread):
         return Author.OTHER
     if line.tool_use_result is not UNSET and line.tool_denial_kind != USER_REJECTED:
         return Author.OTHER

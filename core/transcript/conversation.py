@@ -140,7 +140,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     output_tokens: int | None = None
     usage: TokenUsage | None = None  # summed over a server-side tool loop; the last step's output
     thinking_tokens: int | None = None  # part of the output, if the API reported it
-    leaf_uuid: str | None = None  # the line that the client remembers as its newest (`last-prompt`)
+    leaf_uuid: str | None = None
+    """The line that the client remembers as its newest (`last-prompt`); "" if none is left."""
     request_id: str | None = None  # id of the `api-request` that it answers
     sidechain: bool = False
     hidden: bool = False  # never sent: an API error that was recorded in place of an answer
@@ -211,7 +212,19 @@ def entries_since_compaction(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def remembered_leaf(entries: Reversible[Entry]) -> str | None:
-    return next((entry.leaf_uuid for entry in reversed(entries) if entry.leaf_uuid), None)
+    leaves = (entry.leaf_uuid for entry in reversed(entries) if entry.leaf_uuid is not None)
+    return next(leaves, None) or None
+
+
+def is_rewound_to_start(entries: Reversible[Entry]) -> bool:
+    """Whether a person went back to before the first prompt, and nothing was written since.
+
+    The client then resumes an empty conversation (2.1.332, its code).
+    """
+    for entry in reversed(entries):
+        if entry.leaf_uuid is not None or (entry.uuid and not entry.sidechain):
+            return entry.leaf_uuid == ""
+    return False
 
 
 def newest_model(sent: Reversible[Entry]) -> str | None:

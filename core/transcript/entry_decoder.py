@@ -133,8 +133,8 @@ _CHAINED_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", 
 _READ_FIELDS: Final = frozenset(
     {
         "type", "subtype", "uuid", "parentUuid", "timestamp", "isSidechain", "isMeta",
-        "isCompactSummary", "isApiErrorMessage", "leafUuid", "origin", "replacements",
-        "microcompactMetadata", "compactMetadata",
+        "isCompactSummary", "replacesSpan", "isApiErrorMessage", "leafUuid", "origin",
+        "replacements", "microcompactMetadata", "compactMetadata",
     }
 )  # fmt: skip
 """Fields that an entry is made of, besides its message."""
@@ -206,7 +206,9 @@ def decode_entry(
 def _to_entry(
     place: Entry, line: TranscriptLine, unread: tuple[str, ...], calls: dict[str, NamedToolCall]
 ) -> Entry | None:
-    is_entry = line.type in _CHAINED_TYPES or line.replacements or line.leaf_uuid
+    leaf = _remembered_leaf(line)
+    is_chained = line.type in _CHAINED_TYPES
+    is_entry = is_chained or line.replacements or line.leaf_uuid or leaf is not None
     if not (is_entry or {"type", "replacements", "leafUuid"}.intersection(unread)):
         return None
     entry = replace(
@@ -219,7 +221,7 @@ def _to_entry(
         at=timestamp_to_ms(line.timestamp),
         sidechain=bool(line.is_sidechain),
         request_id=line.request_ref,
-        leaf_uuid=line.leaf_uuid if line.type == "last-prompt" else None,
+        leaf_uuid=leaf,
         # Every line has it: share one string.
         version=intern(line.version) if line.version else None,
         unread_fields=tuple(name for name in unread if _is_used(name, line.type)),
@@ -240,6 +242,13 @@ def _to_entry(
             if each.tool_use_id
         ),
     )
+
+
+def _remembered_leaf(line: TranscriptLine) -> str | None:
+    """Return the line that the client remembers; "" if a person went back to before the first."""
+    if line.type != "last-prompt":
+        return None
+    return line.leaf_uuid or ("" if line.explicit else None)
 
 
 def _is_used(field: str, line_type: str | None) -> bool:
@@ -288,7 +297,7 @@ def _assistant_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedT
 
 def _user_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedToolCall]) -> Entry:
     kind = PartKind.PROMPT if entry.author in PROMPT_AUTHORS else PartKind.META
-    if line.is_compact_summary:
+    if line.is_compact_summary or line.replaces_span:
         kind = PartKind.SUMMARY
     return _with_message(entry, Role.USER, line.message or RawMessage(), kind, calls)
 

@@ -135,6 +135,13 @@ class SourceSession(msgspec.Struct):  # a session that this one was copied from,
     via: str | None = None
 
 
+class WorktreeSession(msgspec.Struct, rename="camel"):
+    """The git worktree that a session entered (`worktree-state`)."""
+
+    original_cwd: str | None = None  # where it was before
+    worktree_path: str | None = None
+
+
 class ProgressStep(msgspec.Struct, rename="camel"):
     """The agent's own line inside a `progress` line."""
 
@@ -196,6 +203,7 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
     tool_use_result: Raw | UnsetType = UNSET
     attachment: Raw | UnsetType = UNSET
     is_compact_summary: bool | None = None
+    replaces_span: bool | None = None  # it takes the place of messages, as a summary does
     is_api_error_message: bool | None = None
     is_unmetered: bool | None = None
     logical_parent_uuid: str | None = None
@@ -233,6 +241,7 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
     summary: str | None = None
     last_prompt: str | None = None
     leaf_uuid: str | None = None
+    explicit: bool | None = None  # of a `last-prompt`: a person went back to it
     data: Raw | UnsetType = UNSET
     parent_tool_use_id: str | None = field(name="parentToolUseID", default=None)
     content: Raw | UnsetType = UNSET
@@ -245,6 +254,7 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
     hook_errors: Raw | UnsetType = UNSET
     hook_label: Raw | UnsetType = UNSET
     stop_reason: Raw | UnsetType = UNSET
+    worktree_session: Raw | UnsetType = UNSET
 
     @property
     def at(self) -> int | None:

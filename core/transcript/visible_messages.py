@@ -21,6 +21,7 @@ from .conversation import (
     binds_thinking,
     group_messages,
     is_from_other_model,
+    is_rewound_to_start,
     last_boundary,
     only_thinks,
     remembered_leaf,
@@ -36,6 +37,8 @@ def follow_chain(entries: Sequence[Entry]) -> list[Entry]:
     The chain begins at the last boundary, with what that boundary keeps. Of two lines with one
     uuid the last counts.
     """
+    if is_rewound_to_start(entries):
+        return []
     lines = {entry.uuid: entry for entry in entries if entry.uuid}
     if any(not entry.sidechain for entry in lines.values()):
         # Every line of an agent's own file is a sidechain.
@@ -61,9 +64,20 @@ def _after_last_boundary(lines: EntriesByUuid) -> EntriesByUuid:
     if last is None or last.boundary is None:
         return lines
     kept = _retained_by(last.boundary, lines)
+    # By place: an old line that is written again behind the boundary stays before it.
+    place = list(lines).index(last.uuid or "")
     remaining = {
-        uuid: entry for uuid, entry in lines.items() if entry.offset >= last.offset or uuid in kept
+        uuid: entry
+        for number, (uuid, entry) in enumerate(lines.items())
+        if number >= place or uuid in kept
     }
+    before = kept[-1] if kept else last.uuid
+    for uuid, entry in remaining.items():
+        # The client (2.1.332) continues a message that follows a removed one behind what is kept.
+        if uuid not in kept and entry.parent is not None and entry.parent not in remaining:
+            remaining[uuid] = replace(entry, parent=before)
+        if not kept:
+            before = uuid
     if not kept:
         return remaining
     for uuid, entry in remaining.items():

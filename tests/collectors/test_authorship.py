@@ -173,7 +173,7 @@ FOREIGN: dict[str, list[JsonLine]] = {
     f"mark_{name}": [user(RULE, origin={"kind": "human"}, **{name: True})]
     for name in (
         "handedOff", "isMeta", "isVirtual", "promptRewritten", "queueTranscriptOnly",
-        "textNotTyped", "verifiedSlackHumanTurn",
+        "replacesSpan", "textNotTyped", "verifiedSlackHumanTurn",
     )
 } | {
     f"turn_{kind}": [user(RULE, turnOrigin=kind)]

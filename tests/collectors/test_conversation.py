@@ -54,8 +54,10 @@ def test_the_line_that_the_client_remembers(file: Path) -> None:
     prompt = user("hi")
     remembered: JsonLine = {"type": "last-prompt", "lastPrompt": "hi", "leafUuid": prompt["uuid"]}
     legacy: JsonLine = {"type": "summary", "summary": "a title", "leafUuid": "other"}
-    found = read(file, prompt, remembered, legacy)
-    assert [each.leaf_uuid for each in found] == [None, prompt["uuid"], None]
+    rewound: JsonLine = {"type": "last-prompt", "leafUuid": None, "explicit": True}
+    unknown: JsonLine = {"type": "last-prompt", "lastPrompt": "hi"}
+    found = read(file, prompt, remembered, legacy, unknown, rewound)
+    assert [each.leaf_uuid for each in found] == [None, prompt["uuid"], None, ""]
 
 
 def test_progress_keeps_the_chain_and_says_nothing(file: Path) -> None:

@@ -261,6 +261,7 @@ INDEXED_TYPES: Final = frozenset(
         "system/compact_boundary",
         "system/microcompact_boundary",
         "user",
+        "worktree-state",
     }
 )
 """What becomes rows."""

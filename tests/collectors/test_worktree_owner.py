@@ -10,7 +10,7 @@ import pytest
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.readers.fleet_reader import read_sessions
 
-from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
+from ..transcripts import PROJECT, SESSION, START_MS, JsonLine, assistant, user, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,8 +32,8 @@ def worktree(tmp_path: Path, points_to: str) -> Path:
     return folder
 
 
-def project_of(collector: Collector, cwd: Path) -> str:
-    lines = [line | {"cwd": str(cwd)} for line in (user(), assistant())]
+def project_of(collector: Collector, cwd: Path, *more: JsonLine) -> str:
+    lines = [*(line | {"cwd": str(cwd)} for line in (user(), assistant())), *more]
     write(collector.folder.projects / PROJECT / f"{SESSION}.jsonl", lines)
     collector.scan()
     with closing(open_reader(collector.writer.path)) as db:
@@ -76,3 +76,33 @@ def test_a_link_in_its_place_is_not_followed(
     (folder / ".git").rename(tmp_path / "git-file")
     (folder / ".git").symlink_to(tmp_path / "git-file")
     assert project_of(collector, folder) == "hotfix"
+
+
+def entered(path: Path, owner: Path) -> JsonLine:
+    """What the client writes when a session enters a worktree, and again when it is resumed."""
+    state = {"originalCwd": str(owner), "worktreePath": str(path), "worktreeName": path.name}
+    return {"type": "worktree-state", "worktreeSession": state, "sessionId": SESSION}
+
+
+def test_a_removed_worktree_is_known_by_what_its_session_says(
+    collector: Collector, tmp_path: Path, repository: Path
+) -> None:
+    folder = tmp_path / "elsewhere" / "hotfix"
+    said = entered(folder, repository)
+    assert project_of(collector, folder, said) == "depot/hotfix"
+    assert project_of(collector, folder / "web", said) == "depot/hotfix/web"
+    # It says so of no other folder, and its `.git` is the better source.
+    assert project_of(collector, tmp_path / "elsewhere", said) == "elsewhere"
+    left = {"type": "worktree-state", "worktreeSession": None, "sessionId": SESSION}
+    assert project_of(collector, repository, said, left) == "depot"
+    worktree(tmp_path, f"{repository}/.git/worktrees/hotfix")
+    wrong = entered(folder, tmp_path / "barn")
+    assert project_of(collector, folder, wrong) == "depot/hotfix"
+
+
+@pytest.mark.parametrize("state", [7, "x", [], {}, {"originalCwd": "/a"}, {"worktreePath": 1}])
+def test_any_other_worktree_state_names_no_owner(
+    collector: Collector, tmp_path: Path, state: object
+) -> None:
+    line = {"type": "worktree-state", "worktreeSession": state, "sessionId": SESSION}
+    assert project_of(collector, tmp_path / "hotfix", line) == "hotfix"

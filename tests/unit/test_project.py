@@ -115,6 +115,13 @@ def test_a_line_without_a_parent_that_says_nothing_does_not_lead() -> None:
     assert sent([*PLAIN, entry("error", None, "system")]) == ["a", "b", "c", "d"]
 
 
+def test_a_rewind_to_before_the_first_prompt_leaves_nothing() -> None:
+    assert sent([*PLAIN, remembers("")]) == []
+    assert sent([*PLAIN, remembers("b"), remembers("")]) == []
+    assert sent([*PLAIN, remembers(""), entry("new", None)]) == ["new"]
+    assert sent([*PLAIN, remembers(""), remembers("b")]) == ["a", "b", "c", "d"]
+
+
 def test_a_missing_parent_is_the_line_before() -> None:
     assert sent([PLAIN[0], PLAIN[2], PLAIN[3]]) == ["a", "c", "d"]
 
@@ -174,6 +181,19 @@ def boundary(kept: tuple[str, ...] = (), **more: Any) -> list[Entry]:  # noqa: A
 )
 def test_a_boundary_and_what_it_keeps(lines: list[Entry], expected: list[str]) -> None:
     assert sent([*PLAIN, *lines, entry("new", "sum")]) == expected
+
+
+@pytest.mark.parametrize(("kept", "stays"), [((), []), (("c", "d"), ["c", "d"])])
+def test_a_message_that_follows_a_removed_one_continues_behind_the_boundary(
+    kept: tuple[str, ...], stays: list[str]
+) -> None:
+    """A second /compact in one process writes such a parent."""
+    expected = ["sum", *stays, "new"]
+    assert sent([*PLAIN, *boundary(kept), entry("new", "b")]) == expected
+    # Old lines that are written again behind the boundary stay removed.
+    again = [*PLAIN, *boundary(kept), entry("new", "sum"), *PLAIN]
+    assert sent(again) == expected
+    assert sent([*again, remembers("b")]) == expected
 
 
 def test_only_the_last_boundary_counts() -> None:

@@ -87,6 +87,9 @@ TEXT_COUNTS: Final = """NULLIF((SELECT json_group_object(x.rule, x.tokens) FROM 
 """SQL for the newest count of a file's text by each rule; NULL if there is none."""
 
 
+MIN_PASSED_TOKENS: Final = 20_000  # of a context; lower triggers are set only to try them
+
+
 class SessionRow(msgspec.Struct, frozen=True):
     """A session's file, its metadata, and the newest numbers after its last boundary."""
 
@@ -220,6 +223,7 @@ class AgentRow(msgspec.Struct, frozen=True):
     was_stopped: int = 0  # by a person
     sessions: int = 1  # that contain it: a fork contains its parent's agents, too
     counted_in: str = ""  # the session that it counts for
+    passed_tokens: int | None = None  # the smaller context of the last two answers in its file
 
 
 class SummaryRow(msgspec.Struct, frozen=True):

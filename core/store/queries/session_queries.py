@@ -10,6 +10,7 @@ from .agent_queries import IS_CLIENTS_OWN, IS_WARMUP, WARMUP_PROMPT
 from .context_queries import COUNTED_MESSAGES_ALONE, NEXT_ANSWER_TOKENS
 from .log_queries import unknown_type_rows
 from .query_rows import (
+    MIN_PASSED_TOKENS,
     TEXT_COUNTS,
     CompactionRow,
     ProblemRow,
@@ -222,7 +223,8 @@ _HAS_AGENTS: Final = """EXISTS (SELECT 1 FROM file o WHERE o.session_id = f.sess
 _HAS_SIDECHAINS: Final = "EXISTS (SELECT 1 FROM aside_line a WHERE a.file_id = f.file_id)"
 _HAS_COPIES: Final = "EXISTS (SELECT 1 FROM shared_response x WHERE x.file_id = f.file_id)"
 
-MIN_PASSED_TOKENS: Final = 20_000  # lower triggers are set only to try them
+_IS_BELOW: Final = "(s.cwd = {path} OR substr(s.cwd, 1, length({path}) + 1) = {path} || '/')"
+
 WATCHED_ANSWERS: Final = 5  # after a compaction; later ones say nothing about it (R002-09)
 
 # An open client reports its context to its status line and its module. After /rewind that is an
@@ -332,9 +334,11 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
             AND x.offset > COALESCE(cut, -1) AND x.model = r.model AND NOT x.lowered
             ORDER BY x.offset DESC LIMIT 1), NULL),
     v.updated_at,
-    (SELECT wt.path || char(10) || wt.owner FROM worktree wt
-        WHERE wt.path = s.cwd OR substr(s.cwd, 1, length(wt.path) + 1) = wt.path || '/'
-        ORDER BY length(wt.path) DESC LIMIT 1),
+    COALESCE(
+        (SELECT wt.path || char(10) || wt.owner FROM worktree wt
+            WHERE {_IS_BELOW.format(path="wt.path")} ORDER BY length(wt.path) DESC LIMIT 1),
+        IIF(s.worktree <> s.worktree_owner AND {_IS_BELOW.format(path="s.worktree")},
+            s.worktree || char(10) || s.worktree_owner, NULL)),
     w.kind, w.is_undone
 FROM base f
 LEFT JOIN session s USING (file_id)

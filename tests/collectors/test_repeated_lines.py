@@ -1,0 +1,99 @@
+"""Old lines that the client writes again, and lines that take the place of others."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import session_queries
+from ctxtop.core.store.transcript_records import TurnState
+from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.transcript.entry_decoder import read_entries
+
+from ..transcripts import PROJECT, SESSION, JsonLine, append, assistant, chained, tool, user, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+
+
+@pytest.fixture
+def path(claude: ClaudeFolder) -> Path:
+    return claude.projects / PROJECT / f"{SESSION}.jsonl"
+
+
+def state(collector: Collector, store: Path) -> dict[str, Any]:
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        row = db.execute("SELECT * FROM session").fetchone()
+    return {
+        name: row[name] for name in ("turn", "cwd", "client_version", "leaf_uuid", "turn_offset")
+    }
+
+
+def old_lines() -> list[JsonLine]:
+    """A conversation that ends in a call without a result, in a folder that was left since."""
+    prompt = user("sort the shelves", at=1, cwd="/home/dev/old", version="2.1.100")
+    call = [tool("Bash", "toolu_old", command="make")]
+    fields = {"cwd": "/home/dev/old", "version": "2.1.100"}
+    return [prompt, assistant("msg_1", at=2, content=call, parentUuid=prompt["uuid"], **fields)]
+
+
+@pytest.mark.parametrize("parents", ["kept", "none"])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_old_lines_that_are_written_again_change_no_state(
+    path: Path, collector: Collector, store: Path, parents: str, blocks: int
+) -> None:
+    """/branch writes them with no parents, a second /compact with theirs."""
+    old, asked = old_lines(), user("paint the door", at=90)
+    again = old if parents == "kept" else [line | {"parentUuid": None} for line in old]
+    write(path, [*old, asked])
+    before = state(collector, store)
+    assert (before["turn"], before["cwd"]) == (TurnState.ASKED, "/home/dev/proj")
+    assert before["leaf_uuid"] == asked["uuid"]
+    if blocks == 1:
+        path.unlink()
+        write(path, [*old, asked, *again])
+    else:
+        append(path, again)
+    assert state(collector, store) == before
+
+
+def test_lines_behind_a_clock_that_was_set_back_change_the_state(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    asked = user("paint the door", at=900)
+    write(path, [asked])
+    assert state(collector, store)["turn"] == TurnState.ASKED
+    answer = assistant("msg_2", at=60, parentUuid=asked["uuid"], cwd="/home/dev/moved")
+    append(path, [answer])
+    assert state(collector, store)["turn"] == TurnState.ANSWERED
+    assert state(collector, store)["cwd"] == "/home/dev/moved"
+    more = user("and the gate", at=61, parentUuid=answer["uuid"])
+    append(path, [chained("system", 62, subtype="x", parentUuid=answer["uuid"]), more])
+    assert state(collector, store)["leaf_uuid"] == more["uuid"]
+
+
+def test_results_of_parallel_calls_count_in_the_order_of_their_lines(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    later, first = user("one", at=11), user("two", at=10)
+    write(path, [later, first])
+    assert state(collector, store)["leaf_uuid"] == first["uuid"]
+
+
+def test_a_text_that_takes_the_place_of_messages_is_no_prompt(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    asked, span = user("sort the bills"), user("We sorted shelves.", at=3, replacesSpan=True)
+    write(path, [asked, assistant(at=2), span])
+    assert state(collector, store)["turn"] == TurnState.ANSWERED
+    with closing(open_reader(store)) as db:
+        (row,) = session_queries.sessions(db)
+    assert (row.first_prompt, row.last_prompt) == ("sort the bills", "sort the bills")
+    kinds = [part.kind for part in read_entries(path)[-1].parts]
+    assert kinds == [PartKind.SUMMARY]
