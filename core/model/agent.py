@@ -147,6 +147,8 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         asked_model=row.asked_model,
         client_version=row.client_version,
         peak_tokens=max(row.peak_tokens or 0, row.returned_context_tokens or 0),
+        answer_tokens=row.answer_tokens or 0,
+        passed_tokens=row.passed_tokens or 0,
     )
     counted = StoredTokenCounts(
         answer=answered,

@@ -11,19 +11,35 @@ from ctxtop.collectors.places import Places
 from ctxtop.collectors.plugin.installed_commands import hook_command
 from ctxtop.core.measure.window import ClaimSource
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.fleet_reader import read_assessed_claims, read_sessions
+from ctxtop.core.store.readers.fleet_reader import (
+    read_agents,
+    read_assessed_claims,
+    read_sessions,
+)
 from ctxtop.tui.doctor.all_checks import check_all
 from ctxtop.tui.screens.session.context_breakdown import number_sources
 from ctxtop.tui.text.session_text import passed_trigger_texts
 from msgspec.structs import replace
 
-from ..transcripts import PROJECT, SESSION, START_MS, assistant, boundary, summary, user, write
+from ..transcripts import (
+    PROJECT,
+    SESSION,
+    START_MS,
+    assistant,
+    boundary,
+    launch,
+    launched,
+    summary,
+    user,
+    write,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.measure.window import Trigger
     from ctxtop.core.model.session import Session
 
     from ..transcripts import JsonLine
@@ -190,3 +206,41 @@ def test_a_trigger_that_a_turn_passed_by_is_learned_from_the_first_boundary_that
     trigger = session.context.trigger
     assert trigger is not None
     assert (trigger.tokens, trigger.source) == (82_640, ClaimSource.SESSION_COMPACTION)
+
+
+def agent_trigger(
+    claude: ClaudeFolder, collector: Collector, store: Path, *lines: JsonLine
+) -> Trigger:
+    path = claude.projects / PROJECT / SESSION / "subagents" / "agent-a1.jsonl"
+    write(path.parents[1].with_suffix(".jsonl"), [user(), launch("t1"), launched("t1", "a1")])
+    write(path, [line | {"isSidechain": True, "agentId": "a1"} for line in lines])
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        (agent,) = read_agents(db, read_sessions(db, START_MS), START_MS)
+    assert agent.context.trigger is not None
+    return agent.context.trigger
+
+
+def test_an_agent_that_passed_its_trigger_contradicts_it(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    install_hook(claude, BLOCKING)
+    trigger = agent_trigger(claude, collector, store, *answers(90_000, 172_000, 176_000))
+    assert (trigger.tokens, trigger.is_passed) == (None, True)
+    assert f"settings.json can block it: {BLOCKING}" in trigger.why
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        answers(90_000, 176_000),
+        answers(176_000, 90_000),
+        [*answers(172_000), boundary(at=9), summary(), assistant("new", 176_000, model=SMALL)],
+        [*answers(300_000, model="claude-opus-5-5"), assistant("m", context=176_000, model=SMALL)],
+    ],
+)
+def test_one_answer_of_an_agent_above_it_contradicts_nothing(
+    claude: ClaudeFolder, collector: Collector, store: Path, lines: list[JsonLine]
+) -> None:
+    trigger = agent_trigger(claude, collector, store, *lines)
+    assert (trigger.tokens, trigger.is_passed) == (167_000, False)

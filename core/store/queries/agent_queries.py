@@ -18,6 +18,7 @@ from ...compliance.findings import COMPRESSED_MARKER
 from ...transcript.raw_lines import text_key
 from ..log_records import AnswerItemRecord
 from .query_rows import (
+    MIN_PASSED_TOKENS,
     SUMMARY_TIME,
     TEXT_COUNTS,
     AgentRow,
@@ -347,7 +348,11 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     z.at, s.turn IS 'ended',
     COALESCE((SELECT MAX(m.stopped) FROM agent_meta m
         WHERE m.session_id = k.session_id AND m.agent_id = k.agent_id), 0),
-    {_HOLDERS}, {_COUNTED_IN}
+    {_HOLDERS}, {_COUNTED_IN},
+    IIF(r.context_tokens > {MIN_PASSED_TOKENS}, (SELECT MIN(context_tokens) FROM (
+        SELECT x.context_tokens, x.model, x.lowered FROM response x WHERE x.file_id = k.own_file
+            AND x.offset > COALESCE(b.offset, -1) ORDER BY x.offset DESC LIMIT 2)
+        HAVING COUNT(*) = 2 AND MIN(model) = MAX(model) AND NOT MAX(lowered)), NULL)
 FROM known k
 LEFT JOIN ended d ON d.session_id = k.session_id
 LEFT JOIN stopped z ON z.session_id = k.session_id AND z.agent_id = k.agent_id

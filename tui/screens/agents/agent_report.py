@@ -380,7 +380,9 @@ def _context_lines(agent: Agent, detail: AgentDetails, width: int) -> Iterator[C
 
 def _context_facts(agent: Agent) -> Iterator[Fact]:
     trigger, usage = agent.context.trigger, agent.usage
-    if trigger is not None and trigger.tokens is not None:
+    if trigger is not None and trigger.is_passed:
+        yield "auto-compact", one_line(trigger.why)
+    elif trigger is not None and trigger.tokens is not None:
         place = percent(trigger.tokens / agent.context.window.tokens)
         left = tokens(agent.context.trigger_left)
         yield "compaction", f"at {tokens(trigger.tokens)}, {place} of the window; {left} left"
