@@ -13,6 +13,7 @@ from textual.notifications import Notification, Notify
 from ..core.transcript.sanitize import one_line
 from .background_queries import WorkerThread
 from .text.formats import shorten, toast_text, tokens, tokens_before_and_after
+from .toasts import EVENT_SEVERITIES, OWN_SOURCE, TOAST_S, Notice, Toast, join_toast, make_toast
 from .type_ahead import TypeAheadApp
 from .ui_state import UiState, UiStateFile
 
@@ -37,26 +38,7 @@ if TYPE_CHECKING:
     from .widgets.whole_text_pane import Description
 
 
-TOAST_S: Final = 4.0  # of every toast; the log keeps what it said
-TOAST_GRACE_S: Final = 0.5  # a toast of this age may be about the page that has just opened
-MIN_TOAST_S: Final = 0.05  # of a toast that is drawn at the very end of its time
 COPIED_PREVIEW_CHARS: Final = 60  # shown in a toast: not every terminal supports the clipboard
-
-
-class Toast(Notification):
-    """A notification that a toast can be drawn for at any moment.
-
-    Textual (8.2.8) starts a timer for the time left. If that has become negative since it was
-    compared with 0, the timer never returns, and the whole app stands still.
-    """
-
-    @property
-    def time_left(self) -> float:
-        return max(MIN_TOAST_S, super().time_left)
-
-    @property
-    def has_expired(self) -> bool:
-        return super().time_left <= 0
 
 
 class Dashboard(TypeAheadApp):
@@ -73,6 +55,7 @@ class Dashboard(TypeAheadApp):
     session_actions: SessionActions
     state_file: UiStateFile
     ui_state = UiState()
+    _toast: Toast | None = None  # that is shown
     is_left_for_demo = False  # the demo is opened next, and then the dashboard again
 
     @cached_property
@@ -107,27 +90,61 @@ class Dashboard(TypeAheadApp):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
+        """Tell the user as Textual does; nothing is parsed as markup."""
         seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
-        toast = Toast(message, title, severity, seconds, markup=markup)
-        # One at a time: a newer one is what the person has just done.
-        self.clear_notifications()
-        self.post_message(Notify(toast))
-
-    def leave_toasts(self) -> None:
-        """Remove the toasts that another page was told of."""
-        for toast in tuple(self._notifications):
-            if time.time() - toast.raised_at > TOAST_GRACE_S:
-                self._unnotify(toast)
+        self.tell(Notice(message, one_line(title), severity, seconds=seconds))
 
     def toast(
         self,
         words: str,
         title: str = "",
         severity: SeverityLevel = "information",
+        source: str | None = OWN_SOURCE,
     ) -> None:
-        """Notify in a few lines, of which nothing is parsed as markup."""
-        text, title = toast_text(words), one_line(title)
-        self.notify(text, title=title, severity=severity, markup=False)
+        """Tell the user in a few lines; the log has all of it, from `source`."""
+        shown, title = toast_text(words), one_line(title)
+        self.tell(Notice(shown, title, severity, source, words))
+
+    def tell(self, *notices: Notice) -> None:
+        """Show notices in the one toast there is, and keep them in the log.
+
+        All that the user is told comes here. The log has some events itself: their notices
+        have no source.
+        """
+        for each in notices:
+            if each.source is not None:
+                severity, where = EVENT_SEVERITIES[each.severity], each.title or OWN_SOURCE
+                text = each.words or each.text
+                self.event_log.add(self.now_ms(), severity, each.source, where, text)
+        toast = join_toast(self._toast, notices)
+        self.clear_notifications()
+        self._toast = toast
+        self.post_message(Notify(toast))
+
+    def clear_notifications(self) -> None:
+        self._toast = None
+        super().clear_notifications()
+
+    def _unnotify(self, notification: Notification, refresh: bool = True) -> None:  # noqa: FBT001, FBT002 -- Textual's
+        if notification is self._toast:
+            # A click has closed it: what it said joins nothing.
+            self._toast = None
+        super()._unnotify(notification, refresh)
+
+    def leave_toasts(self) -> None:
+        """Remove what another page was told."""
+        left = self._toast
+        if left is None:
+            return
+        recent = tuple(each for each in left.notices if each.is_recent)
+        if len(recent) == len(left.notices):
+            return
+        left.is_replaced = True
+        self.clear_notifications()
+        if recent:
+            self._toast = make_toast(recent)
+            self._notifications.add(self._toast)
+            self._refresh_notifications()
 
     def copy(self, text: str, what: str) -> None:
         self.copy_to_clipboard(text)
@@ -360,7 +377,8 @@ class SessionActions:
         self._app.toast(words, title, "error" if failed else "information")
 
     def _notify_end(self, title: str, words: str, *, failed: bool = False) -> None:
-        self._notify(title, words, failed=failed)
+        # `_on_end` keeps it in the log.
+        self._app.toast(words, title, "error" if failed else "information", None)
         self._on_end(title, words, failed)
 
     def _notify_result(

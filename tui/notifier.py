@@ -18,6 +18,7 @@ from ..core.transcript.sanitize import one_line
 from . import notifications
 from .background_queries import WorkerThread
 from .notifications import EventSeverity, Notification, NotificationKind, NotificationSettings
+from .toasts import Notice
 
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
@@ -39,6 +40,15 @@ _SEVERITIES: Final[dict[EventSeverity, SeverityLevel]] = {
     EventSeverity.WARNING: "warning",
     EventSeverity.PROBLEM: "error",
 }
+
+_KEPT_KINDS: Final = frozenset(
+    {
+        NotificationKind.LEVEL, NotificationKind.COMPACTION, NotificationKind.TOO_LONG,
+        NotificationKind.RECOVERED, NotificationKind.SAVE, NotificationKind.AUTOMATIC,
+        NotificationKind.NOTED,
+    }
+)  # fmt: skip
+"""Kinds of which the log has the event itself, from the store or from `handle_notice`."""
 
 
 class Notifier:
@@ -203,14 +213,7 @@ class Notifier:
         self._send_outside(notification, settings)
 
     def _show(self, together: list[Notification]) -> None:
-        """Show one toast of them all: of several, each would replace the one before."""
-        first, *others = together
-        self._app.notify(
-            "\n\n".join([first.body, *(f"{each.title}\n{each.body}" for each in others)]),
-            title=first.title,
-            severity=_SEVERITIES[max(each.severity for each in together)],
-            markup=False,
-        )
+        self._app.tell(*map(_to_notice, together))
 
     def _send_outside(self, notification: Notification, settings: NotificationSettings) -> None:
         if not settings.is_quiet_now and (settings.bell or settings.desktop != OFF):
@@ -238,6 +241,12 @@ class Notifier:
 
     def _settings(self) -> NotificationSettings:
         return notifications.notification_settings(self._app.feed.policies.common)
+
+
+def _to_notice(notification: Notification) -> Notice:
+    kind, severity = notification.kind, _SEVERITIES[notification.severity]
+    source = None if kind in _KEPT_KINDS else kind.value.replace("_", " ")
+    return Notice(notification.body, notification.title, severity, source)
 
 
 class BellLock:

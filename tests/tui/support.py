@@ -15,6 +15,7 @@ from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.session.session_tabs import SessionTab, row_detail, tab_listing
 from ctxtop.tui.screens.summaries.summary_screen import SummaryScreen
+from ctxtop.tui.toasts import Notice, Toast
 from ctxtop.tui.widgets.header_footer import StatusLine
 from ctxtop.tui.widgets.row_list import RowList
 from ctxtop.tui.widgets.whole_text_pane import WholeTextPane
@@ -258,12 +259,19 @@ async def run(app: CtxtopApp, stage: Stage, size: tuple[int, int] = WIDE) -> Asy
     messages: list[Message] = []
     arrival = asyncio.Event()
     toasts: list[str] = []
+    told: list[Notice] = []
 
     def receive(message: Message) -> None:
         messages.append(message)
         if isinstance(message, Notify):
             toast = message.notification
-            toasts.append(f"{toast.title}\n{toast.message}")
+            assert isinstance(toast, Toast)
+            # What joined the toast; the rest was told before.
+            new = [each for each in toast.notices if each not in told]
+            told.extend(new)
+            toasts.append(
+                "\n\n".join([f"{new[0].title}\n{new[0].text}", *(each.whole for each in new[1:])])
+            )
         arrival.set()
 
     async with app.run_test(size=size, notifications=True, message_hook=receive) as pilot:

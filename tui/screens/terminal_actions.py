@@ -180,8 +180,7 @@ class TerminalActions:
         def report(found: str | Exception | Problem) -> None:
             failed = not isinstance(found, str)
             text = f"not answered: {found}" if failed else str(found)
-            self._notify(session, text, failed=failed)
-            self._on_end(short_title(session), text, failed)
+            self._notify_end(session, text, failed=failed)
 
         self._worker.submit(work, report)
 
@@ -299,8 +298,13 @@ class TerminalActions:
     def _report_pause(self, result: PauseResult) -> None:
         session = result.item.session
         text = result.outcome if result.check is None else f"not paused: {result.outcome}"
-        self._notify(session, text, failed=result.is_failure)
-        self._on_end(short_title(session), text, result.is_failure)
+        self._notify_end(session, text, failed=result.is_failure)
 
     def _notify(self, session: Session, words: str, *, failed: bool = False) -> None:
         self._app.toast(words, short_title(session), "error" if failed else "information")
+
+    def _notify_end(self, session: Session, words: str, *, failed: bool) -> None:
+        # `_on_end` keeps it in the log.
+        title = short_title(session)
+        self._app.toast(words, title, "error" if failed else "information", None)
+        self._on_end(title, words, failed)
