@@ -1,7 +1,9 @@
 """Whether all places that add up answers say the same of recorded sessions.
 
 Each folder of the corpus and each case is read into a store of its own; what the commands and
-exports print is added up and compared: tokens, answers and dollars at list prices.
+exports print is added up and compared: tokens, answers and dollars at list prices. Each part of a
+session's context has to have one size: in the breakdown, in its items, in the conversation and in
+a plan, and after the next answers.
 Usage: CTXTOP_SHARED=../shared python -m tests.bench.bench_sums [CONFIG_DIR ...]
 """
 
@@ -12,14 +14,22 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from ctxtop.core.store.database import open_reader
+
+from ..one_size import SizedSessions, compare_plan, compare_shown, compare_turns
 from ..sums import all_sums
 from .recordings import recordings, shared_folder, too_few
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+SHOWN: Final = 3  # differences of a session
 
 
 def folders(shared: Path, scratch: Path) -> Iterator[tuple[str, Path]]:
@@ -59,7 +69,23 @@ def compare(name: str, config: Path, scratch: Path) -> int:
     for place, fields in differing.items():
         for field in fields:
             print(f"    {place}: {field}")
-    return sum(map(bool, differing.values()))
+    return sum(map(bool, differing.values())) + compare_sizes(config, store)
+
+
+def compare_sizes(config: Path, store: Path) -> int:
+    """Print how many sizes of parts were compared, and those that differ; return how many."""
+    sizes, differing = 0, 0
+    with closing(open_reader(store)) as db:
+        found = SizedSessions(config.resolve() / "projects", db, time.time_ns() // 1_000_000)
+        for session in found.sessions:
+            for compare_one in (compare_plan, compare_shown, compare_turns):
+                compared = compare_one(found, session)
+                sizes += compared.sizes
+                differing += len(compared.differences)
+                for each in compared.differences[:SHOWN]:
+                    print(f"    {session.session_id[:8]}, {compare_one.__name__}: {each}")
+    print(f"    {sizes:,} sizes of parts in {len(found.sessions)} sessions: {differing} differ")
+    return differing
 
 
 def main() -> int:
