@@ -24,7 +24,7 @@ from ctxtop.tui.text.formats import tokens
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from ctxtop.core.compaction.transcript_view import TranscriptView
@@ -121,7 +121,7 @@ def compare_shown(found: SizedSessions, session: Session) -> Compared:
 
 
 def _compare_items(
-    composed: Composition, entries: Sequence[Entry], shown: dict[tuple[int, int], int]
+    composed: Composition, entries: Sequence[Entry], shown: Mapping[tuple[int, int], int]
 ) -> tuple[int, list[str]]:
     sizes: dict[int, Counter[int]] = {}
     offsets = {entry.offset: entry.line for entry in entries}
@@ -143,6 +143,7 @@ def compare_turns(found: SizedSessions, session: Session) -> Compared:
     last = max((each.offset for each in entries if each.boundary), default=-1)
     answers = {each.message_id: each for each in entries if each.context_tokens}
     first = {each.message_id: each.offset for each in reversed(entries)}
+    prompts = [each.offset for each in entries if each.snapshot]
     since = [each for each in answers.values() if each.offset > last and not each.sidechain]
     before: tuple[Composition, int] | None = None
     compared, differences = 0, list[str]()
@@ -156,6 +157,10 @@ def compare_turns(found: SizedSessions, session: Session) -> Compared:
             sizes, changed = _compare_turn(*before, now)
             compared += sizes
             differences += [f"line {answer.line}: {each}" for each in changed]
+            one, other = _overhead(before[0]), _overhead(now)
+            is_same = not any(before[1] < each < answer.offset for each in prompts)
+            if is_same and one != other:
+                differences.append(f"line {answer.line}: {one}, then {other}")
         before = now, first[answer.message_id]
     return Compared(compared, differences)
 
@@ -167,8 +172,8 @@ def _compare_turn(earlier: Composition, offset: int, now: Composition) -> Compar
         for key, size in measured.items()
         if now.part_sizes.get(key, size) != size
     ]
-    one, other = (
-        {each.name: each.tokens for each in found.categories if each.name in _OVERHEAD}
-        for found in (earlier, now)
-    )
-    return Compared(len(measured), changed + [f"{one}, then {other}"] * (one != other))
+    return Compared(len(measured), changed)
+
+
+def _overhead(composed: Composition) -> dict[str, int]:
+    return {each.name: each.tokens for each in composed.categories if each.name in _OVERHEAD}

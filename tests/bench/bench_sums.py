@@ -3,7 +3,8 @@
 Each folder of the corpus and each case is read into a store of its own; what the commands and
 exports print is added up and compared: tokens, answers and dollars at list prices. Each part of a
 session's context has to have one size: in the breakdown, in its items, in the conversation and in
-a plan, and after the next answers.
+a plan, and after the next answers. Of recorded requests the items are left out: the corpus has
+other texts there.
 Usage: CTXTOP_SHARED=../shared python -m tests.bench.bench_sums [CONFIG_DIR ...]
 """
 
@@ -19,6 +20,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ctxtop.core.measure.composition import CompositionSource
 from ctxtop.core.store.database import open_reader
 
 from ..one_size import SizedSessions, compare_plan, compare_shown, compare_turns
@@ -78,7 +80,8 @@ def compare_sizes(config: Path, store: Path) -> int:
     with closing(open_reader(store)) as db:
         found = SizedSessions(config.resolve() / "projects", db, time.time_ns() // 1_000_000)
         for session in found.sessions:
-            for compare_one in (compare_plan, compare_shown, compare_turns):
+            is_request = found.composed(session).source is CompositionSource.REQUESTS
+            for compare_one in (compare_plan, compare_shown, compare_turns)[:: 1 + is_request]:
                 compared = compare_one(found, session)
                 sizes += compared.sizes
                 differing += len(compared.differences)

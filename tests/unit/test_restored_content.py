@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.transcript.conversation import Boundary, MessagePart, PartKind
@@ -96,9 +96,9 @@ def test_a_file_near_the_limit_is_there_if_the_next_answer_has_room_for_it() -> 
 
 
 def test_a_file_comes_back_as_it_is_after_its_edits_in_the_form_that_was_sent() -> None:
-    call = {"file_path": "/p/a.py", "content": 'a = 1\nb = "2"\n'}
+    call: dict[str, Any] = {"file_path": "/p/a.py", "content": 'a = 1\nb = "2"\n'}
     wrote = called("Write", "w", **call), returned("Write", "w", "Created.", "/p/a.py")
-    edit = {"file_path": "/p/a.py", "old_string": '"2"', "new_string": '"é"'}
+    edit: dict[str, Any] = {"file_path": "/p/a.py", "old_string": '"2"', "new_string": '"é"'}
     edited = called("Edit", "e", **edit), returned("Edit", "e", "Updated.", "/p/a.py")
     lines = [asked("Go on."), *wrote, *edited, compacted(), summed_up("So far.")]
     (found,) = added(lines)
