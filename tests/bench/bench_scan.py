@@ -76,17 +76,24 @@ class Run:
 
     seconds: float
     output: str
+    processor: float = 0.0  # seconds, with its children's
 
 
 def run(command: list[str], environ: Mapping[str, str], *, cwd: Path | None = None) -> Run:
     """Run a program to its end."""
-    start = time.perf_counter()
+    start, used = time.perf_counter(), _children_processor_s()
     done = subprocess.run(
         command, env=dict(environ), cwd=cwd, capture_output=True, text=True, check=False
     )
     if done.returncode:
         sys.exit(f"{command[0]} ended with {done.returncode}: {done.stderr}")
-    return Run(time.perf_counter() - start, done.stdout)
+    return Run(time.perf_counter() - start, done.stdout, _children_processor_s() - used)
+
+
+def _children_processor_s() -> float:
+    """Return the processor time of all programs that this one started and that ended."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def peak(command: list[str], environ: Mapping[str, str], *, cwd: Path | None = None) -> int:

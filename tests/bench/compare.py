@@ -1,5 +1,7 @@
 """This tree beside another commit: times, processor, memory, as ratios of medians of runs in turn.
 
+On a busy machine a command's processor time says more than how long it took.
+
 The commit is built by its own Makefile in build/compare, once. Everything is measured from outside,
 as a person or Claude Code starts it: commands, hooks that each build installs, and dashboards in
 pseudo-terminals. Usage: python -m tests.bench.compare [commit] [pairs] [MB of the generated folder]
@@ -32,13 +34,14 @@ from .terminal import Terminal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from .bench_scan import Run
     from .hook_cases import Commands, HookCase
 
 ROOT: Final = Path(__file__).parents[2]
 BASELINE: Final = "588b15f"
 """The commit that every note compares with, so that no slow growth hides between two of them."""
 
-PAIRS: Final = 5
+PAIRS: Final = 3
 SHORT_RUNS: Final = 3  # of a command that takes a moment, for each pair
 DASHBOARD_SESSIONS: Final = 50
 IDLE_S: Final = 12.0  # of each pair
@@ -107,6 +110,22 @@ def in_turn(
     return Row(name, unit, ours, theirs)
 
 
+def run_in_turn(
+    name: str, builds: tuple[Build, Build], runs: int, start: Callable[[Build], Run]
+) -> Iterator[Row]:
+    """Measure how long a command of both builds takes, and its processor time in the same runs."""
+    used: dict[str, list[float]] = {each.name: [] for each in builds}
+
+    def measure(build: Build) -> float:
+        ended = start(build)
+        used[build.name].append(ended.processor)
+        return ended.seconds
+
+    yield in_turn(name, "s", builds, runs, measure)
+    ours, theirs = (used[each.name][1:] for each in builds)
+    yield Row(f"{name}, processor", "s", ours, theirs)
+
+
 class Comparison:
     """All measures, each a row."""
 
@@ -136,38 +155,38 @@ class Comparison:
         places += ["--db", str(self._top / build.name / store / "store.db")]
         return [str(build.program), *places, *words]
 
-    def _timed(self, *words: str, config: Path | None = None) -> Callable[[Build], float]:
-        def measure(build: Build) -> float:
+    def _started(self, *words: str, config: Path | None = None) -> Callable[[Build], Run]:
+        def start(build: Build) -> Run:
             command = self._command(build, (config or self._heavy).name, *words, config=config)
-            return run_command(command, self._environ(build)).seconds
+            return run_command(command, self._environ(build))
 
-        return measure
+        return start
 
     def _cold(self, build: Build) -> list[str]:
         shutil.rmtree(self._top / build.name / "cold", ignore_errors=True)
         return self._command(build, "cold", "scan")
 
     def _scans(self, megabytes: int) -> Iterator[Row]:
-        def cold(build: Build) -> float:
-            return run_command(self._cold(build), self._environ(build)).seconds
+        def cold(build: Build) -> Run:
+            return run_command(self._cold(build), self._environ(build))
 
         def memory(build: Build) -> float:
             return peak(self._cold(build), self._environ(build)) / MEGABYTE
 
         size, runs = f"of {megabytes} MB", self._pairs * SHORT_RUNS
-        yield in_turn(f"cold scan {size}", "s", self._builds, self._pairs, cold)
+        yield from run_in_turn(f"cold scan {size}", self._builds, self._pairs, cold)
         yield in_turn(f"cold scan {size}, most memory", "MB", self._builds, self._pairs, memory)
         for words in (["totals"], ["sessions"], ["search", "orders"]):
-            name = f"{' '.join(words)}, warm store {size}"
+            name = f"{' '.join(words)}, warm {size}"
             try:
-                yield in_turn(name, "s", self._builds, runs, self._timed(*words))
+                yield from run_in_turn(name, self._builds, runs, self._started(*words))
             except SystemExit:
                 print(f"{name:<44} not in both builds")
 
     def _starts(self) -> Iterator[Row]:
         runs = self._pairs * SHORT_RUNS
         for option in ("--version", "--help"):
-            yield in_turn(option, "s", self._builds, runs, self._timed(option))
+            yield from run_in_turn(option, self._builds, runs, self._started(option))
 
         def frame(build: Build) -> float:
             folder = self._top / "empty"
@@ -183,8 +202,8 @@ class Comparison:
         path.parent.mkdir(parents=True)
         write(path, SHAPES[PLANNED])
         words = ("compact", session, "--json", "--force")
-        yield in_turn(
-            f"plan of {PLANNED}", "s", self._builds, self._pairs, self._timed(*words, config=config)
+        yield from run_in_turn(
+            f"plan of {PLANNED}", self._builds, self._pairs, self._started(*words, config=config)
         )
 
         def memory(build: Build) -> float:
