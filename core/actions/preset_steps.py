@@ -20,8 +20,7 @@ from ..compaction.recovery.recovery_run import (
     read_recovery_settings,
     recovery_steps_for,
 )
-from ..compliance.findings import LAST_MESSAGE, OFF, WHOLE_TRANSCRIPT
-from ..compliance.judge import compliance_settings
+from ..compliance.expectations import LAST_MESSAGE, OFF, WHOLE_TRANSCRIPT, compliance_settings
 from ..injection.context_selection import injection_limits
 from ..injection.injected_text import prompt_thresholds
 from ..measure.counting_rule import CHARACTER_UNITS

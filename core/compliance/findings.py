@@ -1,22 +1,16 @@
-"""The vocabulary of compliance: formats, what is expected of an agent, verdicts and findings."""
+"""The vocabulary of compliance: the text that is judged, verdicts and findings."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
+
+from .result_formats import COMPRESSED_MARKER
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
     from typing import Final, Self
-
-
-class ResultFormat(StrEnum):
-    OUTPUT = "output"  # by the skill compress-output (requirements 3.0.1)
-    REVIEW = "review"  # by the skill compress-review (requirements 3.0.2)
-    NONE = "none"
 
 
 class ComplianceVerdict(StrEnum):
@@ -78,9 +72,6 @@ class FindingCode(StrEnum):
         return self.value.startswith("V")
 
 
-COMPRESSED_MARKER: Final = "[COMPRESSED]"
-"""Begins a compressed result; case counts (requirements 3)."""
-
 MAX_RESULT_LINES: Final = 2000  # that are read; longer texts have failed, but are counted whole
 MAX_SHOWN_LINE_CHARS: Final = 200  # of an offending line
 
@@ -130,23 +121,6 @@ def read_result_text(text: str) -> ResultText | None:
 def _split_lines(text: str, begin: int, number: int) -> list[ResultLine]:
     lines = text[begin:].split("\n", MAX_RESULT_LINES)[:MAX_RESULT_LINES]
     return [ResultLine(place, line.rstrip()) for place, line in enumerate(lines, number)]
-
-
-@dataclass(frozen=True, slots=True)
-class ResultLimits:
-    """The limits of a result; the defaults are requirements 2.2 and 000-50."""
-
-    output_lines: int = 10
-    review_lines: int = 20
-    result_lines: int = 3
-    soft_chars: int = 1000
-    review_files: int = 7
-
-    def max_lines(self, expected: ResultFormat) -> int:
-        return self.output_lines if expected is ResultFormat.OUTPUT else self.review_lines
-
-
-DEFAULT_RESULT_LIMITS: Final = ResultLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,106 +176,3 @@ def make_finding(code: FindingCode, line: ResultLine, field: str = "") -> Compli
 
 def finding_labels(findings: tuple[ComplianceFinding, ...]) -> list[str]:
     return sorted({finding.label for finding in findings})
-
-
-FORMAT_OF_SKILL: Final = {
-    "compress-output": ResultFormat.OUTPUT,
-    "compress-review": ResultFormat.REVIEW,
-}
-"""The skills that ask for a format (000-07, 000-09)."""
-
-CLNODE_FORMATS: Final = {
-    "node-backend": ResultFormat.OUTPUT,
-    "react-frontend": ResultFormat.OUTPUT,
-    "cli-hooks": ResultFormat.OUTPUT,
-    "reviewer": ResultFormat.REVIEW,
-    "clnode-curator": ResultFormat.OUTPUT,
-}
-"""The preset clnode's formats by agent type, for types without a definition (000-40 to 000-44)."""
-
-LAST_MESSAGE: Final = "last_message"
-WHOLE_TRANSCRIPT: Final = "whole_transcript"
-OFF: Final = "off"
-
-
-class ExpectationSource(StrEnum):
-    PRELOADED = "preloaded"  # the transcript shows that the agent was given the skill at its start
-    DECLARED = "declared"  # the agent's definition, as it is now
-    PROMPT = "prompt"
-    RULE = "rule"  # the policy, by the agent's type
-    NOBODY = "nobody"
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedFormat:
-    format: ResultFormat
-    source: ExpectationSource
-    policy_format: ResultFormat = ResultFormat.NONE  # by the policy's rules for the agent's type
-
-    @property
-    def differs_from_policy(self) -> bool:
-        """The policy's rules say something else than what is expected (000-40)."""
-        return self.policy_format not in {ResultFormat.NONE, self.format}
-
-
-@dataclass(frozen=True, slots=True)
-class ComplianceSettings:
-    mode: str = LAST_MESSAGE
-    limits: ResultLimits = DEFAULT_RESULT_LIMITS
-    rules: Mapping[str, ResultFormat] | None = None
-    """A person's rules by agent type; None if there are none, and `preset_rules` apply."""
-    preset_rules: Mapping[str, ResultFormat] | None = None
-    min_samples: int = 10  # results of a type before its share is shown (R004-13)
-
-    @property
-    def format_rules(self) -> Mapping[str, ResultFormat]:
-        """The rules that apply, by agent type."""
-        return (self.preset_rules if self.rules is None else self.rules) or {}
-
-
-def skill_in_prompt(prompt: str) -> str | None:
-    skill = re.search(rf"(?<![\w-])(?:{'|'.join(FORMAT_OF_SKILL)})(?![\w-])", prompt)
-    if skill:
-        return skill[0]
-    return "compress-output" if re.search(_MARKER_REQUEST, prompt, re.IGNORECASE) else None
-
-
-_MARKER_REQUEST: Final = (
-    r"(?:return|reply|respond|answer|report|output|begin|start|end)\w*\b[^.\n]{0,80}"
-    + re.escape(COMPRESSED_MARKER)
-)
-"""A prompt that only quotes another agent's result has the marker at the start of a line."""
-
-
-def format_of_skills(skills: Iterable[str]) -> ResultFormat | None:
-    """Return the format of the first skill that asks for one; a plugin's name may precede it."""
-    formats = (FORMAT_OF_SKILL.get(skill.rpartition(":")[2]) for skill in skills)
-    return next(filter(None, formats), None)
-
-
-def find_expected_format(
-    agent_type: str | None,
-    preloaded_skills: Iterable[str],
-    declared_skills: Iterable[str] | None,
-    settings: ComplianceSettings = ComplianceSettings(),
-    prompted_skill: str | None = None,
-) -> ExpectedFormat:
-    """Return what an agent must return: by its skills, its prompt, the policy, or nothing (000-07).
-
-    Skills that the client preloaded outweigh a definition that may have changed since.
-    `declared_skills` are installed: an agent was never told what a missing skill asks for. It is
-    None if no definition of the type is known. A preset's rules apply only
-    then: whoever defines a `reviewer` without the skill does not ask for it (T-25). A person's
-    rules always apply.
-    """
-    by_rule = settings.format_rules.get(agent_type or "", ResultFormat.NONE)
-    for source, skills in (
-        (ExpectationSource.PRELOADED, preloaded_skills),
-        (ExpectationSource.DECLARED, declared_skills or ()),
-        (ExpectationSource.PROMPT, (prompted_skill,) if prompted_skill else ()),
-    ):
-        if by_skill := format_of_skills(skills):
-            return ExpectedFormat(by_skill, source, by_rule)
-    if by_rule is ResultFormat.NONE or (settings.rules is None and declared_skills is not None):
-        return ExpectedFormat(ResultFormat.NONE, ExpectationSource.NOBODY, by_rule)
-    return ExpectedFormat(by_rule, ExpectationSource.RULE, by_rule)

@@ -7,22 +7,17 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import pairwise
 
+from .expectations import DEFAULT_RESULT_LIMITS, ResultLimits
 from .findings import (
     BLANK_RESULT,
-    COMPRESSED_MARKER,
-    DEFAULT_RESULT_LIMITS,
-    FORMAT_OF_SKILL,
-    OFF,
-    ComplianceSettings,
     ComplianceVerdict,
     FindingCode,
     Judgment,
-    ResultFormat,
-    ResultLimits,
     ReviewFinding,
     make_finding,
     read_result_text,
 )
+from .result_formats import COMPRESSED_MARKER, FORMAT_OF_SKILL, ResultFormat
 
 TYPE_CHECKING = False
 
@@ -30,34 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Final
 
-    from ..policy.policy import Policy
     from .findings import ComplianceFinding, ResultLine, ResultText
-
-
-_DEFAULT_ORIGINS: Final = frozenset({"preset", "built_in"})
-"""Origins of a value that no person set (`PolicyOrigin` takes long to import)."""
-
-
-def compliance_settings(policy: Policy) -> ComplianceSettings:
-    rules = {
-        name: ResultFormat(value)
-        for name, value in policy.strings_by_name("compliance.rules").items()
-    }
-    is_default = policy.values["compliance.rules"].origin in _DEFAULT_ORIGINS
-    disabled = "compliance" in policy.texts("disabled_modules")
-    return ComplianceSettings(
-        OFF if disabled else policy.text("compliance.mode"),
-        ResultLimits(
-            output_lines=policy.count("compliance.line_limit"),
-            review_lines=policy.count("compliance.review_line_limit"),
-            result_lines=policy.count("compliance.result_max_lines"),
-            soft_chars=policy.count("compliance.soft_chars"),
-            review_files=policy.count("compliance.review_files"),
-        ),
-        None if is_default else rules,
-        rules or None if is_default else None,
-        policy.count("compliance.min_samples"),
-    )
 
 
 CODE_FENCE: Final = "```"

@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
+from .expectations import WHOLE_TRANSCRIPT
 from .findings import (
     BLANK_RESULT,
-    COMPRESSED_MARKER,
     FAILED_VERDICTS,
     MAX_SHOWN_LINE_CHARS,
     PASSED_VERDICTS,
-    WHOLE_TRANSCRIPT,
     ComplianceFinding,
     ComplianceVerdict,
     FindingCode,
     Judgment,
-    ResultFormat,
 )
 from .judge import judge_result
+from .result_formats import COMPRESSED_MARKER, ResultFormat
 
 TYPE_CHECKING = False
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Final
 
-    from .findings import ComplianceSettings, ExpectedFormat, ResultLimits
+    from .expectations import ComplianceSettings, ExpectedFormat, ResultLimits
 
 
 class MarkerLocation(StrEnum):

@@ -7,17 +7,10 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from ..compliance import run_verdict
-from ..compliance.findings import (
-    FAILED_VERDICTS,
-    PASSED_VERDICTS,
-    ComplianceSettings,
-    ComplianceVerdict,
-    ExpectationSource,
-    ExpectedFormat,
-    ResultFormat,
-    ReviewFinding,
-)
+from ..compliance.expectations import ComplianceSettings, ExpectationSource, ExpectedFormat
+from ..compliance.findings import FAILED_VERDICTS, PASSED_VERDICTS, ComplianceVerdict, ReviewFinding
 from ..compliance.judge import SEVERITIES
+from ..compliance.result_formats import ResultFormat
 from ..compliance.run_verdict import ComplianceCost, ComplianceScore, RunVerdict, WeighedResult
 from ..model.agent import Agent, AgentStatus, each_once
 from .agent_inventory import NO_INVENTORY, AgentInventory, DefinedAgent, ForceHook

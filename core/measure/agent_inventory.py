@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ..compliance.findings import ResultFormat, format_of_skills
+from ..compliance.result_formats import ResultFormat, format_of_skills
 from ..store.config_records import (
     ConfigScope,
     DefinitionKind,

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from ..compliance.findings import CLNODE_FORMATS, ResultFormat
+from ..compliance.result_formats import CLNODE_FORMATS, ResultFormat
 from ..measure.cold_prompt import DEFAULT_MIN_TOKENS, DEFAULT_NOTICE_S, DEFAULT_NOTIFY_TOKENS
 from ..measure.counting_rule import TextEstimator, UsageComponent, UsageSource
 from ..measure.levels import DEFAULT_THRESHOLDS, Level, Threshold, ThresholdBase, ThresholdOp

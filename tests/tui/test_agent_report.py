@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctxtop.core.compliance.findings import (
+from ctxtop.core.compliance.expectations import (
     ComplianceSettings,
     ExpectationSource,
     ExpectedFormat,
-    ResultFormat,
 )
+from ctxtop.core.compliance.result_formats import ResultFormat
 from ctxtop.core.compliance.run_verdict import AgentRun, MarkerLine, RunVerdict, judge_run
 from ctxtop.core.injection.context_selection import (
     ExcludedResult,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from ctxtop.collectors.plugin.installed_commands import hook_command
-from ctxtop.core.compliance.findings import ResultFormat
+from ctxtop.core.compliance.result_formats import ResultFormat
 from ctxtop.core.measure.agent_inventory import find_force_hooks, list_defined_agents
 from ctxtop.core.store.config_records import (
     ConfigScope,

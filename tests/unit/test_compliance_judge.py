@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 
 import pytest
+from ctxtop.core.compliance.expectations import ResultLimits
 from ctxtop.core.compliance.findings import (
     BLANK_RESULT,
-    COMPRESSED_MARKER,
     MAX_RESULT_LINES,
     ComplianceVerdict,
     FindingCode,
-    ResultFormat,
-    ResultLimits,
     finding_labels,
 )
 from ctxtop.core.compliance.judge import block_reason, judge_result
+from ctxtop.core.compliance.result_formats import COMPRESSED_MARKER, ResultFormat
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -5,23 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.compliance.findings import (
-    CLNODE_FORMATS,
+from ctxtop.core.compliance.expectations import (
     DEFAULT_RESULT_LIMITS,
     LAST_MESSAGE,
     OFF,
     WHOLE_TRANSCRIPT,
     ComplianceSettings,
-    ComplianceVerdict,
     ExpectationSource,
     ExpectedFormat,
-    ResultFormat,
     ResultLimits,
+    compliance_settings,
     find_expected_format,
-    finding_labels,
-    skill_in_prompt,
 )
-from ctxtop.core.compliance.judge import compliance_settings
+from ctxtop.core.compliance.findings import ComplianceVerdict, finding_labels
+from ctxtop.core.compliance.result_formats import CLNODE_FORMATS, ResultFormat, skill_in_prompt
 from ctxtop.core.compliance.run_verdict import (
     MS_PER_DAY,
     AgentRun,

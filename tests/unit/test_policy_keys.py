@@ -37,8 +37,11 @@ from ctxtop.core.compaction.recovery.recovery_run import (
     RecoverySettings,
     read_recovery_settings,
 )
-from ctxtop.core.compliance.findings import ComplianceSettings, ResultLimits
-from ctxtop.core.compliance.judge import compliance_settings
+from ctxtop.core.compliance.expectations import (
+    ComplianceSettings,
+    ResultLimits,
+    compliance_settings,
+)
 from ctxtop.core.injection.context_selection import InjectionLimits, injection_limits
 from ctxtop.core.injection.injected_text import choose_prompt
 from ctxtop.core.measure.cold_prompt import ColdLimits

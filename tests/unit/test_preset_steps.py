@@ -24,16 +24,15 @@ from ctxtop.core.compaction.recovery.recovery_run import (
     read_recovery_settings,
     recovery_steps_for,
 )
-from ctxtop.core.compliance.findings import (
-    CLNODE_FORMATS,
+from ctxtop.core.compliance.expectations import (
     ComplianceSettings,
-    ComplianceVerdict,
     ExpectationSource,
     ExpectedFormat,
-    ResultFormat,
+    compliance_settings,
     find_expected_format,
 )
-from ctxtop.core.compliance.judge import compliance_settings
+from ctxtop.core.compliance.findings import ComplianceVerdict
+from ctxtop.core.compliance.result_formats import CLNODE_FORMATS, ResultFormat
 from ctxtop.core.compliance.run_verdict import AgentRun, MarkerLine, judge_run
 from ctxtop.core.injection.context_selection import (
     EarlierResult,

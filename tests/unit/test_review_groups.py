@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.compliance.findings import (
+from ctxtop.core.compliance.expectations import (
     ComplianceSettings,
-    ComplianceVerdict,
     ExpectationSource,
     ExpectedFormat,
-    ResultFormat,
-    ReviewFinding,
 )
+from ctxtop.core.compliance.findings import ComplianceVerdict, ReviewFinding
+from ctxtop.core.compliance.result_formats import ResultFormat
 from ctxtop.core.compliance.run_verdict import AgentRun, judge_run
 from ctxtop.core.measure.agent_compliance import (
     LAST_VERDICTS,

@@ -103,11 +103,7 @@ class StoreSnapshot(msgspec.Struct, frozen=True, dict=True):
         )
 
     def listed_sessions(self) -> list[Session]:
-        """Read all sessions for a list, which shows the forecasts of open ones alone."""
-        parts = fleet_reader.stream_sessions(
-            self.db, self.now_ms, None, self.policies, self.percent_sizes, forecasts=0
-        )
-        return [session for part in parts for session in part]
+        return fleet_reader.list_sessions(self.db, self.now_ms, self.policies, self.percent_sizes)
 
     @cached_property
     def percent_sizes(self) -> tuple[PercentSize, ...]:

@@ -9,8 +9,10 @@ import click
 from msgspec.structs import replace
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...core.compliance.findings import ComplianceVerdict, Judgment, ResultFormat, ReviewFinding
-from ...core.compliance.judge import compliance_settings, judge_result
+from ...core.compliance.expectations import compliance_settings
+from ...core.compliance.findings import ComplianceVerdict, Judgment, ReviewFinding
+from ...core.compliance.judge import judge_result
+from ...core.compliance.result_formats import ResultFormat
 from ...core.compliance.run_verdict import ComplianceScore, RunVerdict
 from ...core.measure.agent_compliance import (
     FINDING_SEVERITIES,

@@ -9,9 +9,9 @@ from ...core.compliance.findings import (
     FAILED_VERDICTS,
     PASSED_VERDICTS,
     ComplianceVerdict,
-    ResultFormat,
     finding_labels,
 )
+from ...core.compliance.result_formats import ResultFormat
 from ...core.transcript.sanitize import one_line
 from ..tables import code_span, escape_links
 from .formats import date_time, tokens

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec.structs import asdict
 
-from ....core.compliance.findings import skill_in_prompt
+from ....core.compliance.result_formats import skill_in_prompt
 from ....core.store.transcript_records import (
     OUTPUT_ID_PREFIX,
     AgentReturnRecord,

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ....core.compaction.recovery.limit_errors import parse_limit_error
-from ....core.compliance.findings import COMPRESSED_MARKER
+from ....core.compliance.result_formats import COMPRESSED_MARKER
 from ....core.measure.models import LARGE_WINDOW_SUFFIX
 from ....core.model.context import DEFERRED_SUFFIX, ContextReport, ReportedCategory
 from ....core.saves.save_noise import STOP_FEEDBACK_PREFIX

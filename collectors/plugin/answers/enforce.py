@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any, BinaryIO, Final
 
-    from ....core.compliance import findings
+    from ....core.compliance.expectations import ComplianceSettings
     from ..hook_answer import HookCall
 
 
@@ -195,26 +195,28 @@ def _compressing(skills: Iterable[str]) -> list[str]:
 
 
 def _judge(fields: Mapping[str, Any], transcript: str, skills: list[str]) -> HookReply | None:
-    # Most agents have no such skill: nothing is imported for them.
-    from ....core.compliance import findings, judge
-    from ....core.transcript.sanitize import sanitize_text
+    # Most agents have no such skill: nothing else is imported for them.
+    from ....core.compliance import result_formats
 
     agent_type = _text_field(fields, "agent_type")
-    expected = findings.format_of_skills(skills)
+    expected = result_formats.format_of_skills(skills)
     if expected is None:
         return None
+    from ....core.compliance import expectations, findings, judge
+    from ....core.transcript.sanitize import sanitize_text
+
     text = _text_field(fields, "last_assistant_message") or read_last_message(transcript)
     if not text:
         return None
     settings = _compliance_settings(fields)
     judged = judge.judge_result(sanitize_text(text), expected, agent_type, settings.limits)
     if (
-        settings.mode == findings.OFF
+        settings.mode == expectations.OFF
         or judged.verdict is not findings.ComplianceVerdict.NON_COMPLIANT
     ):
         return None
-    marker = findings.COMPRESSED_MARKER
-    if settings.mode == findings.WHOLE_TRANSCRIPT and (
+    marker = result_formats.COMPRESSED_MARKER
+    if settings.mode == expectations.WHOLE_TRANSCRIPT and (
         # The client writes the last message a moment later.
         marker in text or has_said(transcript, marker)
     ):
@@ -313,16 +315,16 @@ class _DefinitionSearch:
         return real if f"{real}/".startswith(self._root.rstrip("/") + "/") else None
 
 
-def _compliance_settings(fields: Mapping[str, Any]) -> findings.ComplianceSettings:
+def _compliance_settings(fields: Mapping[str, Any]) -> ComplianceSettings:
     """Return the policy's limits; the policy is only resolved if somebody set a value."""
-    from ....core.compliance import findings, judge
+    from ....core.compliance import expectations
     from ...places import user_policy_path
 
     has_variable = any(name.startswith(POLICY_VARIABLE_PREFIX) for name in os.environ)
     root = find_hook_project(fields)
     has_file = user_policy_path().is_file() or os.path.isfile(f"{root}/{PROJECT_FILE}")
     if not (has_variable or has_file):
-        return findings.ComplianceSettings()
+        return expectations.ComplianceSettings()
     from ..hook_inputs import resolve_hook_policy  # with all that a policy needs
 
-    return judge.compliance_settings(resolve_hook_policy(fields))
+    return expectations.compliance_settings(resolve_hook_policy(fields))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ...compliance.findings import COMPRESSED_MARKER
+from ...compliance.result_formats import COMPRESSED_MARKER
 from ...transcript.raw_lines import text_key
 from ..log_records import AnswerItemRecord
 from .query_rows import (

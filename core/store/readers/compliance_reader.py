@@ -7,8 +7,11 @@ from typing import Final
 
 import msgspec
 
-from ...compliance.findings import FORMAT_OF_SKILL, OFF, find_expected_format, format_of_skills
-from ...compliance.judge import compliance_settings
+from ...compliance.expectations import (
+    OFF,
+    compliance_settings,
+    find_expected_format,
+)
 from ...compliance.run_verdict import AgentRun, MarkerLine, RunVerdict, judge_run
 from ...measure.agent_inventory import AgentInventory, find_force_hooks, list_defined_agents
 from ...measure.effective_config import (
@@ -114,25 +117,6 @@ def read_inventory(db: Connection) -> AgentInventory:
     return AgentInventory(
         list_defined_agents(definitions, plugins, settings), tuple(find_force_hooks(settings))
     )
-
-
-def sessions_to_check(db: Connection, policies: Policies) -> frozenset[str]:
-    """Return the sessions with an agent that may be expected to compress its result."""
-    types = {
-        each.name
-        for each in config_queries.definitions(db)
-        if each.kind is DefinitionKind.AGENT and format_of_skills(each.skills)
-    }
-    for policy in policies.all:
-        types.update(compliance_settings(policy).format_rules)
-    of_type, names = in_condition("agent_type", types)
-    skills = [name for skill in FORMAT_OF_SKILL for name in (skill, skill)]
-    given = " OR ".join(["t.name = ? OR t.name LIKE '%:' || ?"] * len(FORMAT_OF_SKILL))
-    sql = f"""SELECT session_id FROM agent_meta WHERE {of_type}
-        UNION SELECT f.session_id FROM launch JOIN file f USING (file_id)
-            WHERE {of_type} OR skill IS NOT NULL
-        UNION SELECT f.session_id FROM given_skill t JOIN file f USING (file_id) WHERE {given}"""
-    return frozenset(row[0] for row in db.execute(sql, [*names, *names, *skills]))
 
 
 def agent_records(

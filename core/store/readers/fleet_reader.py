@@ -1,7 +1,7 @@
 """Reads sessions and agents from the store and measures them, once or after each commit."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from sqlite3 import Connection
 from typing import Final
@@ -51,12 +51,14 @@ from ..queries import (
     session_queries,
     spending_queries,
 )
+from ..queries.activity_queries import ActivityRow
 from ..queries.config_queries import definitions_fingerprint
 from ..queries.evidence_queries import EvidenceRows, read_evidence_rows, read_forecast_calibration
 from ..queries.limit_queries import client_reports
 from ..queries.query_rows import AgentRow, FillRow, SessionIds, SessionRow
 from ..queries.spending_queries import ModelUsageRow
 from ..warning_log import ContextWarning, last_warning_id, read_warnings
+from .sessions_to_judge import sessions_to_check
 
 SESSIONS_PER_QUERY: Final = 500  # sessions named in one query; SQLite accepts at least 999 values
 
@@ -94,21 +96,32 @@ def stream_sessions(
     only: SessionIds = None,
     policies: Policies = DEFAULT_POLICIES,
     percent_sizes: Sequence[PercentSize] = (),
-    forecasts: int | None = None,
 ) -> Iterator[list[Session]]:
     """Read sessions in batches, newest activity first, or in the order of `only`.
 
-    Those that `only` names have a forecast, else the newest `forecasts`, MAX_FORECAST_SESSIONS by
-    default; with 0 the open ones alone.
+    Those that `only` names have a forecast, else MAX_FORECAST_SESSIONS.
     """
-    evidence = read_evidence(db, policies)
-    reader = SessionReader(db, evidence, policies, percent_sizes)
-    most = MAX_FORECAST_SESSIONS if forecasts is None else forecasts
+    reader = SessionReader(db, read_evidence(db, policies), policies, percent_sizes)
     ids = session_queries.newest_sessions(db) if only is None else list(dict.fromkeys(only))
     for start in range(0, len(ids), SESSIONS_PER_QUERY):
         batch = ids[start : start + SESSIONS_PER_QUERY]
-        with_forecast = start < most if only is None else most > 0
+        with_forecast = only is not None or start < MAX_FORECAST_SESSIONS
         yield reader.read(batch, now_ms, with_forecast=with_forecast)
+
+
+def list_sessions(
+    db: Connection, now_ms: int, policies: Policies, percent_sizes: Sequence[PercentSize]
+) -> list[Session]:
+    """Read all sessions for a table, newest activity first.
+
+    What it does not show is left out: what sessions spent, their clients' reports, and forecasts
+    of those that are not open.
+    """
+    reader = SessionReader(db, read_evidence(db, policies), policies, percent_sizes)
+    ids = session_queries.newest_sessions(db)
+    starts = range(0, len(ids), SESSIONS_PER_QUERY)
+    batches = (ids[start : start + SESSIONS_PER_QUERY] for start in starts)
+    return [session for batch in batches for session in reader.read_listed(batch, now_ms)]
 
 
 class SessionReader:
@@ -135,8 +148,6 @@ class SessionReader:
 
     @cached_property
     def _sessions_to_check(self) -> frozenset[str]:
-        from .compliance_reader import sessions_to_check
-
         with bulkhead("compliance", FAILED, self._store):
             return sessions_to_check(self._db, self._policies)
         return frozenset()
@@ -149,20 +160,50 @@ class SessionReader:
         """
 
         def read_some(some: Sequence[str]) -> list[Session]:
-            return self._read(some, now_ms, with_forecast=with_forecast)
+            rows = self._rows(some)
+            activities = self._activities(rows)
+            listed = self._list(rows, activities, now_ms, with_forecast=with_forecast)
+            return self._add_spending(rows, activities, listed)
 
+        return self._read_apart(ids, read_some)
+
+    def read_listed(self, ids: Sequence[str], now_ms: int) -> list[Session]:
+        """Do the same without what sessions spent and what their clients reported."""
+
+        def read_some(some: Sequence[str]) -> list[Session]:
+            rows = self._rows(some)
+            return self._list(rows, self._activities(rows), now_ms, with_forecast=False)
+
+        return self._read_apart(ids, read_some)
+
+    def _read_apart(
+        self, ids: Sequence[str], read_some: Callable[[Sequence[str]], list[Session]]
+    ) -> list[Session]:
         return work_apart(ids, read_some, session_place, NOT_READ, self._store, unread_session)
 
-    def _read(self, ids: Sequence[str], now_ms: int, *, with_forecast: bool) -> list[Session]:
+    def _rows(self, ids: Sequence[str]) -> list[SessionRow]:
         places = {session_id: place for place, session_id in enumerate(ids)}
-        rows = session_queries.sessions(self._db, ids)
-        rows.sort(key=lambda row: places[row.session_id])
-        sessions = [make_session(row, self._evidence, now_ms) for row in rows]
-        sessions = [
-            self._add_forecast(session, row.file_id) if with_forecast or session.live else session
-            for row, session in zip(rows, sessions, strict=True)
-        ]
-        return self._count_noncompliant(self._add_activity_and_cost(rows, sessions, now_ms))
+        return sorted(session_queries.sessions(self._db, ids), key=lambda it: places[it.session_id])
+
+    def _activities(self, rows: Sequence[SessionRow]) -> dict[int, ActivityRow]:
+        found = activity_queries.activity(self._db, [row.file_id for row in rows])
+        return {row.file_id: row for row in found}
+
+    def _list(
+        self,
+        rows: Sequence[SessionRow],
+        activities: Mapping[int, ActivityRow],
+        now_ms: int,
+        *,
+        with_forecast: bool,
+    ) -> list[Session]:
+        sessions = []
+        for row in rows:
+            session = make_session(row, self._evidence, now_ms)
+            if with_forecast or session.live:
+                session = self._add_forecast(session, row.file_id)
+            sessions.append(self._add_activity(row, session, activities.get(row.file_id), now_ms))
+        return self._count_noncompliant(sessions)
 
     def _add_forecast(self, session: Session, file_id: int) -> Session:
         growth = _read_growth(self._db, file_id, session.context.counting)
@@ -173,11 +214,31 @@ class SessionReader:
             recent_contexts=tuple(contexts[-activity.RECENT_CONTEXTS :]),
         )
 
-    def _add_activity_and_cost(
-        self, rows: Sequence[SessionRow], sessions: Sequence[Session], now_ms: int
+    def _add_activity(
+        self, row: SessionRow, session: Session, found: ActivityRow | None, now_ms: int
+    ) -> Session:
+        policy = self._policies.for_project(session.project_root)
+        doing = activity.find_activity(found, now_ms) if found and session.live else None
+        cache = activity.find_prompt_cache(found) if found else activity.UNKNOWN_CACHE
+        if row.next_model and not is_same_model(row.next_model, row.answer_model):
+            cache = replace(cache, is_for_next_model=False)
+        return replace(
+            session,
+            status=status_while_doing(session.status, doing),
+            activity=doing,
+            waiting_for=activity.find_waiting(found, doing) if found else None,
+            cache=cache,
+            rewrite_cost=price_cache(cache, session.model, policy.strings_by_name("price")),
+            percent_dollars=percent_dollars(self.percent_sizes, session.model),
+            cold_limits=read_cold_limits(policy),
+        )
+
+    def _add_spending(
+        self,
+        rows: Sequence[SessionRow],
+        activities: Mapping[int, ActivityRow],
+        sessions: Sequence[Session],
     ) -> list[Session]:
-        file_ids = [row.file_id for row in rows]
-        activities = {row.file_id: row for row in activity_queries.activity(self._db, file_ids)}
         ids = [session.session_id for session in sessions]
         reports = client_reports(self._db, ids)
         usage = spending_queries.model_usage(self._db, ids)
@@ -187,31 +248,14 @@ class SessionReader:
             priced[each.session_id].append(each)
         complete = []
         for row, session in zip(rows, sessions, strict=True):
-            found = activities.get(row.file_id)
-            policy = self._policies.for_project(session.project_root)
-            prices = policy.strings_by_name("price")
+            prices = self._policies.for_project(session.project_root).strings_by_name("price")
             estimate = activity.estimate_cost(priced[session.session_id], prices)
-            doing = activity.find_activity(found, now_ms) if found and session.live else None
-            cache = activity.find_prompt_cache(found) if found else activity.UNKNOWN_CACHE
-            if row.next_model and not is_same_model(row.next_model, row.answer_model):
-                cache = replace(cache, is_for_next_model=False)
-            complete.append(
-                replace(
-                    session,
-                    status=status_while_doing(session.status, doing),
-                    activity=doing,
-                    waiting_for=activity.find_waiting(found, doing) if found else None,
-                    cache=cache,
-                    rewrite_cost=price_cache(cache, session.model, prices),
-                    percent_dollars=percent_dollars(self.percent_sizes, session.model),
-                    cold_limits=read_cold_limits(policy),
-                    cost=activity.choose_cost(
-                        found, estimate, forked=session.forked_from is not None
-                    ),
-                    usage=sums.get(session.session_id),
-                    client=reports.get(session.session_id),
-                )
+            cost = activity.choose_cost(
+                activities.get(row.file_id), estimate, forked=session.forked_from is not None
             )
+            spent = sums.get(session.session_id)
+            client = reports.get(session.session_id)
+            complete.append(replace(session, cost=cost, usage=spent, client=client))
         return complete
 
     def _count_noncompliant(self, sessions: list[Session]) -> list[Session]:

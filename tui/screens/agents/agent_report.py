@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from textual.content import Content
 
+from ....core.compliance.expectations import ExpectationSource
 from ....core.compliance.findings import (
     FAILED_VERDICTS,
     PASSED_VERDICTS,
     ComplianceFinding,
-    ExpectationSource,
     FindingCode,
-    ResultFormat,
 )
+from ....core.compliance.result_formats import ResultFormat
 from ....core.compliance.run_verdict import MarkerLocation, RunVerdict
 from ....core.model.agent import Agent, AgentStatus
 from ....core.store.log_records import AnswerItemRecord

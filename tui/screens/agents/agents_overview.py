@@ -70,7 +70,7 @@ def read_agents_overview(
     policies: Policies,
 ) -> AgentsOverview:
     """Read the agents of a scope, and sum them up as `ctxtop compliance` does."""
-    from ....core.compliance.judge import compliance_settings
+    from ....core.compliance.expectations import compliance_settings
     from ....core.measure.agent_compliance import group_findings, summarize_compliance
     from ....core.measure.agent_inventory import NO_INVENTORY
     from ....core.store.readers.compliance_reader import read_inventory
