@@ -7,7 +7,6 @@ import math
 import os
 import stat
 import time
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -235,6 +234,8 @@ def _read_policy(path: Path, *, is_project: bool) -> bytes:
 
 def _parse_policy(data: bytes, path: Path, origin: PolicyOrigin) -> tuple[resolve.RawValue, ...]:
     """List what a file sets; raises ValueError or RecursionError if it is not valid TOML."""
+    import tomllib  # most people have no such file
+
     where = sanitize_path(str(path))
     return tuple(
         resolve.RawValue(sanitize_title(key), _sanitize_value(value), origin, where)

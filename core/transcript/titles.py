@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from .lazy_pattern import lazy_pattern
 from .sanitize import MAX_LONG_TITLE_CHARS, one_line
 from .slash_commands import find_slash_command
 
@@ -27,14 +28,14 @@ _UNTELLING_COMMANDS: Final = frozenset({"init", "insights", "statusline", "team-
 _PLAN_INTRO: Final = re.compile(
     r"\s*(?:please\s+)?implement (?:the following|this) plan\s*[:.]?\s*", re.IGNORECASE
 )
-_PLAN_PREFIX: Final = re.compile(
+_PLAN_PREFIX: Final = lazy_pattern(
     r"(?:(?:implementation )?plan)\s*[:\u2013\u2014-]\s+", re.IGNORECASE
 )
-_HEADING: Final = re.compile(r"(?:^|\n)[ \t]{0,3}#{1,6}[ \t]+([^\n]+)")
+_HEADING: Final = lazy_pattern(r"(?:^|\n)[ \t]{0,3}#{1,6}[ \t]+([^\n]+)")
 _HEADING_MARK: Final = re.compile(r"#{1,6}\s+")
-_NEXT_HEADING: Final = re.compile(r"\s+#{1,6}\s.*", re.DOTALL)  # where a prompt is one line
+_NEXT_HEADING: Final = lazy_pattern(r"\s+#{1,6}\s.*", re.DOTALL)  # where a prompt is one line
 
-_WRAPPERS: Final = re.compile(
+_WRAPPERS: Final = lazy_pattern(
     r"<(system[-_]reminder|local-command-(?:stdout|stderr|caveat)|bash-(?:stdout|stderr|exit-code)"
     r"|ide_opened_file|ide_selection|user-prompt-submit-hook|post-tool-use-hook|function_results"
     r"|tool_use_error|sandbox_violations|persisted-output|total_tokens|task-notification"
@@ -46,17 +47,19 @@ _WRAPPERS: Final = re.compile(
 )
 """What says nothing of the task: all tags of the client's but those below (2.1.332, its list)."""
 
-_ENVELOPES: Final = re.compile(
+_ENVELOPES: Final = lazy_pattern(
     r"<(teammate-message|agent-message|cross-session-message|channel|slack-ping|slack-tag-message"
     r"|coordinator-relay|voice-call-talk|user-memory-input)\b[^<>]{0,300}>(.*?)(?:</\1>|\Z)",
     re.DOTALL,
 )
 """Tags of the client's around a message: what a person or an agent sent from elsewhere."""
 
-_SHELL_COMMAND: Final = re.compile(r"\s*<bash-input>\s*(.*?)\s*(?:</bash-input>|\Z)", re.DOTALL)
-_SCHEDULED_TASK: Final = re.compile(r"\s*<scheduled-task\b[^<>]{0,300}?\bname=\"([^\"<>]{1,200})\"")
-_FENCED: Final = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-_LOG_LINE: Final = re.compile(
+_SHELL_COMMAND: Final = lazy_pattern(r"\s*<bash-input>\s*(.*?)\s*(?:</bash-input>|\Z)", re.DOTALL)
+_SCHEDULED_TASK: Final = lazy_pattern(
+    r"\s*<scheduled-task\b[^<>]{0,300}?\bname=\"([^\"<>]{1,200})\""
+)
+_FENCED: Final = lazy_pattern(r"```.*?(?:```|\Z)", re.DOTALL)
+_LOG_LINE: Final = lazy_pattern(
     r"\s*(?:at \S.*[(:]\S*:\d+|Traceback \(most recent|File \"[^\"]+\", line \d+"
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\[?\d\d:\d\d:\d\d\b|\[(?:ERROR|WARN|WARNING|INFO|DEBUG)\]"
     r"|(?:ERROR|WARN|INFO|DEBUG|FATAL|npm ERR!)[ :]|Uncaught \w|\w*(?:Error|Exception): "
@@ -64,13 +67,13 @@ _LOG_LINE: Final = re.compile(
 )
 # This and _SENTENCE_END begin with what they look for, and check what stands around it behind that:
 # `re` is ten times faster so.
-_MARKUP: Final = re.compile(r"\*\*|`|__(?:(?<!\w__)(?=\w)|(?<=\w__)(?!\w))")
-_BULLET: Final = re.compile(r"\s*(?:[-*+\u2022]|\d{1,2}[.)])\s+")
-_TRACKER_URL: Final = re.compile(
+_MARKUP: Final = lazy_pattern(r"\*\*|`|__(?:(?<!\w__)(?=\w)|(?<=\w__)(?!\w))")
+_BULLET: Final = lazy_pattern(r"\s*(?:[-*+\u2022]|\d{1,2}[.)])\s+")
+_TRACKER_URL: Final = lazy_pattern(
     r"https?://\S+?/(?:issues|pull|pulls|merge_requests|-/issues)/(\d+)\S*"
 )
-_LEADING_URLS: Final = re.compile(r"(?:https?://\S+\s+)+")
-_SENTENCE_END: Final = re.compile(r"[.!?](?=\s)(?<!\be\.g.)(?<!\bi\.e.)(?<!\betc.)(?<!\bvs.)")
+_LEADING_URLS: Final = lazy_pattern(r"(?:https?://\S+\s+)+")
+_SENTENCE_END: Final = lazy_pattern(r"[.!?](?=\s)(?<!\be\.g.)(?<!\bi\.e.)(?<!\betc.)(?<!\bvs.)")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
 
 
