@@ -201,7 +201,7 @@ class Comparison:
         path = config / "projects" / "-home-dev-bench" / f"{session}.jsonl"
         path.parent.mkdir(parents=True)
         write(path, SHAPES[PLANNED])
-        words = ("compact", session, "--json", "--force")
+        words = ("compact", session, "--level", "4", "--json", "--force")
         yield from run_in_turn(
             f"plan of {PLANNED}", self._builds, self._pairs, self._started(*words, config=config)
         )
