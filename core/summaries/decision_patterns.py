@@ -110,7 +110,9 @@ _CLAUSE_START: Final = (
     r"(?:^|[,;:(—–]\s*|\b(?:and|but|so|or|then|please|also|just)\s+)"
     r"(?:(?:and|but|so|or|then|please|also|just|you)\s+)*"
 )
-_NOT_COMMANDED: Final = r"(?:know|think|see|mind|care|remember|understand|believe|worry)\b"
+_NOT_COMMANDED: Final = (
+    r"(?:know|think|see|mind|care|remember|understand|believe|worry|have|seem|exist|appear)\b"
+)
 _MODAL_VERBS: Final = (
     r"(?:must|should|shall|will|would|may|have to|has to|need to|needs to|ought to)"
 )
@@ -131,7 +133,7 @@ _CORRECTION: Final = (
     rf"|(?:it|that|they|we|you)\s+{_MODAL_VERBS}\b)"
     r"|^(?:please\s+)?use\b[^.?!]{1,80}?(?:,\s*not\b|\binstead of\b)|\bshould\b[^.?!]{1,80}, not\b"
     r"|\bI(?: already| just)? (?:said|told you|asked you)[,:]?\s+[\"“]?"
-    r"(?:not\b|never\b|to\b|no\b|only\b|use\b|that (?:you|it|we|they)\b)"
+    r"(?:not\b|never\b|to \w|no\b|only\b|use\b|that (?:you|it|we|they)\b)"
     r"|\bthat[’']s (?:wrong|incorrect|not right|not what I \w+)[,:;—–-]+\s*\w+\s+\w+"
 )
 """What was not as the person wants it, with what is wanted."""
@@ -141,11 +143,12 @@ _RULE: Final = lazy_pattern(
     rf"(?!\s+{_NOT_COMMANDED})(?=\s+\w)"
     rf"|{_CLAUSE_START}only\s+(?!because|if\b|then|one\b|two\b|a\b|an\b)"
     r"(?:\w+(?<!ed)(?<!s)\s+(?:(?:it|them|this|that)\s+)?(?:when|if|for|in|on|the|what|these|those|to)\b)"
-    r"|^(?!there|this|that|it|these|the|a|an|i|we|they|he|she|which|what|who)[a-z]+\s+only\b"
-    rf"|\b{_MODAL_VERBS}\s+(?:only|never|always|not)\b(?!\s+be\s+(?:able|possible))"
-    r"|\bmust(?:n[’']t)?\s+(?!have\b|admit\b)\w"
+    r"|^(?!there|this|that|it|these|the|a|an|i|we|they|you|he|she|which|what|who|still|currently|now)[a-z]+\s+only\b"
+    rf"|\b{_MODAL_VERBS}\s+(?:only|never|always|not)\b(?!\s+be\s+(?:possible|\w*[ai]?ble\b))"
+    r"|\bmust(?:n[’']t)?\s+(?!have\b|admit\b|be (?:due|because|some|caused|coming|related)\b)\w"
     r"|\bonly\s+(?:the|this|that|these|those)\s[\w\s-]{1,40}?\b(?:should|must|may)\b"
-    r"|\bonly\s+(?:be\s+)?\w+ed\s+(?:when|if)\b|\bonly\s+(?:be\s+)?(?:shown|run|sent|built)\s+(?:when|if)\b"
+    r"|(?<!\bis )(?<!\bare )(?<!\bwas )\bonly\s+(?:be\s+)?\w+ed\s+(?:when|if)\b"
+    r"|\bonly\s+(?:be\s+)?(?:shown|run|sent|built)\s+(?:when|if)\b"
     r"|\b(?:make|keep|keeps?)\b[\w\s'’-]{1,60}?\balways\b"
     r"|\bI(?:\s+\w+)?\s+prefer\b|\bno longer\s+(?:to\s+)?be\b.*\b(?:should|must)\b"
     r"|\b(?:is|are)\s+(?:forbidden|required to|not allowed)\b|^forbidden\b"
@@ -167,10 +170,24 @@ _SUBJECT: Final = r"\b(?:I|we|they|it|he|she|which|that|who|where)(?:[’'](?:ll
 _NOT_A_RULE: Final = lazy_pattern(
     r"\?\s*$|\bcan always\b|\bwould be to\b|\bcould\b(?!.*\bmust\b)|\bbug\b|\broot cause\b"
     r"|\b(?:don[’']t|do not) (?:know|think|see|mind|care)\b"
-    # A linter's or a compiler's line: `src/a.go:1:9: avoid …`.
+    # The message of an error, a guess, an example, and the check of one piece of work.
+    r"|\berror['\"]?\s*[:–—-][^.]*\bmust be\b"
+    r"|\bmake sure (?:that )?the \w+ (?:name )?(?:is|are) (?:correct|available|installed|loaded)\b"
+    r"|\bmake sure to (?:check|look|implement)\b"
+    r"|\bmake sure (?:that )?(?:it|they|everything)\b[^.,;]{0,60}\bwork(?:s|ing)?$"
+    r"|\b(?:possibly|perhaps|maybe)\b|^(?:for example|e\.g\.)"
+    r"|\b(?:and|then),? (?:then )?make sure (?:that )?"
+    r"(?:(?:it|this|that|they|everything|all)\b|(?:we|you)(?:[’']re| are)\b)"
+    r"|\bmake sure (?:that )?(?:we|you)(?:[’']ve| have)\b"
+    # A log's line, and a linter's or a compiler's: `src/a.go:1:9: avoid …`.
+    r"|^\[(?:warn(?:ing)?|error|info|debug|trace)\b|\bmust be \w+ed before\b.*\bcan be\b"
     r"|\S\.\w{1,5}:\d+(?::\d+)?:\s"
     r"|\b(?:scenario|option|variant|approach|alternative) \w{1,3}\s*[:)]"
     # What somebody does, did or will do, or what happens: no command.
+    r"|\b(?:it|this|that|they) will (?:only|never|always|not)\b"
+    r"|^only \w+ing\b[^,;:]* (?:is|are|was|does|do|did)\b|^only \w+ in \w+ (?:is|are|was)\b"
+    r"|\b(?:is|are) \w+ (?:and|but) only\b"
+    r"|\b(?:don[’']t|do not) even\b|\bget to the bottom\b"
     rf"|{_SUBJECT} [^,;:.]{{1,80}}?\b(?:and|but|so) (?:then )?"
     r"(?:don[’']t|do not|never|always|make sure)\b"
     rf"|{_SUBJECT} (?:don[’']t|do not)\b[^.;:]*,\s*(?:don[’']t|do not)\b"
@@ -178,8 +195,8 @@ _NOT_A_RULE: Final = lazy_pattern(
     r"\b(?:and|but),? (?:it )?never \w+(?:ed|n|t)\b",
     re.IGNORECASE,
 )
-"""A question, a possibility, the description of a fault or of what happens, a tool's output, and
-what somebody does not know."""
+"""A question, a possibility, the description of a fault or of what happens, a tool's output, one
+step of a task, and what is not known."""
 
 _DECISION: Final = lazy_pattern(
     r"\b(?:I|we|you)(?:\s+(?:have|had|then|also|finally)|[’']ve)?\s+"
@@ -201,9 +218,19 @@ _DECISION: Final = lazy_pattern(
 """A choice that was made, or is made by saying so."""
 
 _NOT_A_DECISION: Final = lazy_pattern(
-    r"\?\s*$|\b(?:needs? (?:to be )?a decision|to decide|undecided|should (?:we|I)|tell me if)\b"
+    r"\?\s*$|\b(?:needs? (?:to be )?a decision|to decide|undecided|should (?:we|I)|tell me if"
+    r"|let me know)\b"
     r"|\bdecision:\s*(?:whether|if|what|which|how|who)\b|, or (?:I[’']ll|let me)\b"
-    rf"|{_WE_WILL} (?:now |also |first )?use [^.]{{0,40}}\b(?:skills?|agents?|subagents?|tools?)\b"
+    rf"|{_WE_WILL} (?:now |also |first )?use [^.]{{0,40}}\b(?:skills?|agents?|subagents?|tools?"
+    r"|functions?|grep|search|apply_patch|a patch)\b"
+    rf"|{_WE_WILL} (?:now |also |first )?use [^.,;]{{0,80}}? to (?:\w+ )?(?:check|find|look|search"
+    r"|read|see|guide|structure|formulate|understand|explore|inspect|list|verify|get|determine|navigate"
+    r"|identify|make it)\b"
+    rf"|{_WE_WILL} (?:now |also |first )?use `(?:\w+_)?(?:search|read|list|grep|fetch|find|replace)"
+    r"(?:_\w+)?`|\bmaybe I should\b"
+    rf"|{_WE_WILL} (?:now |also |first )?use `[a-z_]+`\.?$"
+    rf"|{_WE_WILL} keep (?:\w+ing|it up|on)\b"
+    r"|\byou (?:chose|picked|selected) (?:is|are|was|were|has|have|does)\b"
     rf"|{_WE_WILL} (?:now |also |first )?(?:check|verify|look|read|see|investigate|explore|search"
     r"|run|try|test|debug)\b",
     re.IGNORECASE,

@@ -7,7 +7,11 @@ label by the SHA-256 of the sentence in small letters with single spaces. A sent
 label counts as none, and is counted. Those of the public repositories entireio/cli,
 FSM1/cipher-box, PackmindHub/context-evaluator (half of whose sessions the patterns were written
 on), dayhaysoos/nimbus and JanDeDobbeleer/oh-my-posh (none) are labeled where they are told;
-fetch their branch `entire/checkpoints/v1` and name the folder.
+fetch their branch `entire/checkpoints/v1` and name the folder. The patterns were also mended on
+the exported sessions (`.specstory/history`) of daviswhitehead/chef-chopsky,
+MichaelPaulukonis/polychrome.p5, FlorpyDorpinator/StationpediaAscendedWorkspace,
+AmbidextrousCoatie/league_analyzer, michalhorcic/cozy-checkout, Firedogs2x/Houdoku-2 and
+learnwithcc/focuslab: a fresh sample has to come from elsewhere.
 Usage: python -m tests.bench.bench_stated, with CTXTOP_SHARED naming the shared folder.
 """
 
