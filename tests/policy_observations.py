@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.actions.session_compaction import options_with_policy
 from ctxtop.core.compaction.plan import PlanOptions, Severity
-from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
+from ctxtop.core.compaction.strategies.summary_and_cut import summarize_by_rules
 from ctxtop.core.measure.composition import ContextContent, ContextPart, break_down_context
 from ctxtop.core.summaries.summary_building import read_summary_settings
 from ctxtop.core.transcript.conversation import MessagePart, PartKind
@@ -67,6 +67,6 @@ def summary_with_anchors(policy: Policy) -> object:
     settings = read_summary_settings(policy)
     with written(session) as path:
         plan = plan_conversation(
-            source_of(path), lambda said, _view: summarise_by_rules(said, settings)
+            source_of(path), lambda said, _view: summarize_by_rules(said, settings)
         )
     return [each.why for each in plan.operations]

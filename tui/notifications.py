@@ -324,7 +324,7 @@ def _cold_notification(session: Session, now_ms: int) -> Notification:
     )
 
 
-WAYS_OUT: Final = "compact now while it is cheap, or start anew later with a hand-off"
+WAYS_OUT: Final = "compact now while it is cheap, or start a new session later with a hand-off"
 
 
 def group_notifications(notifications: Sequence[Notification]) -> list[Notification]:

@@ -43,7 +43,7 @@ RESULT_GRACE_S: Final = 5.0  # the boundary is written before the client reports
 REQUEST_TTL_MS: Final = 30_000  # no module carries out an older request: the requester is gone
 RECENT_WRITE_S: Final = 5.0  # a transcript written this recently may have an unregistered client
 
-# The client's words (seen in 2.1.329): in a turn, and where there is nothing to summarise.
+# The client's words (seen in 2.1.329): in a turn, and where there is nothing to summarize.
 _BUSY_MESSAGE: Final = "turn is running"
 _NOTHING_MESSAGE: Final = "not enough messages"
 

@@ -152,7 +152,7 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
 
 _DONE_BY_STRATEGY: Final = {
     plans.CONDENSE: ", older turns condensed to a digest",
-    plans.SUMMARISE: ", older messages replaced by a summary",
+    plans.SUMMARIZE: ", older messages replaced by a summary",
     plans.CUT: ", older turns removed",
 }
 

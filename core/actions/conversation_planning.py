@@ -65,7 +65,7 @@ def plan_conversation(
                 refused.append(operation)
             elif isinstance(operation, CondensedPlan):
                 made = operation
-            elif operation.strategy == plans.SUMMARISE and operation.tokens_saved <= 0:
+            elif operation.strategy == plans.SUMMARIZE and operation.tokens_saved <= 0:
                 refused.append(_NOT_SMALLER)
             else:
                 made = CondensedPlan((operation,), ())
@@ -194,8 +194,8 @@ def whole_operation_maker(
         if options.whole_strategy == plans.ROLLOVER:
             return summary_and_cut.plan_rollover(conversation, view, settings)
         if model_options is None:
-            return summary_and_cut.summarise_by_rules(conversation, settings)
-        return summary_and_cut.summarise_with_model(conversation, settings, model_options)
+            return summary_and_cut.summarize_by_rules(conversation, settings)
+        return summary_and_cut.summarize_with_model(conversation, settings, model_options)
 
     return make
 

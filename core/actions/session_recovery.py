@@ -19,7 +19,7 @@ from ..compaction.recovery import recovery_run, recovery_steps
 from ..compaction.recovery.limit_errors import SessionRefusal, find_refusal
 from ..compaction.recovery.recovery_run import AttemptRefusedError, RecoveryStep
 from ..compaction.recovery.recovery_steps import RecoveryChoice, RecoveryContext
-from ..compaction.strategies.summary_and_cut import summarise_by_rules
+from ..compaction.strategies.summary_and_cut import summarize_by_rules
 from ..compaction.transcript_reading import CounterOf, PlanSource, read_transcript_view
 from ..compaction.transcript_view import TranscriptView, open_transcript
 from ..measure.window import ClaimSource
@@ -269,7 +269,7 @@ def _recovery_context(options: RecoveryOptions) -> Iterator[RecoveryContext]:
             scan.size,
             window_tokens=options.window_tokens,
             reserve_tokens=options.reserve_tokens,
-            summarise=partial(_summarise, source, options.summary),
+            summarize=partial(_summarize, source, options.summary),
         )
 
 
@@ -290,10 +290,10 @@ def _require_new_refusal(
     )
 
 
-def _summarise(
+def _summarize(
     source: PlanSource, settings: SummarySettings, context: RecoveryContext
 ) -> Operation | Refusal:
-    """Summarise by rules; of the newest messages as many stay word for word as fit.
+    """Summarize by rules; of the newest messages as many stay word for word as fit.
 
     They may hold the very result that is too large: half as many are tried, down to one.
     """
@@ -305,7 +305,7 @@ def _summarise(
 
     conversation = read_conversation(replace(source, read_entries=read_known), context.view)
     while True:
-        operation = summarise_by_rules(conversation, settings)
+        operation = summarize_by_rules(conversation, settings)
         is_done = not isinstance(operation, Refusal) and context.fits_after([operation])
         if is_done or settings.keep_messages <= 1:
             return operation

@@ -234,7 +234,7 @@ def client_break_even(tokens: int, model: str | None = None) -> float | None:
     """Return the requests after which the client's own compaction breaks even; None if never.
 
     Its cost is that the summary is written, and then written to the cache by the next request.
-    That request no longer reads the old context, while the one that summarised did; each later
+    That request no longer reads the old context, while the one that summarized did; each later
     request of `model` reads fewer tokens.
     """
     saved = cache_read_factor(model) * (tokens - CLIENT_SUMMARY_TOKENS)

@@ -54,7 +54,7 @@ class CompactionTarget:
     wait_times: WaitTimes = WaitTimes()
     retention: BackupRetention = BackupRetention()  # noqa: RUF009 -- frozen
     is_known_closed: Callable[[str], bool] = lambda _: False
-    """Reports whether it is known that no client has a session open; if nobody can tell, only
+    """Reports whether it is known that no client has a session open; if that is not known, only
     the time since the last write shows it."""
     automatic_reason: str | None = None  # why ctxtop changes it by itself; None if a person asked
 
@@ -132,7 +132,7 @@ def _too_young(path: Path, age_s: float, min_age_s: float) -> Refusal:
     """Return when a transcript was written; one that is dated in the future says nothing of it."""
     if age_s < -min_age_s:
         hours = -age_s / 3600
-        why = f"its transcript is dated {hours:,.1f} h in the future: nobody can tell its age"
+        why = f"its transcript is dated {hours:,.1f} h in the future, so its age is not known"
         fix = f"correct this machine's clock, or run touch {shell_word(str(path))}, or make a fork"
         return Refusal("idle", why, fix)
     why = f"its transcript was written {max(age_s, 0):.0f} s ago"

@@ -99,7 +99,7 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     """Freed in the context, estimated by `core.measure.tokens`; 0 for what the model never sees."""
     bytes_saved: int  # of the file; negative if it grows
     edits: tuple[Edit, ...]
-    summary: SummaryOutcome | None = None  # only of an operation that summarises
+    summary: SummaryOutcome | None = None  # only of an operation that summarizes
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -391,12 +391,12 @@ MAX_TRANSCRIPT_BYTES: Final = 200_000_000  # beyond it only on request: copying 
 USAGE: Final = "usage"  # lowers what the newest answer recorded; it follows from the others
 CONDENSE: Final = "condense"
 RESTORE_TURN: Final = "restore-turn"  # asked for by the number of a turn, not by name
-SUMMARISE: Final = "summarise"
+SUMMARIZE: Final = "summarize"
 CUT: Final = "cut"
 REVERT: Final = "revert"
 ROLLOVER: Final = "rollover"
 
-WHOLE_STRATEGIES: Final = (CONDENSE, SUMMARISE, CUT, REVERT, ROLLOVER)  # each alone, only by name
+WHOLE_STRATEGIES: Final = (CONDENSE, SUMMARIZE, CUT, REVERT, ROLLOVER)  # each alone, only by name
 TEMPLATES_BY_SECTIONS: Final = {
     "4": "four_section",
     "5": "five_section",
@@ -493,7 +493,7 @@ def check_options(options: PlanOptions) -> str | None:
         return f"--strategy {whole} cannot be combined with others: omit them"
     if options.level is not None and options.level >= Severity.SUMMARY:
         return (
-            f"level {options.level} needs a named strategy: --strategy condense or summarise (7),"
+            f"level {options.level} needs a named strategy: --strategy condense or summarize (7),"
             " --strategy cut, revert or rollover (8)"
         )
     if whole == CONDENSE and options.level is not None:
@@ -507,10 +507,10 @@ def check_options(options: PlanOptions) -> str | None:
     for option, value, users in (
         ("--keep-turns", options.keep_turns, (CUT,)),
         ("--to", options.to, (REVERT,)),
-        ("--template", options.template, (SUMMARISE, ROLLOVER)),
-        ("--budget", options.budget, (SUMMARISE, ROLLOVER)),
-        ("--provider", options.provider, (SUMMARISE,)),
-        ("--model", options.model, (SUMMARISE,)),
+        ("--template", options.template, (SUMMARIZE, ROLLOVER)),
+        ("--budget", options.budget, (SUMMARIZE, ROLLOVER)),
+        ("--provider", options.provider, (SUMMARIZE,)),
+        ("--model", options.model, (SUMMARIZE,)),
     ):
         if value is not None and whole not in users:
             return f"{option} needs --strategy {' or '.join(users)}"

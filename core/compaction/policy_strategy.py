@@ -10,7 +10,7 @@ from ..policy.policy import Policy, PolicyOrigin
 from ..policy.schema import NATIVE
 from ..summaries.summary_building import read_summary_settings
 from .compression_level import COMPACTING_ACTIONS
-from .plan import CONDENSE, CUT, SUMMARISE, PlanOptions
+from .plan import CONDENSE, CUT, SUMMARIZE, PlanOptions
 from .strategies.masked import LONG_RESULTS
 
 NONE: Final = "none"  # automation compacts nothing, whoever would do it
@@ -18,8 +18,8 @@ LADDER: Final = "ladder"  # a plan by levels: least harm first, and no more than
 
 _WHOLE_STRATEGIES: Final[Mapping[str, str]] = {
     "condense": CONDENSE,
-    "summary": SUMMARISE,
-    "summary_buffer": SUMMARISE,
+    "summary": SUMMARIZE,
+    "summary_buffer": SUMMARIZE,
     "window": CUT,
     "head_tail": CUT,
 }
@@ -28,7 +28,7 @@ newest messages as they are, as the systems that they are named after do (001-10
 cuts keep the first prompt too: without it the model would not know its task (001-18)."""
 
 SUMMARIES: Final = frozenset(
-    name for name, strategy in _WHOLE_STRATEGIES.items() if strategy == SUMMARISE
+    name for name, strategy in _WHOLE_STRATEGIES.items() if strategy == SUMMARIZE
 )
 
 MESSAGES_OF_A_TURN: Final = 2  # at least: a prompt and its answer (001-59)
@@ -75,8 +75,8 @@ def whole_options(policy: Policy, level: Level | None = None) -> PlanOptions | N
     messages = read_summary_settings(policy).keep_messages
     if level is not None and level in KEPT_SHARES:
         messages = max(1, int(KEPT_SHARES[level] * messages))
-    if strategy == SUMMARISE:
-        return PlanOptions(strategies=(SUMMARISE,), keep=messages)
+    if strategy == SUMMARIZE:
+        return PlanOptions(strategies=(SUMMARIZE,), keep=messages)
     return PlanOptions(strategies=(CUT,), keep_turns=_turns_of(messages))
 
 
@@ -112,5 +112,5 @@ def with_policy_strategy(options: PlanOptions, policy: Policy) -> PlanOptions:
         turns = options.keep_turns or default.keep_turns
         return replace(options, strategies=default.strategies, keep=default.keep, keep_turns=turns)
     # A cut takes no number of messages: then it is one of turns, for a plan by levels.
-    is_summary = default.whole_strategy == SUMMARISE
+    is_summary = default.whole_strategy == SUMMARIZE
     return replace(options, strategies=default.strategies) if is_summary else options

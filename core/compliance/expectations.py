@@ -43,7 +43,7 @@ class ExpectationSource(StrEnum):
     DECLARED = "declared"  # the agent's definition, as it is now
     PROMPT = "prompt"
     RULE = "rule"  # the policy, by the agent's type
-    NOBODY = "nobody"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def find_expected_format(
         if by_skill := format_of_skills(skills):
             return ExpectedFormat(by_skill, source, by_rule)
     if by_rule is ResultFormat.NONE or (settings.rules is None and declared_skills is not None):
-        return ExpectedFormat(ResultFormat.NONE, ExpectationSource.NOBODY, by_rule)
+        return ExpectedFormat(ResultFormat.NONE, ExpectationSource.NONE, by_rule)
     return ExpectedFormat(by_rule, ExpectationSource.RULE, by_rule)
 
 

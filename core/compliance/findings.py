@@ -94,7 +94,7 @@ class ResultText:
 
 
 def read_result_text(text: str) -> ResultText | None:
-    """Normalise CRLF, trailing spaces and blank lines around (requirements 3); None if blank.
+    """Normalize CRLF, trailing spaces and blank lines around (requirements 3); None if blank.
 
     Takes time in proportion to the text's length, and memory for MAX_RESULT_LINES lines.
     """

@@ -189,7 +189,7 @@ def _client(question: PauseQuestion) -> WayCosts:
     return WayCosts(
         PauseWay.CLIENT,
         now=whole * before.read + summary + next_warm,
-        # The request that summarises writes the base again, and the next one reads it.
+        # The request that summarizes writes the base again, and the next one reads it.
         cold=whole * before.write + summary + next_warm,
         paused=whole * before.read + summary + left * after.write,
         later=left * after.read,

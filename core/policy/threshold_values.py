@@ -179,7 +179,7 @@ def movable_thresholds(value: object) -> tuple[Threshold, ...]:
 
 
 def move_threshold(value: object, place: int, at: float) -> tuple[Threshold, ...]:
-    """Move one of the movable thresholds, without passing its neighbours; all others stay.
+    """Move one of the movable thresholds, without passing its neighbors; all others stay.
 
     The share is rounded to whole steps.
     """

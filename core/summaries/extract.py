@@ -41,7 +41,7 @@ ItemT = TypeVar("ItemT")
 def list_all_entries(entries: Sequence[Entry]) -> list[Entry]:
     """List what the model saw before each compaction and sees now, each line once.
 
-    So no summary is ever summarised again: what it was made of is still in the file. Prompts
+    So no summary is ever summarized again: what it was made of is still in the file. Prompts
     that were taken back are not listed: they are not on the chain to the newest line.
     """
     ends = [place for place, entry in enumerate(entries) if entry.boundary]

@@ -98,7 +98,7 @@ REMINDER_HEADING: Final = (
 
 class Essential(msgspec.Struct, frozen=True):
     kind: EssentialKind
-    text: str  # as the summariser is told
+    text: str  # as the summarizer is told
     key: str  # by which a summary that keeps it names it: a path, a sentence, an agent's id
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..policy.policy import Policy
 
 
-SOURCE_SHARE: Final = 0.08  # of what is summarised (compaction.md 7.5)
+SOURCE_SHARE: Final = 0.08  # of what is summarized (compaction.md 7.5)
 MIN_SUMMARY_TOKENS: Final = 600  # the frame, the task, the next step, and where the rest is
 MAX_SUMMARY_TOKENS: Final = 12_000  # compaction.md 7.5; codex and Factory use as much
 MAX_PROMPT_TOKENS: Final = 20_000  # of a person's messages, besides (compaction.md 5.2 and 7.5)
@@ -227,7 +227,7 @@ class FactSelection(msgspec.Struct, frozen=True):
         """Build one summary for each level; the last is the result, with the texts of the others.
 
         Each is selected from the facts of the one before, so that nothing that was left out comes
-        back, and no summary's text is summarised again.
+        back, and no summary's text is summarized again.
         """
         made = build_summary(facts, template, budget, preface)
         longer: list[str] = []

@@ -53,7 +53,7 @@ class SummaryFact(msgspec.Struct, frozen=True):
     key: str  # identifies it: a path, a sentence, an id. The newest fact of a key is used.
     line: int = 0  # of the transcript, from 1; 0 if it has no single one
     weight: float = 0.0  # how much it matters, 0..1: what weighs least goes first
-    score: float | None = None  # of an anchor, its importance (2.2.2); None once it was summarised
+    score: float | None = None  # of an anchor, its importance (2.2.2); None once it was summarized
     is_carried: bool = False  # an earlier summary of ours holds it
 
 

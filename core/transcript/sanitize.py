@@ -203,7 +203,7 @@ def remove_invisible(text: str) -> str:
     """Remove invisible characters, except those that writing systems need."""
     if text.isascii() or not _INVISIBLE_OR_JOINER.search(text):
         return text
-    # In this order: whether a joiner stays depends on its remaining neighbours.
+    # In this order: whether a joiner stays depends on its remaining neighbors.
     for pattern in _invisible_patterns():
         text = pattern.sub(lambda match: match[1] or "", text)
     return text

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.plan import PlanOptions, Severity
-from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
+from ctxtop.core.compaction.strategies.summary_and_cut import summarize_by_rules
 from ctxtop.core.compaction.transcript_reading import PlanSource, read_transcript_view
 from ctxtop.core.compaction.transcript_view import open_transcript
 from ctxtop.core.measure.token_estimate import Estimator
@@ -120,7 +120,7 @@ def plan_summary(path: Path, counter: Estimator) -> CompactionPlan:
     """Plan a summary by rules."""
 
     def make(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
-        return summarise_by_rules(
+        return summarize_by_rules(
             whole, SummarySettings(ELEVEN_SECTIONS, keep_messages=KEPT_MESSAGES)
         )
 

@@ -33,7 +33,7 @@ SUMMARY: Final = (
 )
 
 _WAITS: Final = re.compile(r"SUMMARY TAKES (\d+) S")
-"""In the instructions for the summariser: how long it takes."""
+"""In the instructions for the summarizer: how long it takes."""
 
 _FAILS: Final = "SUMMARY FAILS"
 

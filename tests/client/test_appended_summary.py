@@ -20,7 +20,7 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     newest_entry,
     plan_cut,
     plan_rollover,
-    summarise_by_rules,
+    summarize_by_rules,
 )
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
@@ -146,7 +146,7 @@ def test_the_client_sends_the_summary_and_the_tail(
     original = path.read_bytes()
     plain = sent_on_resume(lab, path.stem)
 
-    summary = append(path, summarise_by_rules(whole(path), SummarySettings(template, ROOM, 4)))
+    summary = append(path, summarize_by_rules(whole(path), SummarySettings(template, ROOM, 4)))
     appended = path.read_bytes()
     resume(lab, path.stem, "with our boundary")
     path.write_bytes(appended)
@@ -181,10 +181,10 @@ def test_a_second_summary_is_not_made_of_the_first(
     session: Callable[[str], tuple[Lab, Path]],
 ) -> None:
     lab, path = session("many short turns")
-    append(path, summarise_by_rules(whole(path), SummarySettings(FOUR_SECTIONS, ROOM, 4)))
+    append(path, summarize_by_rules(whole(path), SummarySettings(FOUR_SECTIONS, ROOM, 4)))
     for number in range(20, 24):
         lab.turn(f"Question {number}, {'more words ' * 40}. [[say:Yes.]]", resume=path.stem)
-    summary = append(path, summarise_by_rules(whole(path), SummarySettings(FOUR_SECTIONS, ROOM, 2)))
+    summary = append(path, summarize_by_rules(whole(path), SummarySettings(FOUR_SECTIONS, ROOM, 2)))
     assert summary.count("Question 0,") == 2, "as a request, and as the first message"
     assert summary.count(SUMMARY_MARKER) == 1
     text = json.dumps(sent_on_resume(lab, path.stem))

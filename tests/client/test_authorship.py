@@ -95,7 +95,7 @@ def test_after_a_compaction_the_model_is_told_only_what_the_user_typed(lab: Lab)
 STRATEGIES: Final = {
     "rollover": (),
     "condense": ("--target", "0.03"),
-    "summarise": ("--keep", "2"),
+    "summarize": ("--keep", "2"),
     "cut": ("--keep-turns", "1"),
 }
 

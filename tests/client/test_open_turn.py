@@ -130,7 +130,7 @@ def test_level_4_says_what_to_do_where_nothing_may_change(
     assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize("words", [("condense", "--target", "0.05"), ("summarise", "--keep", "4")])
+@pytest.mark.parametrize("words", [("condense", "--target", "0.05"), ("summarize", "--keep", "4")])
 @pytest.mark.parametrize("turn", [THOUGHT_EARLY, THOUGHT_LATE], ids=["early", "late"])
 def test_a_boundary_leaves_no_answer_of_the_open_turn_without_its_thinking(
     stopped: Callable[[str], tuple[Lab, Path]], turn: str, words: tuple[str, ...]

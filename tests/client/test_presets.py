@@ -18,7 +18,7 @@ from ctxtop.collectors.policy_files import PolicyFiles
 from ctxtop.core.actions.automation import default_runners
 from ctxtop.core.actions.preset_steps import preset_steps
 from ctxtop.core.compaction.automation_rules import automatic_target
-from ctxtop.core.compaction.plan import SUMMARISE
+from ctxtop.core.compaction.plan import SUMMARIZE
 from ctxtop.core.compaction.receipts import ReceiptStore
 from ctxtop.core.measure.counting_rule import UsageSource
 from ctxtop.core.measure.levels import Level
@@ -213,7 +213,7 @@ def test_a_preset_that_counts_by_the_api(lab: Lab, session_id: str, preset: str)
         assert (after.outcomes, after.receipts) == ([], [])
         return
     (receipt,) = after.receipts
-    assert SUMMARISE not in {each.strategy for each in receipt.plan.operations}
+    assert SUMMARIZE not in {each.strategy for each in receipt.plan.operations}
     assert after.outcomes[0].startswith("compacted: ")
     counted_share = case.tokens / receipt.plan.before_tokens
     assert receipt.plan.after_tokens * counted_share <= after.target
@@ -227,7 +227,7 @@ def test_clnode_shows_what_was_spent_in_all(lab: Lab, session_id: str) -> None:
     assert session.spent_tokens == 20_000 + 150_000 + 16
 
 
-def test_not_agent_summarises_at_75_percent_of_100_000_tokens(lab: Lab, session_id: str) -> None:
+def test_not_agent_summarizes_at_75_percent_of_100_000_tokens(lab: Lab, session_id: str) -> None:
     """001-04, 001-08, 001-16: by characters, whatever the API counts; the newest 4 stay."""
     follow(lab, "not-agent")
     before = look(lab, session_id)
@@ -247,7 +247,7 @@ def test_not_agent_summarises_at_75_percent_of_100_000_tokens(lab: Lab, session_
     assert left.outcomes == after.outcomes
 
 
-def test_hybrid_buffer_summarises_more_than_six_messages(lab: Lab, session_id: str) -> None:
+def test_hybrid_buffer_summarizes_more_than_six_messages(lab: Lab, session_id: str) -> None:
     """003-11, R003-01: by cl100k_base; R003-03: of 80 % of the window; R003-04: more than 6."""
     follow(lab, "hybrid-buffer")
     lab.turn("Well? [[say:Fine.&&&usage:160000]]", resume=session_id)

@@ -15,7 +15,7 @@ from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.strategies.summary_and_cut import (
     plan_cut,
     plan_revert,
-    summarise_by_rules,
+    summarize_by_rules,
 )
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
@@ -176,7 +176,7 @@ def worth_it(plan: CompactionPlan) -> CompactionPlan:
 
 
 def _summary(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
-    return summarise_by_rules(whole, SummarySettings(EIGHT_SECTIONS, SummaryBudget(2_000), 2))
+    return summarize_by_rules(whole, SummarySettings(EIGHT_SECTIONS, SummaryBudget(2_000), 2))
 
 
 def _cut(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:

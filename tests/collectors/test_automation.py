@@ -623,10 +623,10 @@ def test_the_client_does_it_where_the_policy_says_so(scene: Scene, client: Clien
     ("settings", "strategy", "words"),
     [
         # Four, and the call of a result among them (R001-01).
-        ('preset = "not-agent"', "summarise", " tokens, 5 messages kept"),
+        ('preset = "not-agent"', "summarize", " tokens, 5 messages kept"),
         # 109 % of its limit is aggressive: two instead of ten (T-02).
-        ('preset = "hybrid-buffer"', "summarise", " tokens, 3 messages kept"),
-        ('compact.strategy = "summary_buffer"', "summarise", "messages kept"),
+        ('preset = "hybrid-buffer"', "summarize", " tokens, 3 messages kept"),
+        ('compact.strategy = "summary_buffer"', "summarize", "messages kept"),
         ('compact.strategy = "window"', "cut", "the last 5 turns are kept"),
         ('compact.strategy = "head_tail"', "cut", "the last 5 turns are kept"),
         ('compact.strategy = "window"\ncompact.preserve_recent = 3', "cut", "the last 2 turns"),
@@ -646,7 +646,7 @@ def test_a_policy_s_strategy_is_what_is_applied(
     (receipt,) = scene.receipts()
     assert strategy in {each.strategy for each in receipt.plan.operations}
     assert words in receipt.plan.operations[0].what
-    assert ("older " in scene.told[0]) == (strategy in {"condense", "summarise", "cut"})
+    assert ("older " in scene.told[0]) == (strategy in {"condense", "summarize", "cut"})
     target = scene.target()
     undo(receipt.receipt_id, None, target)
     assert scene.path.read_bytes() == before
@@ -664,11 +664,11 @@ def test_a_preset_compacts_as_its_table_says(scene: Scene, preset: str) -> None:
     if row.startswith("never by itself"):
         assert (strategies, scene.runs()) == (set(), [])
     elif "replaced by a summary" in row:
-        assert strategies == {"summarise"}
+        assert strategies == {"summarize"}
     else:
         assert row.startswith("a plan by levels")
         assert strategies
-        assert not strategies & {"summarise", "cut", "condense"}
+        assert not strategies & {"summarize", "cut", "condense"}
 
 
 @pytest.mark.parametrize("automatic", [True, False])
@@ -695,7 +695,7 @@ def test_a_summary_says_who_asked_for_it_and_when(scene: Scene, *, automatic: bo
 @pytest.mark.parametrize(
     ("turns", "tokens", "strategy"),
     # The starts of 20 results alone are too much for its limit of 75,000 tokens.
-    [(16, 139_000, "long-results"), (20, 175_000, "summarise")],
+    [(16, 139_000, "long-results"), (20, 175_000, "summarize")],
 )
 def test_not_agent_first_cuts_long_results(
     scene: Scene, turns: int, tokens: int, strategy: str

@@ -282,7 +282,7 @@ def test_a_name_alone_asks_for_nothing(told: Told) -> None:
     told.tell(say("m1", BAD))
     assert told.agents()[1] == 0
     ruling = told.ruling()
-    assert (ruling.verdict, ruling.expected.source) == (ComplianceVerdict.NOT_REQUIRED, "nobody")
+    assert (ruling.verdict, ruling.expected.source) == (ComplianceVerdict.NOT_REQUIRED, "none")
 
 
 def test_the_preset_clnode_goes_by_names_where_nobody_defines_them(told: Told) -> None:

@@ -41,7 +41,7 @@ REVIEW = (
 )
 OUTPUT = ExpectedFormat(ResultFormat.OUTPUT, ExpectationSource.PRELOADED)
 
-NOTHING_EXPECTED = ExpectedFormat(ResultFormat.NONE, ExpectationSource.NOBODY)
+NOTHING_EXPECTED = ExpectedFormat(ResultFormat.NONE, ExpectationSource.NONE)
 
 
 def ruled(text: str, expected: ExpectedFormat = OUTPUT, **fields: Any) -> RunVerdict:  # noqa: ANN401

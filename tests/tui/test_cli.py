@@ -331,7 +331,7 @@ def test_agents_say_what_they_gave_back(run: Callable[..., Ended], config: Path)
     assert (agent["result_lines"], agent["result_chars"]) == (2, 26)
     assert agent["context_summary"] == "[COMPRESSED]\nkolibri found"
     # A name alone asks for nothing; it is measured all the same.
-    assert (agent["expected_format"], agent["expected_by"]) == ("none", "nobody")
+    assert (agent["expected_format"], agent["expected_by"]) == ("none", "none")
     assert (agent["verdict"], agent["violations"]) == ("not_required", [])
 
     (agent,) = run("agents", "--json", "--set", "compliance.rules=reviewer=review").json

@@ -135,7 +135,7 @@ def test_claude_is_asked_for_a_model_of_its_own(
     client.write_text(f"#!{sys.executable} -I\n{CLIENT}", encoding="utf-8")
     client.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    ended = run("--strategy", "summarise", "--provider", "claude", *words)
+    ended = run("--strategy", "summarize", "--provider", "claude", *words)
     assert (tmp_path / "asked").read_text().split() == [model]
     told = "gemini-2.5-flash-lite, which the preset names, is not one of Claude's models:"
     assert ended.err.count(told) == is_told
@@ -147,7 +147,7 @@ def test_openai_s_own_server_is_not_asked_for_a_preset_s_model(
     run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", address)
-    words = ("--strategy", "summarise", "--provider", "openai")
+    words = ("--strategy", "summarize", "--provider", "openai")
     ended = run(*words, "--preset", "hybrid-buffer")
     why = "the address of the API is not https" if address else "openai needs --model NAME"
     assert why in ended.err
@@ -234,9 +234,9 @@ def test_the_tail_that_is_asked_for_stays(run: Callable[..., Ended]) -> None:
 @pytest.mark.parametrize(
     ("words", "strategies"),
     [
-        (["--set", "compact.strategy=summary"], {"summarise"}),
-        (["--set", "preset=not-agent"], {"summarise"}),
-        (["--set", "preset=not-agent", "--keep", "3"], {"summarise"}),
+        (["--set", "compact.strategy=summary"], {"summarize"}),
+        (["--set", "preset=not-agent"], {"summarize"}),
+        (["--set", "preset=not-agent", "--keep", "3"], {"summarize"}),
         # A person's own choice comes first, and neither of these values names another plan.
         (["--set", "preset=not-agent", "--level", "3"], {"old-results"}),
         (["--set", "compact.strategy=native", "--level", "3"], {"old-results"}),
@@ -248,7 +248,7 @@ def test_a_policy_s_strategy_is_the_default(
 ) -> None:
     ended = run(*words, "--json")
     assert strategies <= {each["strategy"] for each in ended.json["operations"]}
-    assert ("summarise" in strategies) == (len(ended.json["operations"]) == 1)
+    assert ("summarize" in strategies) == (len(ended.json["operations"]) == 1)
 
 
 def test_a_cut_by_policy_keeps_turns_and_not_the_number_of_a_plan_by_levels(

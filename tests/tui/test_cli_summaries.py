@@ -51,7 +51,7 @@ def compact(run: Run, *words: str) -> dict[str, str]:
 
 def test_a_summary_that_ctxtop_wrote_is_one_plan_and_no_boundary_too(run: Run) -> None:
     assert run("summaries", "--json").json == []
-    fork = compact(run, "--strategy", "summarise", "--keep", "4")
+    fork = compact(run, "--strategy", "summarize", "--keep", "4")
     (plan,) = run("summaries", "--json").json
     assert plan["kind"] == "plan"
     assert plan["session_id"] == fork["new_session_id"]
@@ -100,12 +100,12 @@ def test_a_dropped_rule_is_not_in_the_summary(run: Run) -> None:
     dropped = run("rule", rule["id"], "dropped", "--json").json
     assert dropped == rule | {"rule": rule["rule"] | {"mark": "dropped"}}
 
-    compact(run, "--strategy", "summarise", "--keep", "4")
+    compact(run, "--strategy", "summarize", "--keep", "4")
     (plan,) = run("summaries", "--json").json
     assert "Rules, quoted" not in plan["text"]
     assert "dropped · in a prompt" in run("summaries", "--kind", "rule").out
     assert "in context · in a prompt" in run("rule", rule["id"], "none").out
-    compact(run, "--strategy", "summarise", "--keep", "4")
+    compact(run, "--strategy", "summarize", "--keep", "4")
     assert any("Rules, quoted" in plan["text"] for plan in run("summaries", "--json").json)
 
 
@@ -115,7 +115,7 @@ def test_what_is_no_rule_cannot_be_marked(run: Run) -> None:
 
 
 def test_a_plan_is_compared_with_what_it_stands_for(run: Run) -> None:
-    fork = compact(run, "--strategy", "summarise", "--keep", "4")
+    fork = compact(run, "--strategy", "summarize", "--keep", "4")
     named = f"{fork['receipt_id']}.1"
     found = run("diff", named, "--json").json
     assert (found["summary"], found["kind"]) == (named, "plan")
@@ -131,7 +131,7 @@ def test_a_plan_is_compared_with_what_it_stands_for(run: Run) -> None:
 
 
 def test_two_are_compared(run: Run) -> None:
-    one = compact(run, "--strategy", "summarise", "--keep", "4")
+    one = compact(run, "--strategy", "summarize", "--keep", "4")
     two = compact(run, "--strategy", "rollover")
     left, right = f"{one['receipt_id']}.1", f"{two['receipt_id']}.1"
     found = run("diff", left, right, "--json").json
@@ -154,7 +154,7 @@ def test_two_are_compared(run: Run) -> None:
 
 def test_markdown_is_printed_or_written_once(run: Run, tmp_path: Path) -> None:
     assert run("summaries", "--export", "none.md").code == 1
-    compact(run, "--strategy", "summarise", "--keep", "4")
+    compact(run, "--strategy", "summarize", "--keep", "4")
     printed = run("summaries", "--format", "markdown").out
     assert printed.startswith('---\nkind: "plan"\n')
     ended = run("summaries", "--export", "out.md")
@@ -205,6 +205,6 @@ def test_a_summary_of_another_form_than_was_asked_for_is_told(
 
 
 def test_what_ctxtop_writes_by_rules_has_no_empty_sections(run: Run) -> None:
-    compact(run, "--strategy", "summarise", "--keep", "4")
+    compact(run, "--strategy", "summarize", "--keep", "4")
     (plan,) = run("summaries", "--json").json
     assert plan["flaws"] == []

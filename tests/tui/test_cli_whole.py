@@ -1,4 +1,4 @@
-"""`ctxtop compact --strategy summarise, cut, revert, rollover`: asked for, shown, carried out."""
+"""`ctxtop compact --strategy summarize, cut, revert, rollover`: asked for, shown, carried out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .ended import Ended
 
-SUMMARISE = ("--strategy", "summarise", "--keep", "4")
+SUMMARIZE = ("--strategy", "summarize", "--keep", "4")
 
 
 @pytest.fixture
@@ -59,31 +59,31 @@ def sent(path: Path) -> list[str]:
 
 def test_a_summary_is_read_before_it_is_used(run: Callable[..., Ended], transcript: Path) -> None:
     before = transcript.read_bytes()
-    shown = run(*SUMMARISE)
+    shown = run(*SUMMARIZE)
     assert shown.code == 0, shown.err
     assert "  [Previous conversation summary]" in shown.out
     assert "/src/decoder.py (edited 1×)" in shown.out
-    assert "--strategy summarise --keep 4 --apply" in shown.out
-    (change, summary) = run(*SUMMARISE, "--explain", "1", "--json").json["changes"]
+    assert "--strategy summarize --keep 4 --apply" in shown.out
+    (change, summary) = run(*SUMMARIZE, "--explain", "1", "--json").json["changes"]
     assert (change["do"], summary["do"]) == ("append", "append")
     assert "Never push." in summary["after"]
     assert transcript.read_bytes() == before
     for template, title in (("4", "## Task Overview"), ("8", "## Final Goal"), ("11", "## Files")):
-        assert title in run(*SUMMARISE, "--template", template, "--explain", "1").out
-    short = run(*SUMMARISE, "--budget", "150", "--json").json
-    assert short["after_tokens"] < run(*SUMMARISE, "--json").json["after_tokens"]
+        assert title in run(*SUMMARIZE, "--template", template, "--explain", "1").out
+    short = run(*SUMMARIZE, "--budget", "150", "--json").json
+    assert short["after_tokens"] < run(*SUMMARIZE, "--json").json["after_tokens"]
 
 
 def test_a_summary_is_appended_to_a_fork_or_to_the_session(
     run: Callable[..., Ended], transcript: Path, call_ctxtop: Callable[..., Ended]
 ) -> None:
     before = transcript.read_bytes()
-    fork = run(*SUMMARISE, "--apply", "--json").json
+    fork = run(*SUMMARIZE, "--apply", "--json").json
     assert fork["mode"] == "fork"
     assert transcript.read_bytes() == before
     told = sent(transcript.with_name(f"{fork['new_session_id']}.jsonl"))
     assert told[0].startswith("[Previous conversation summary]")
-    appended = run(*SUMMARISE, "--apply", "--in-place", "--json").json
+    appended = run(*SUMMARIZE, "--apply", "--in-place", "--json").json
     assert appended["mode"] == "append"
     assert transcript.read_bytes().startswith(before)
     assert sent(transcript) == told
@@ -104,7 +104,7 @@ def test_summaries_are_undone_one_after_the_other_without_a_wait(
         if done:
             talk_on(transcript, f"Go on {keep}.")
         before.append(transcript.read_bytes())
-        words = ("--strategy", "summarise", "--keep", str(keep), "--apply", "--in-place", "--json")
+        words = ("--strategy", "summarize", "--keep", str(keep), "--apply", "--in-place", "--json")
         done.append(run(*words).json["receipt_id"])
     assert call_ctxtop("undo", done[2]).code == 0
     assert transcript.read_bytes() == before[2]
@@ -124,7 +124,7 @@ def test_an_undo_waits_for_a_client_that_wrote_since(
 ) -> None:
     done = []
     for keep in ("14", "4"):
-        words = ("--strategy", "summarise", "--keep", keep, "--apply", "--in-place", "--json")
+        words = ("--strategy", "summarize", "--keep", keep, "--apply", "--in-place", "--json")
         done.append(run(*words).json["receipt_id"])
     assert call_ctxtop("undo", done[1]).code == 0
     talk_on(transcript, "Wait!", is_now=True)
@@ -147,13 +147,13 @@ def talk_on(transcript: Path, words: str, *, is_now: bool = False) -> None:
 
 def test_a_policy_says_what_a_summary_is(run: Callable[..., Ended]) -> None:
     words = ("--set", "summary.template=eight_section", "--set", "summary.max_tokens=150")
-    said = run(*SUMMARISE, *words, "--explain", "1").out
+    said = run(*SUMMARIZE, *words, "--explain", "1").out
     assert "## User Requests (Verbatim)" in said
-    plan = run(*SUMMARISE, *words, "--json").json
-    assert plan["after_tokens"] == run(*SUMMARISE, "--template", "8", "--budget", "150",
+    plan = run(*SUMMARIZE, *words, "--json").json
+    assert plan["after_tokens"] == run(*SUMMARIZE, "--template", "8", "--budget", "150",
                                        "--json").json["after_tokens"]  # fmt: skip
-    kept = run("--strategy", "summarise", "--set", "compact.preserve_recent=4", "--json").json
-    assert kept["plan_id"] == run(*SUMMARISE, "--json").json["plan_id"]
+    kept = run("--strategy", "summarize", "--set", "compact.preserve_recent=4", "--json").json
+    assert kept["plan_id"] == run(*SUMMARIZE, "--json").json["plan_id"]
 
 
 NOT_AGENT = ("--preset", "not-agent")
@@ -164,14 +164,14 @@ def test_the_options_of_a_strategy_go_with_the_policys_own(run: Callable[..., En
     asked = run(*NOT_AGENT, "--provider", "anthropic", "--model", "some-model")
     assert "--strategy" not in asked.err
     assert "ANTHROPIC_API_KEY" in asked.err
-    named = run(*NOT_AGENT, "--strategy", "summarise", "--keep", "4", "--budget", "300", "--json")
+    named = run(*NOT_AGENT, "--strategy", "summarize", "--keep", "4", "--budget", "300", "--json")
     assert run(*NOT_AGENT, "--budget", "300", "--json").json["plan_id"] == named.json["plan_id"]
     assert "\nlimit     " in run(*NOT_AGENT).out
-    assert "\nlimit     " not in run(*SUMMARISE).out
+    assert "\nlimit     " not in run(*SUMMARIZE).out
     for words in (("--provider", "claude"), (*NOT_AGENT, "--level", "2", "--provider", "claude")):
         refused = run(*words)
         assert refused.code == 2
-        assert "--provider needs --strategy summarise" in refused.err
+        assert "--provider needs --strategy summarize" in refused.err
 
 
 def test_a_number_of_turns_goes_with_a_policy_that_cuts(run: Callable[..., Ended]) -> None:
@@ -186,16 +186,16 @@ def test_all_levels_of_a_summary_are_kept_with_its_receipt(
 ) -> None:
     """003-20: one text for each level, the longest first; 001-12 and 001-14 beside them."""
     words = ("--set", "summary.levels=3", "--set", "summary.max_tokens=500")
-    planned = run(*SUMMARISE, *words, "--json").json
+    planned = run(*SUMMARIZE, *words, "--json").json
     first, second = planned["longer_summaries"]
     (used,) = (
         each["after"]
-        for each in run(*SUMMARISE, *words, "--explain", "1", "--json").json["changes"]
+        for each in run(*SUMMARIZE, *words, "--explain", "1", "--json").json["changes"]
         if each["after"].startswith("[Previous conversation summary]")
     )
     assert len(first) > len(second) > len(used)
     assert second.startswith("[Previous conversation summary]")
-    done = run(*SUMMARISE, *words, "--apply", "--json").json["receipt_id"]
+    done = run(*SUMMARIZE, *words, "--apply", "--json").json["receipt_id"]
     receipt = call_ctxtop("history", done, "--json").json
     for key in ("longer_summaries", "reduction", "reduction_flag", "kept_shares"):
         assert receipt[key] == planned[key]
@@ -205,7 +205,7 @@ def test_all_levels_of_a_summary_are_kept_with_its_receipt(
     assert "above the 50–70 % of compact.target_reduction" in shown
     assert "0 % of 1 file" in shown
     assert "3; --json has the longer ones" in shown
-    assert run(*SUMMARISE, "--json").json["longer_summaries"] == []
+    assert run(*SUMMARIZE, "--json").json["longer_summaries"] == []
 
 
 def test_a_cut_keeps_turns(run: Callable[..., Ended], transcript: Path) -> None:
@@ -255,18 +255,18 @@ def test_a_rollover_is_a_session_of_its_own(run: Callable[..., Ended], transcrip
     [
         ("--level", "7"),
         ("--level", "8", "--apply"),
-        ("--strategy", "summarise", "--strategy", "cut"),
-        ("--strategy", "summarise", "--level", "7"),
+        ("--strategy", "summarize", "--strategy", "cut"),
+        ("--strategy", "summarize", "--level", "7"),
         ("--strategy", "cut"),
         ("--strategy", "cut", "--keep-turns", "1", "--to", "last"),
         ("--strategy", "rollover", "--apply", "--in-place"),
         ("--strategy", "rollover", "--keep", "3"),
         ("--keep-turns", "3"),
         ("--provider", "claude"),
-        ("--strategy", "summarise", "--model", "m"),
-        ("--strategy", "summarise", "--model", "m", "--provider", "none"),
-        ("--strategy", "summarise", "--provider", "openai"),
-        ("--strategy", "summarise", "--template", "6"),
+        ("--strategy", "summarize", "--model", "m"),
+        ("--strategy", "summarize", "--model", "m", "--provider", "none"),
+        ("--strategy", "summarize", "--provider", "openai"),
+        ("--strategy", "summarize", "--template", "6"),
     ],
 )
 def test_what_does_not_go_together_is_said(
@@ -310,9 +310,9 @@ def test_a_model_is_asked_once_where_it_was_named(
     run: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls = client(tmp_path / "bin", monkeypatch, SAID)
-    assert run(*SUMMARISE).code == 0
+    assert run(*SUMMARIZE).code == 0
     assert not calls.exists()
-    words = (*SUMMARISE, "--provider", "claude", "--model", "my-model")
+    words = (*SUMMARIZE, "--provider", "claude", "--model", "my-model")
     shown = run(*words)
     assert shown.code == 0, shown.err
     assert "both are mended" in shown.out
@@ -345,7 +345,7 @@ def test_a_model_that_fails_changes_nothing(
     monkeypatch.setattr("time.sleep", lambda _: None)
     client(tmp_path / "bin", monkeypatch, "")
     before = transcript.read_bytes()
-    ended = run(*SUMMARISE, "--provider", provider, "--apply")
+    ended = run(*SUMMARIZE, "--provider", provider, "--apply")
     assert (ended.code, ended.out) == (1, "")
     assert why in ended.err
     assert "nothing was changed; try again, or omit --provider" in ended.err
@@ -361,7 +361,7 @@ def test_a_key_is_nowhere_kept_nor_shown(
     key = "sk-ant-api03-nobody-may-see-this"
     monkeypatch.setenv("ANTHROPIC_API_KEY", key)
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
-    ended = run(*SUMMARISE, "--provider", "anthropic", "--set", "compact.timeout_s=1", "--json")
+    ended = run(*SUMMARIZE, "--provider", "anthropic", "--set", "compact.timeout_s=1", "--json")
     assert ended.code == 1
     assert key not in ended.out + ended.err
     for path in tmp_path.rglob("*"):

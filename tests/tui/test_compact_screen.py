@@ -238,7 +238,7 @@ async def test_each_strategy_has_its_own_sliders(demo: Stage) -> None:
         assert seen == {
             "by level": (["level", "target", "keep"], seen["by level"][1]),
             "condense": (["target"], seen["condense"][1]),
-            "summarise": (["keep"], {"summarise"}),
+            "summarize": (["keep"], {"summarize"}),
             "cut": (["turns"], {"cut"}),
             "revert": (["back"], {"revert"}),
             "rollover": ([], {"rollover"}),
@@ -252,7 +252,7 @@ async def test_each_strategy_has_its_own_sliders(demo: Stage) -> None:
 @pytest.mark.parametrize(
     ("said", "strategy", "slider", "value"),
     [
-        ("summary", "summarise", "keep", 3),
+        ("summary", "summarize", "keep", 3),
         ("head_tail", "cut", "turns", 2),
         ("condense", "condense", "target", 50),
         ("native", "by level", "keep", 5),
@@ -276,7 +276,7 @@ async def test_a_strategy_is_chosen_by_a_click(demo: Stage) -> None:
     async with compacting(demo) as it:
         choice = it.app.screen.query_one(Choice)
         await it.pilot.click(choice, offset=(len("strategy [by level]  condense  s"), 0))
-        assert choice.value == "summarise"
+        assert choice.value == "summarize"
         await planned(it)
         assert "replaces the past with a summary" in sums(it)
 

@@ -156,7 +156,7 @@ def test_a_large_cache_is_notified_two_minutes_before_it_expires() -> None:
     assert notice.title == "prompt cache expires in 2 min"
     assert notice.body == (
         f"{LARGE.title}\nafter that your next prompt rewrites ≈225 k tokens, ≈$2.30:"
-        " compact now while it is cheap, or start anew later with a hand-off"
+        " compact now while it is cheap, or start a new session later with a hand-off"
     )
     assert find_cold_notifications([LARGE], EXPIRES_MS) == ([], None)
     subscriber = replace(LARGE, percent_dollars={FIVE_HOURS: 0.8})

@@ -13,7 +13,7 @@ from ctxtop.core.compaction.plan import (
     OFFERED_LEVELS,
     REVERT,
     ROLLOVER,
-    SUMMARISE,
+    SUMMARIZE,
     EscalationStep,
     Operation,
     PlanOptions,
@@ -323,7 +323,7 @@ def test_sliders_ask_what_the_command_asks() -> None:
     asked = {
         BY_LEVEL: PlanOptions(level=4, target=0.5, keep=10),
         CONDENSE: PlanOptions(strategies=(CONDENSE,), target=0.5),
-        SUMMARISE: PlanOptions(strategies=(SUMMARISE,), keep=10),
+        SUMMARIZE: PlanOptions(strategies=(SUMMARIZE,), keep=10),
         CUT: PlanOptions(strategies=(CUT,), keep_turns=10),
         REVERT: PlanOptions(strategies=(REVERT,), to=LAST_PROMPT),
         ROLLOVER: PlanOptions(strategies=(ROLLOVER,)),

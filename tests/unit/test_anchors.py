@@ -16,7 +16,7 @@ from ctxtop.core.compaction.plan import (
     edits_of,
     quality_to_dict,
 )
-from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
+from ctxtop.core.compaction.strategies.summary_and_cut import summarize_by_rules
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.summaries.key_messages import ImportanceSettings, read_importance_settings
@@ -68,12 +68,12 @@ def anchors_protected(plan: CompactionPlan) -> list[str]:
     return [each.why for each in plan.protected if each.why.startswith("anchor")]
 
 
-def summarise(
+def summarize(
     session: Session, folder: Path, importance: ImportanceSettings | None = None
 ) -> tuple[Operation, str]:
     settings = SummarySettings(keep_messages=4, importance=importance or ImportanceSettings())
     source = source_of(session.write(folder / "session.jsonl"))
-    plan = plan_conversation(source, lambda said, _view: summarise_by_rules(said, settings))
+    plan = plan_conversation(source, lambda said, _view: summarize_by_rules(said, settings))
     assert plan.refused == ()
     (operation,) = plan.operations
     *_, summary = edits_of([operation])
@@ -134,7 +134,7 @@ def test_a_file_that_holds_the_marker_marks_nothing(tmp_path: Path) -> None:
 
 def test_a_summary_quotes_marked_messages_whole(tmp_path: Path) -> None:
     session = session_with(f"{PROSE}\n{MARK}", "We decided to keep SQLite.", PROSE)
-    operation, text = summarise(session, tmp_path)
+    operation, text = summarize(session, tmp_path)
     assert f"{PROSE}\n{MARK}" in [
         fact.text for fact in parse_summary(text) if fact.kind is FactKind.ANCHOR
     ]
@@ -164,7 +164,7 @@ def test_hybrid_buffer_quotes_the_newest_five_word_for_word(
     changes = {"preset": "hybrid-buffer", "summary.levels": levels}
     raws = [RawValue(key, value, PolicyOrigin.COMMAND_LINE, "") for key, value in changes.items()]
     settings = read_summary_settings(resolve_policy(raws))
-    plan = plan_conversation(source_of(path), lambda said, _: summarise_by_rules(said, settings))
+    plan = plan_conversation(source_of(path), lambda said, _: summarize_by_rules(said, settings))
     assert plan.refused == ()
     (operation,) = plan.operations
     *_, summary = edits_of([operation])
@@ -185,7 +185,7 @@ def test_the_budget_is_for_all_but_what_comes_on_top(tmp_path: Path) -> None:
     path = marked_among_41(2_900).write(tmp_path / "session.jsonl")
     raw = RawValue("preset", "hybrid-buffer", PolicyOrigin.COMMAND_LINE, "")
     settings = read_summary_settings(resolve_policy([raw]))
-    plan = plan_conversation(source_of(path), lambda said, _: summarise_by_rules(said, settings))
+    plan = plan_conversation(source_of(path), lambda said, _: summarize_by_rules(said, settings))
     (operation,) = plan.operations
     *_, summary = edits_of([operation])
     assert isinstance(summary, AppendLine)
@@ -208,7 +208,7 @@ def test_marked_messages_of_more_than_their_room_keep_both_ends(tmp_path: Path) 
     long = "The decoder reads one more frame here. " * 800
     session = session_with(*(f"{n} begins. {long} {n} ends. {MARK}" for n in range(3)), PROSE)
     session.rest(turns=30, lines=200)
-    _, text = summarise(session, tmp_path)
+    _, text = summarize(session, tmp_path)
     anchors = [each.text for each in parse_summary(text) if MARK in each.text]
     assert [(f"{n} begins." in text, f"{n} ends. {MARK}" in text) for n in range(3)] == [
         (True,) * 2
@@ -222,23 +222,23 @@ def test_a_marked_prompt_is_quoted_as_an_anchor_too(tmp_path: Path) -> None:
     session.ask(f"the port is 8080 {MARK}")
     session.say("Yes.")
     session.rest(lines=20)
-    operation, _ = summarise(session, tmp_path)
+    operation, _ = summarize(session, tmp_path)
     assert "line 1 (1.00)" in operation.why
 
 
 def test_the_scores_follow_the_weights(tmp_path: Path) -> None:
     session = session_with(f"the port {MARK}", "We decided to keep SQLite.")
     weights = ImportanceSettings(user_explicit=0.6, decision=0.3)
-    operation, _ = summarise(session, tmp_path, weights)
+    operation, _ = summarize(session, tmp_path, weights)
     assert "line 2 (0.60), line 4 (0.30)" in operation.why
 
 
 def test_a_second_summary_quotes_a_marked_message_once(tmp_path: Path) -> None:
     session = session_with(f"the port is 8080 {MARK}", "Fine.")
-    operation, _ = summarise(session, tmp_path)
+    operation, _ = summarize(session, tmp_path)
     for edit in edits_of([operation]):
         assert isinstance(edit, AppendLine)
         session.lines.append(json.loads(edit.text))
     session.rest(lines=20)
-    _, text = summarise(session, tmp_path)
+    _, text = summarize(session, tmp_path)
     assert text.count("the port is 8080") == 1

@@ -11,8 +11,8 @@ from ctxtop.core.compaction.strategies.condense import read_digest_state
 from ctxtop.core.compaction.strategies.summary_and_cut import (
     Conversation,
     plan_cut,
-    summarise_by_rules,
-    summarise_with_model,
+    summarize_by_rules,
+    summarize_with_model,
     write_hand_off,
 )
 from ctxtop.core.summaries.model_summary import ModelSummaryOptions, SummaryRequest
@@ -94,7 +94,7 @@ ALL = {*RULES, NEWEST, MEMORY_RULE}
 
 @pytest.mark.parametrize("template", TEMPLATES.values(), ids=str)
 def test_a_summary_holds_every_rule(template: SummaryTemplate) -> None:
-    text = appended(summarise_by_rules(conversation(), SummarySettings(template, BUDGET, 4)))
+    text = appended(summarize_by_rules(conversation(), SummarySettings(template, BUDGET, 4)))
     summary = entry(MessagePart(PartKind.SUMMARY, text))
 
     assert carried(text) == ALL
@@ -108,7 +108,7 @@ def test_a_summary_of_a_summary_holds_every_rule() -> None:
         budget=SummaryBudget(800, 60), selection=FactSelection(levels=3), keep_messages=4
     )
 
-    assert carried(appended(summarise_by_rules(conversation(), settings))) == ALL
+    assert carried(appended(summarize_by_rules(conversation(), settings))) == ALL
 
 
 def test_a_hand_off_holds_every_rule_and_the_next_session_has_them() -> None:
@@ -134,7 +134,7 @@ CODE_RULE = "Always call it as pwd = defaultpwd1 in the tests."
     "plan",
     [
         lambda whole: plan_cut(whole, 1),
-        lambda whole: summarise_by_rules(
+        lambda whole: summarize_by_rules(
             whole, SummarySettings(budget=SummaryBudget(2_000), keep_messages=2)
         ),
     ],
@@ -179,7 +179,7 @@ class _Forgetful:
 
 def test_a_models_summary_gets_the_rules_that_it_lacks() -> None:
     options = ModelSummaryOptions(_Forgetful(), "s")
-    text = appended(summarise_with_model(conversation(), SummarySettings(budget=BUDGET), options))
+    text = appended(summarize_with_model(conversation(), SummarySettings(budget=BUDGET), options))
 
     assert carried(text) == ALL
 
@@ -189,7 +189,7 @@ def test_a_dropped_rule_is_not_carried(place: int) -> None:
     rule = list_stated_rules(SESSION, TRANSCRIPT)[place]
     choices = RuleChoices(dropped=frozenset({rule.rule_id}))
 
-    summary = appended(summarise_by_rules(conversation(choices), SummarySettings(budget=BUDGET)))
+    summary = appended(summarize_by_rules(conversation(choices), SummarySettings(budget=BUDGET)))
     assert carried(summary) == ALL - {rule.text}
     assert rule.text not in carried(appended(plan_cut(conversation(choices), 2)))
 

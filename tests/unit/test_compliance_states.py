@@ -44,7 +44,7 @@ BAD = "I built it, and this is how."
 ASKED = ExpectedFormat(ResultFormat.OUTPUT, ExpectationSource.DECLARED)
 SKILL = MarkerLine(100, "skill_text")
 
-NOTHING_EXPECTED = ExpectedFormat(ResultFormat.NONE, ExpectationSource.NOBODY)
+NOTHING_EXPECTED = ExpectedFormat(ResultFormat.NONE, ExpectationSource.NONE)
 
 
 def run(final: str | None = GOOD, **fields: Any) -> AgentRun:  # noqa: ANN401 -- any field
@@ -201,17 +201,17 @@ CLNODE = ComplianceSettings(preset_rules=CLNODE_FORMATS)
 EXPECTED: dict[str, tuple[tuple[Any, ...], str, str]] = {
     "preloaded": (("worker", ["compress-review"], ["compress-output"]), "review", "preloaded"),
     "declared": (("worker", [], ["x", "team:compress-output"]), "output", "declared"),
-    "a name alone asks for nothing": (("reviewer", [], None), "none", "nobody"),
+    "a name alone asks for nothing": (("reviewer", [], None), "none", "none"),
     "by a preset's rules": (("node-backend", [], None, CLNODE), "output", "rule"),
-    "a definition outweighs a name": (("reviewer", [], [], CLNODE), "none", "nobody"),
+    "a definition outweighs a name": (("reviewer", [], [], CLNODE), "none", "none"),
     "prompted": (("reviewer", [], [], ComplianceSettings(), "compress-review"), "review", "prompt"),
     "a definition outweighs a prompt": (
         ("worker", [], ["compress-output"], ComplianceSettings(), "compress-review"),
         "output",
         "declared",
     ),
-    "unknown": (("worker", ["other"], None), "none", "nobody"),
-    "nameless": ((None, [], None), "none", "nobody"),
+    "unknown": (("worker", ["other"], None), "none", "none"),
+    "nameless": ((None, [], None), "none", "none"),
 }
 
 

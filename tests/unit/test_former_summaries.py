@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.core.actions.conversation_planning import shorten_output
 from ctxtop.core.compaction.plan import AppendLine, Operation, Refusal
-from ctxtop.core.compaction.strategies.summary_and_cut import Conversation, summarise_by_rules
+from ctxtop.core.compaction.strategies.summary_and_cut import Conversation, summarize_by_rules
 from ctxtop.core.summaries.former_summaries import fit_earlier, split_sections
 from ctxtop.core.summaries.summary_building import (
     SummaryBudget,
@@ -68,12 +68,12 @@ def chained(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(found)
 
 
-def summarised(entries: Sequence[Entry], budget: SummaryBudget | None = None, keep: int = 2) -> str:
+def summarized(entries: Sequence[Entry], budget: SummaryBudget | None = None, keep: int = 2) -> str:
     last = {"uuid": "u", "sessionId": "s"}
     whole = Conversation(
         chained(entries), last, lambda part: estimate_tokens(part.text) + 4, "/t.jsonl"
     )
-    found = summarise_by_rules(whole, SummarySettings(FOUR_SECTIONS, budget, keep))
+    found = summarize_by_rules(whole, SummarySettings(FOUR_SECTIONS, budget, keep))
     assert isinstance(found, Operation), found
     *_, line = (each for each in found.edits if isinstance(each, AppendLine))
     return str(json.loads(line.text)["message"]["content"])
@@ -84,7 +84,7 @@ def quoted_lines(text: str) -> set[str]:
 
 
 def test_every_line_of_the_clients_summary_stays() -> None:
-    text = summarised(
+    text = summarized(
         [
             asked("Mend it."),
             compacted(),
@@ -101,7 +101,7 @@ def test_where_hardly_more_than_an_earlier_summary_leaves_nothing_is_gained() ->
     last = {"uuid": "u", "sessionId": "s"}
     whole = Conversation(chained(before), last, lambda part: estimate_tokens(part.text), "/t.jsonl")
     short = replace(whole, count_tokens=lambda part: min(40, estimate_tokens(part.text)))
-    found = summarise_by_rules(short, SummarySettings(FOUR_SECTIONS, None, 2))
+    found = summarize_by_rules(short, SummarySettings(FOUR_SECTIONS, None, 2))
     assert isinstance(found, Refusal)
     assert found.check == "summary_longer"
     assert "that are quoted as they are" in found.why
@@ -120,7 +120,7 @@ def test_a_draft_before_the_summary_is_its_own_section_and_the_last() -> None:
 
 
 def test_what_does_not_fit_goes_by_the_summarys_own_sections() -> None:
-    text = summarised(
+    text = summarized(
         [asked("Mend it."), compacted(), summed_up(CLIENTS), *work()],
         SummaryBudget(1_000, max_earlier_tokens=400),
     )
@@ -136,22 +136,22 @@ def test_what_does_not_fit_goes_by_the_summarys_own_sections() -> None:
 def test_a_summary_of_ours_hands_on_what_the_clients_said() -> None:
     """Two compactions later the client's own summary is still there, word for word."""
     before = [asked("Mend it."), compacted(), summed_up(CLIENTS), *work()]
-    once = summarised(before)
-    twice = summarised([*before, compacted(), summed_up(once), *work(8, 50)])
+    once = summarized(before)
+    twice = summarized([*before, compacted(), summed_up(once), *work(8, 50)])
     assert set(CLIENTS.split("\n")) <= quoted_lines(twice)
 
 
 def test_a_models_words_are_handed_on() -> None:
     written = make_fact(FactKind.WRITTEN, "The frame has a header of 12 bytes.", 0, 1.0)
     once = build_summary([written], FOUR_SECTIONS, SummaryBudget(500)).text
-    text = summarised([asked("Mend it."), answered("ok"), compacted(), summed_up(once), *work()])
+    text = summarized([asked("Mend it."), answered("ok"), compacted(), summed_up(once), *work()])
     assert "  > The frame has a header of 12 bytes." in text.split("\n")
 
 
 def test_facts_that_a_summary_of_ours_held_come_first() -> None:
     decided = "We decided to use frame_store for the index of all frames."
     before = [asked("Mend it."), answered(decided), *work()]
-    once = summarised(before)
+    once = summarized(before)
     assert decided in once
     between = [compacted(), summed_up(once)]
     later = [
@@ -162,7 +162,7 @@ def test_facts_that_a_summary_of_ours_held_come_first() -> None:
             *work(1, 100 + turn),
         )
     ]
-    twice = summarised([*before, *between, *later], SummaryBudget(900))
+    twice = summarized([*before, *between, *later], SummaryBudget(900))
     assert decided in twice
     assert "part_store_3 " not in twice, "not all of the new ones fit"
 
@@ -186,7 +186,7 @@ def teammate(text: str, intro: str = "", number: int = 1) -> Entry:
 @pytest.mark.parametrize("intro", ["", "Another Claude session sent a message:\n"])
 def test_a_teammates_order_is_the_task_and_is_not_called_the_users(intro: str) -> None:
     order = "Test the coupon field. Never touch the cart."
-    text = summarised([teammate(order, intro), *work()])
+    text = summarized([teammate(order, intro), *work()])
     assert f'- First request, from the teammate "lead": "{order}" [L1]' in text.split("\n")
     assert 'From the teammate "lead", not from the user:' in text
     rules = [each for each in parse_summary(text) if each.kind is FactKind.CONSTRAINT]
@@ -201,12 +201,12 @@ def test_an_assigned_task_is_a_task() -> None:
         "description": "Run it three times.",
         "assignedBy": "team-lead",
     }
-    text = summarised([teammate(json.dumps(frame)), *work()])
+    text = summarized([teammate(json.dumps(frame)), *work()])
     assert 'First request, from the teammate "team-lead": "Measure the index Run it' in text
 
 
 def test_a_leads_session_has_no_task_from_its_teammates() -> None:
-    text = summarised(
+    text = summarized(
         [asked("Lead the team."), teammate("I am done with it.", "", 10_000), *work()]
     )
     assert "the teammate" not in text
@@ -253,7 +253,7 @@ def summary_parts(text: str) -> tuple[list[str], list[str]]:
 def test_every_summary_states_its_task_and_its_next_step(
     entries: list[Entry], task: str, step: str
 ) -> None:
-    goals, steps = summary_parts(summarised(entries))
+    goals, steps = summary_parts(summarized(entries))
     assert any(goal.startswith(task) for goal in goals), goals
     assert steps[0].startswith(step), steps
 
@@ -265,16 +265,16 @@ def test_after_a_compaction_alone_the_step_is_the_earlier_summarys() -> None:
         for n in range(6)
         for each in (called("Bash", f"c{n}", command="ls"), returned("Bash", f"c{n}", "x " * 900))
     ]
-    _, steps = summary_parts(summarised([*before, *calls]))
+    _, steps = summary_parts(summarized([*before, *calls]))
     assert steps == [
         'Next step: "Write the test of the empty frame.", as an earlier summary states it'
     ]
 
 
 def test_the_first_request_is_handed_on_where_the_lines_are_gone() -> None:
-    once = summarised([asked("Mend the decoder."), *work()])
+    once = summarized([asked("Mend the decoder."), *work()])
     assert once.startswith(SUMMARY_MARKER)
-    text = summarised([compacted(), summed_up(once), asked("Now the encoder."), *work()])
+    text = summarized([compacted(), summed_up(once), asked("Now the encoder."), *work()])
     goals, _ = summary_parts(text)
     assert [goal.split(" [")[0] for goal in goals] == [
         'First request: "Mend the decoder."',

@@ -11,7 +11,7 @@ from ctxtop.core.compaction.plan import AppendLine, CompactionPlan, Operation, R
 from ctxtop.core.compaction.strategies.summary_and_cut import (
     plan_cut,
     plan_revert,
-    summarise_by_rules,
+    summarize_by_rules,
 )
 from ctxtop.core.summaries.summary_building import SummarySettings
 from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS
@@ -64,7 +64,7 @@ def after(path: Path, plan: CompactionPlan) -> list[str]:
 
 def test_a_summary_that_is_no_smaller_is_refused(path: Path) -> None:
     def no_smaller(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
-        made = summarise_by_rules(whole, SummarySettings(FOUR_SECTIONS, keep_messages=4))
+        made = summarize_by_rules(whole, SummarySettings(FOUR_SECTIONS, keep_messages=4))
         assert isinstance(made, Operation)
         return replace(made, tokens_saved=0)
 
@@ -77,7 +77,7 @@ def test_a_summary(path: Path) -> None:
     size = path.stat().st_size
     plan = plan_of(
         path,
-        lambda whole, _: summarise_by_rules(whole, SummarySettings(FOUR_SECTIONS, keep_messages=3)),
+        lambda whole, _: summarize_by_rules(whole, SummarySettings(FOUR_SECTIONS, keep_messages=3)),
     )
     assert plan.refused == ()
     assert plan.only_appends
@@ -87,7 +87,7 @@ def test_a_summary(path: Path) -> None:
     assert plan.break_even_requests is not None
     assert plan == plan_of(
         path,
-        lambda whole, _: summarise_by_rules(whole, SummarySettings(FOUR_SECTIONS, keep_messages=3)),
+        lambda whole, _: summarize_by_rules(whole, SummarySettings(FOUR_SECTIONS, keep_messages=3)),
     ), "made again, the same"
     kinds = after(path, plan)
     assert kinds[0] == "summary"
@@ -116,14 +116,14 @@ def test_a_cut_and_a_way_back(path: Path) -> None:
 def test_what_is_refused_changes_nothing(path: Path) -> None:
     live = plan_of(
         path,
-        lambda whole, _: summarise_by_rules(whole, SummarySettings(FOUR_SECTIONS, keep_messages=3)),
+        lambda whole, _: summarize_by_rules(whole, SummarySettings(FOUR_SECTIONS, keep_messages=3)),
         live="it is open in 4711",
     )
     assert [each.check for each in live.refused] == ["live"]
     assert live.operations == ()
     few = plan_of(
         path,
-        lambda whole, _: summarise_by_rules(
+        lambda whole, _: summarize_by_rules(
             whole, SummarySettings(FOUR_SECTIONS, keep_messages=500)
         ),
     )

@@ -9,7 +9,7 @@ from ctxtop.core.actions.conversation_planning import KEPT_RESULT_CHARS, plan_co
 from ctxtop.core.compaction import plan as compaction_plan
 from ctxtop.core.compaction import transcript_view
 from ctxtop.core.compaction.plan import AppendLine, Refusal, Severity, edits_of
-from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
+from ctxtop.core.compaction.strategies.summary_and_cut import summarize_by_rules
 from ctxtop.core.compaction.transcript_reading import read_transcript_view
 from ctxtop.core.compaction.transcript_view import (
     CACHED_BYTES,
@@ -142,7 +142,7 @@ def test_a_long_check_says_what_it_counted(tmp_path: Path) -> None:
     path = session.write(tmp_path / "s.jsonl")
     settings = SummarySettings(keep_messages=4)
     plan = plan_conversation(
-        source_of(path), lambda said, _view: summarise_by_rules(said, settings)
+        source_of(path), lambda said, _view: summarize_by_rules(said, settings)
     )
     *_, summary = edits_of(plan.operations)
     assert isinstance(summary, AppendLine)

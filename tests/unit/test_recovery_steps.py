@@ -342,7 +342,7 @@ def planned(
 
 def summary_of(tokens: int) -> Any:  # noqa: ANN401
     operation = Operation(
-        "summarise", Severity.SUMMARY, None, "summary", "all", "why", tokens, 0, ()
+        "summarize", Severity.SUMMARY, None, "summary", "all", "why", tokens, 0, ()
     )
     return lambda _: operation
 
@@ -363,15 +363,15 @@ def test_the_first_step_that_suffices_is_taken(path: Path) -> None:
 def test_a_summary_takes_the_place_of_what_did_not_suffice(path: Path) -> None:
     """002-57, 002-86, 002-91."""
     found = ground(path, sizes(8000), current=30_000, most=20_000)
-    choice = planned(found, SETTINGS.step_order, summarise=summary_of(15_000))
-    assert [each.strategy for each in choice.plan.operations] == ["summarise"]
+    choice = planned(found, SETTINGS.step_order, summarize=summary_of(15_000))
+    assert [each.strategy for each in choice.plan.operations] == ["summarize"]
     assert [each.check for each in choice.refusals] == ["fix_empty", "truncate_largest"]
 
 
 def test_a_summary_that_saves_nothing_is_no_success(path: Path) -> None:
     """R002-08."""
     found = ground(path, sizes(8000), current=30_000, most=20_000)
-    choice = planned(found, (RecoveryStep.SUMMARIZE,), summarise=summary_of(0))
+    choice = planned(found, (RecoveryStep.SUMMARIZE,), summarize=summary_of(0))
     assert choice.plan is None
     assert choice.refusals[0].why == "no summary is smaller than the current content"
 

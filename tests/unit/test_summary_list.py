@@ -49,8 +49,8 @@ def fact(number: int, at: int | None, text: str, kind: str = "agent") -> Summary
 
 
 def plan(number: int, at: int, text: str, uuid: str = "") -> PlanSummary:
-    row = SummaryRow(-number, "plan", "s", None, None, "summarise", at, 1, 5, text)
-    return PlanSummary(row, uuid, "ab12", 0, "summarise", False, "/t", 9, 9, 5)
+    row = SummaryRow(-number, "plan", "s", None, None, "summarize", at, 1, 5, text)
+    return PlanSummary(row, uuid, "ab12", 0, "summarize", False, "/t", 9, 9, 5)
 
 
 @pytest.fixture

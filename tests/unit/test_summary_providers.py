@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.compaction.plan import Operation, Refusal
-from ctxtop.core.compaction.strategies.summary_and_cut import summarise_with_model
+from ctxtop.core.compaction.strategies.summary_and_cut import summarize_with_model
 from ctxtop.core.summaries import model_summary
 from ctxtop.core.summaries.model_providers import AnthropicApi, ClaudeCli, OpenAiApi, make_provider
 from ctxtop.core.summaries.model_summary import (
@@ -42,7 +42,7 @@ from msgspec.structs import replace
 
 from ..entries import answered, asked, called, returned
 from ..made_up_secrets import SECRETS, told_in
-from .test_summarise import chain, lines_of, session, whole
+from .test_summarize import chain, lines_of, session, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -301,7 +301,7 @@ def test_a_models_summary_stands_beside_what_the_tools_say(server: Server, tmp_p
     server.answers = [(200, says(GOOD))]
     entries = session()
     by = commission(server, tmp_path / "kept")
-    found = summarise_with_model(
+    found = summarize_with_model(
         whole(entries), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3), by
     )
     text = lines_of(found)[1]["message"]["content"]
@@ -309,7 +309,7 @@ def test_a_models_summary_stands_beside_what_the_tools_say(server: Server, tmp_p
     assert "analysis" not in text
     assert "Question 0." in text, "the messages are still word for word"
     assert (
-        summarise_with_model(
+        summarize_with_model(
             whole(entries), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3), by
         )
         == found
@@ -326,7 +326,7 @@ def test_what_a_model_is_asked_has_no_secret(server: Server) -> None:
     for number, secret in enumerate(SECRETS.values()):
         run = called("Bash", f"s{number}", command=f"use {secret}")
         entries[2:2] = chain(asked(f"Take {secret}"), run, returned("Bash", f"s{number}", secret))
-    summarise_with_model(
+    summarize_with_model(
         whole(chain(*entries)),
         SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3),
         commission(server),
@@ -346,7 +346,7 @@ def test_what_cannot_be_kept_is_used_all_the_same(server: Server, tmp_path: Path
         anthropic(server), "s", cache_folder=tmp_path / "file", warn=told.append
     )
     assert isinstance(
-        summarise_with_model(
+        summarize_with_model(
             whole(session()), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3), by
         ),
         Operation,
@@ -371,7 +371,7 @@ def test_a_failure_or_a_worse_summary_changes_nothing(
 ) -> None:
     server.answers = [answer]
     cache = tmp_path / "kept"
-    found = summarise_with_model(
+    found = summarize_with_model(
         whole(session(20)),
         SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3),
         commission(server, cache),
@@ -390,9 +390,9 @@ DECIDED = (
 )
 
 
-def summarise_decided(server: Server, budget: int) -> Operation | Refusal:
+def summarize_decided(server: Server, budget: int) -> Operation | Refusal:
     server.answers = [(200, says("seq was run for each Question."))]
-    return summarise_with_model(
+    return summarize_with_model(
         whole(chain(*session(3), *DECIDED, *session())),
         SummarySettings(FOUR_SECTIONS, SummaryBudget(budget), 3, max_words=20),
         commission(server),
@@ -401,7 +401,7 @@ def summarise_decided(server: Server, budget: int) -> Operation | Refusal:
 
 def test_what_a_model_drops_is_added(server: Server) -> None:
     """003-13: a decision, an identifier and an anchor."""
-    text = lines_of(summarise_decided(server, 2_000))[1]["message"]["content"]
+    text = lines_of(summarize_decided(server, 2_000))[1]["message"]["content"]
     found = parse_summary(text)
     assert [each.text for each in found if each.kind is FactKind.DECISION] == [f'"{DECISION}"']
     assert "read_frame" in [each.text for each in found if each.kind is FactKind.NAME]
@@ -410,7 +410,7 @@ def test_what_a_model_drops_is_added(server: Server) -> None:
 
 def test_what_a_model_names_is_not_added_again(server: Server) -> None:
     server.answers = [(200, says(f"{DECISION} The new name is `read_frame`."))]
-    found = summarise_with_model(
+    found = summarize_with_model(
         whole(chain(*session(3), *DECIDED, *session())),
         SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3, max_words=20),
         commission(server),
@@ -421,7 +421,7 @@ def test_what_a_model_names_is_not_added_again(server: Server) -> None:
 
 def test_a_model_that_leaves_no_room_for_what_it_drops_is_refused(server: Server) -> None:
     server.answers = [(200, says("The work goes on. " * 65))]
-    found = summarise_with_model(
+    found = summarize_with_model(
         whole(chain(*session(3), *DECIDED, *session())),
         SummarySettings(FOUR_SECTIONS, SummaryBudget(500), 3, max_words=20),
         commission(server),
@@ -435,7 +435,7 @@ def test_a_summary_of_another_form_is_used_and_told(server: Server) -> None:
     sections = "## Task Overview\n## Work Completed\n## Important Context\n"
     server.answers = [(200, says(f"{sections}{DECISION} The new name is `read_frame`."))]
     told: list[str] = []
-    found = summarise_with_model(
+    found = summarize_with_model(
         whole(chain(*session(3), *DECIDED, *session())),
         SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3),
         replace(commission(server), max_words=9, warn=told.append),
@@ -449,7 +449,7 @@ def test_a_summary_that_names_too_little_is_no_success(server: Server) -> None:
     server.answers = [(200, says("All went well."))]
     entries = (*session(3), asked("Never push to main. Always test first."))
     more = [each for n in range(9) for each in (asked(f"{n}? " + "x " * 300), answered("y"))]
-    found = summarise_with_model(
+    found = summarize_with_model(
         whole(chain(*entries, *more)),
         SummarySettings(FOUR_SECTIONS, keep_messages=2),
         commission(server),

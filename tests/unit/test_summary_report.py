@@ -18,14 +18,14 @@ from msgspec.structs import replace
 
 NOW = 1_795_176_000_000
 ROW = SummaryRow(
-    -1, "plan", "s", None, None, "summarise", NOW - 3_600_000, 41, None, "one two\n" * 41
+    -1, "plan", "s", None, None, "summarize", NOW - 3_600_000, 41, None, "one two\n" * 41
 )
 PLAN = PlanSummary(
     ROW,
     "u",
     "1a2b3c4d",
     0,
-    "summarise",
+    "summarize",
     True,
     "/t",
     9,
@@ -45,7 +45,7 @@ def test_numbers_are_not_cut(width: int) -> None:
     )
     shown = [line.plain for line in lines]
     assert all(line.cell_length <= width for line in lines)
-    assert shown[0] == "≡ plan: summarise"
+    assert shown[0] == "≡ plan: summarize"
     assert shown[2].endswith("41 lines · ≈123 tokens")
     assert "1 h ago" in shown[2]
     assert shown[3].startswith("receipt 1a2b3c4d · 172 k → ≈83 k tokens · undone")

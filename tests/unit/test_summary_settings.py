@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
+from ctxtop.core.compaction.strategies.summary_and_cut import summarize_by_rules
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
 from ctxtop.core.summaries.model_summary import build_prompt
@@ -16,7 +16,7 @@ from ctxtop.core.summaries.summary_building import (
 )
 from ctxtop.core.summaries.summary_facts import EIGHT_SECTIONS, FOUR_SECTIONS, FactKind, make_fact
 
-from .test_summarise import lines_of, session, whole
+from .test_summarize import lines_of, session, whole
 
 FACTS = (
     make_fact(FactKind.PROMPT, "Mend it.", 1, 1.0, "1"),
@@ -95,7 +95,7 @@ def test_a_plan_has_what_was_chosen() -> None:
     choice = settings_of("summary.preserve_tool_results", "false").selection
     entries = whole(session())
     *_, summary = lines_of(
-        summarise_by_rules(
+        summarize_by_rules(
             entries, SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3, selection=choice)
         )
     )

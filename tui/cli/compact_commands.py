@@ -142,7 +142,7 @@ _REFUSAL_CODES: Final = {
     multiple=True,
     type=click.Choice([*(each.name for each in STRATEGIES), *plans.WHOLE_STRATEGIES]),
     metavar="NAME",
-    help="Only this strategy; repeatable. condense, summarise, cut, revert and rollover cannot be"
+    help="Only this strategy; repeatable. condense, summarize, cut, revert and rollover cannot be"
     " combined.",
 )
 @click.option(
@@ -162,7 +162,7 @@ _REFUSAL_CODES: Final = {
     "--keep",
     type=click.IntRange(0),
     metavar="N",
-    help="How many of the newest tool turns to keep (5), or messages for summarise (10).",
+    help="How many of the newest tool turns to keep (5), or messages for summarize (10).",
 )
 @click.option(
     "--template",
@@ -221,8 +221,8 @@ def compact(
     """Plan a compaction; writes nothing without --apply.
 
     SESSION is an id or its start. The least harmful changes come first, and no more than needed.
-    Levels 7 (summary) and 8 (removes turns) need --strategy condense, summarise, cut, revert or
-    rollover; without options, a policy's compact.strategy chooses condense, summarise or cut.
+    Levels 7 (summary) and 8 (removes turns) need --strategy condense, summarize, cut, revert or
+    rollover; without options, a policy's compact.strategy chooses condense, summarize or cut.
     condense reaches the target: it uses levels 2 to 4 first, then turns the oldest turns into a
     digest that keeps your words and decisions word for word.
     """

@@ -44,7 +44,7 @@ class ArchiveModeScreen(ChoiceScreen):
 
     def __init__(self) -> None:
         what = (
-            "Claude Code deletes sessions that nobody wrote to for 30 days, or for its setting"
+            "Claude Code deletes sessions that were not written to for 30 days, or for its setting"
             " cleanupPeriodDays. ctxtop can copy them first, beside its store and readable"
             " only by you. They hold all that the sessions hold, secrets too.\n"
         )

@@ -80,7 +80,7 @@ _FORK_WORDS: Final = {
     BRANCH: "branch",
     "levels": "compacted",
     "condense": "condensed",
-    "summarise": "summarized",
+    "summarize": "summarized",
     "cut": "cut",
     "revert": "reverted",
     "rollover": "hand-off",

@@ -35,7 +35,7 @@ class RecoveryContext(msgspec.Struct, frozen=True):
     window_tokens: int | None = None  # for a refusal that names no limit, if it is known
     reserve_tokens: int = OUTPUT_RESERVE  # to keep free
     planned_operations: tuple[Operation, ...] = ()  # of earlier steps that do not suffice
-    summarise: Callable[[RecoveryContext], Operation | Refusal] | None = None
+    summarize: Callable[[RecoveryContext], Operation | Refusal] | None = None
     """Makes the operation that replaces older messages by a summary, or says why not."""
 
     @property
@@ -372,7 +372,7 @@ def _propose_pruning(context: RecoveryContext, step: RecoveryStep) -> StepPropos
 
 def _propose_summary(context: RecoveryContext) -> StepProposal:
     step = RecoveryStep.SUMMARIZE
-    operation = context.summarise(context) if context.summarise else None
+    operation = context.summarize(context) if context.summarize else None
     if isinstance(operation, Refusal):
         return StepProposal(step, insufficient=operation)
     if operation is None or operation.tokens_saved <= 0:

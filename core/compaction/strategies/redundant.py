@@ -113,8 +113,8 @@ find_covered_reads: Final = _read_finder(
 )
 find_overwritten_reads: Final = _read_finder(
     lambda newer, _: newer.tool == "Write",
-    "written anew",
-    "old: this file was written anew later",
+    "written again",
+    "old: this file was written again later",
 )
 
 

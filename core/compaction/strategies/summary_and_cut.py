@@ -63,7 +63,7 @@ from ..plan import (
     MANUAL_TRIGGER,
     REVERT,
     ROLLOVER,
-    SUMMARISE,
+    SUMMARIZE,
     AppendLine,
     Operation,
     Refusal,
@@ -290,7 +290,7 @@ def _select_facts(
     return facts, settings.budget or summary_building.default_budget(source, carried)
 
 
-def summarise_by_rules(
+def summarize_by_rules(
     conversation: Conversation, settings: SummarySettings
 ) -> Operation | Refusal:
     """Plan a summary by rules; refused if too little leaves, or if it fails its checks."""
@@ -300,7 +300,7 @@ def summarise_by_rules(
     return place_summary(conversation, tail, summary, facts)
 
 
-def summarise_with_model(
+def summarize_with_model(
     conversation: Conversation, settings: SummarySettings, model_options: ModelSummaryOptions
 ) -> Operation | Refusal:
     """Plan a summary that a named model writes; refused if it fails, and nothing changes."""
@@ -355,7 +355,7 @@ def place_summary(
         summary.text,
         tail.retained,
         Severity.SUMMARY,
-        (SUMMARISE, what, why),
+        (SUMMARIZE, what, why),
     )
     return replace(operation, summary=_summary_outcome(summary, tail))
 

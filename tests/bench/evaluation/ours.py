@@ -14,7 +14,7 @@ from ctxtop.core.compaction.rewritten_lines import lines_after, rewrite_lines
 from ctxtop.core.compaction.strategies.summary_and_cut import (
     Conversation,
     facts_before_tail,
-    summarise_by_rules,
+    summarize_by_rules,
 )
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.measure.models import LARGE_WINDOW, SMALL_WINDOW
@@ -147,11 +147,11 @@ def _all_of(path: Path) -> list[Entry]:
 
 
 def _with_summary(path: Path) -> bytes:
-    return _carried_out(plan_conversation(_source(path), _summarised), path)
+    return _carried_out(plan_conversation(_source(path), _summarized), path)
 
 
-def _summarised(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
-    return summarise_by_rules(whole, SummarySettings(ELEVEN_SECTIONS, keep_messages=KEPT_MESSAGES))
+def _summarized(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
+    return summarize_by_rules(whole, SummarySettings(ELEVEN_SECTIONS, keep_messages=KEPT_MESSAGES))
 
 
 def _whole(entries: Sequence[Entry], last: bytes, tokens: CachedPartCounter) -> Conversation:

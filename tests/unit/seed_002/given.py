@@ -45,7 +45,7 @@ AGGRESSIVE: Final = RecoverySettings(
     aggressive=True,
 )
 
-SUMMARY: Final = Operation("summarise", Severity.SUMMARY, None, "summary", "all", "", 15_000, 0, ())
+SUMMARY: Final = Operation("summarize", Severity.SUMMARY, None, "summary", "all", "", 15_000, 0, ())
 
 CANNOT: Final = {
     69: "OpenCode's files of messages and parts: Claude Code has one transcript a session",

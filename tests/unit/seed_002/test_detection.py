@@ -195,7 +195,7 @@ def test_002_56(path: Path) -> None:
 def test_002_57(path: Path) -> None:
     """No provider is asked: what a summary is made of is counted for the newest model."""
     assert ground(path, sizes(600)).view.model == made.MODEL
-    found = chosen(path, sizes(8000), SETTINGS, summarise=lambda _: SUMMARY)
+    found = chosen(path, sizes(8000), SETTINGS, summarize=lambda _: SUMMARY)
     assert (found.chosen and found.chosen.step) is RecoveryStep.SUMMARIZE
 
 

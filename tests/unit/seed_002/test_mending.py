@@ -110,7 +110,7 @@ def test_002_85() -> None:
     assert RecoveryStep.REVERT not in left(after_reverts(3))
 
 
-# 1.2.11 Summarising.
+# 1.2.11 Summarizing.
 
 
 def long_talk() -> list[made.JsonLine]:

@@ -10,7 +10,7 @@ from ctxtop.core.compaction.condensing import plan_condensed
 from ctxtop.core.compaction.plan import CONDENSE, PlanOptions, ReplaceValue
 from ctxtop.core.compaction.rewritten_lines import lines_after, rewrite_lines
 from ctxtop.core.compaction.strategies.stubs import OFTEN_EDITED, reads_of_edited_files
-from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut, summarise_by_rules
+from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut, summarize_by_rules
 from ctxtop.core.compaction.transcript_planning import choose_operations
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.summaries.summary_building import SummarySettings
@@ -140,7 +140,7 @@ def by_condensing(path: Path) -> CompactionPlan:
 
 def by_summary(path: Path) -> CompactionPlan:
     settings = SummarySettings(keep_messages=2)
-    return plan_conversation(source_of(path), lambda whole, _: summarise_by_rules(whole, settings))
+    return plan_conversation(source_of(path), lambda whole, _: summarize_by_rules(whole, settings))
 
 
 def by_cut(path: Path) -> CompactionPlan:

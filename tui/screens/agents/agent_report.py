@@ -196,7 +196,7 @@ _EXPECTED_BECAUSE: Final = {
     ExpectationSource.DECLARED: "its definition declares the skill",
     ExpectationSource.PROMPT: "its prompt asks for it",
     ExpectationSource.RULE: "a setting requires it for its type",
-    ExpectationSource.NOBODY: "none was asked for",
+    ExpectationSource.NONE: "none was asked for",
 }
 
 _MARKER_ORIGINS: Final = {

@@ -20,7 +20,7 @@ from ....core.compaction.plan import (
     OFFERED_LEVELS,
     REVERT,
     ROLLOVER,
-    SUMMARISE,
+    SUMMARIZE,
     WHOLE_STRATEGIES,
     Operation,
     PlanOptions,
@@ -219,7 +219,7 @@ DEFAULT_CUT_TURNS: Final = 10  # newest turns that a cut leaves
 _SLIDERS_BY_STRATEGY: Final = {
     BY_LEVEL: ("level", "target", "keep"),
     CONDENSE: ("target",),
-    SUMMARISE: ("keep",),
+    SUMMARIZE: ("keep",),
     CUT: ("turns",),
     REVERT: ("back",),
 }
@@ -235,8 +235,8 @@ def slider_options(
     """
     if strategy == CONDENSE:
         return PlanOptions(strategies=(CONDENSE,), target=values["target"] / 100)
-    if strategy == SUMMARISE:
-        return PlanOptions(strategies=(SUMMARISE,), keep=values["keep"])
+    if strategy == SUMMARIZE:
+        return PlanOptions(strategies=(SUMMARIZE,), keep=values["keep"])
     if strategy == CUT:
         return PlanOptions(strategies=(CUT,), keep_turns=values["turns"])
     if strategy == REVERT:
@@ -344,7 +344,7 @@ class PlanOptionsBar(Vertical):
         return f"{share} % ≈ {tokens(round(share / 100 * self._window))}"
 
     def _keep_label(self, count: int) -> str:
-        return plural(count, "message" if self._strategy == SUMMARISE else "turn")
+        return plural(count, "message" if self._strategy == SUMMARIZE else "turn")
 
     def _back_label(self, count: int) -> str:
         label = plural(count, "prompt")

@@ -278,7 +278,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             return "Nothing matches these filters; Esc shows all."
         return (
             "No summaries yet.\nAgent results, the summaries of /compact and those of"
-            " `ctxtop compact --strategy summarise` appear here."
+            " `ctxtop compact --strategy summarize` appear here."
         )
 
     def show_problem(self, words: str) -> None:

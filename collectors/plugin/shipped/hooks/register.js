@@ -28,7 +28,7 @@ const RECORD_MS = 1500 // the command takes 40 ms; a client that ends waits for 
 const CALL_MS = 10_000 // a machine under load carries out a request late rather than not
 const FAILURES_MOST = 3 // in a row: ctxtop is gone, and nothing is run any more
 
-// The words of 2.1.329 in a turn, and where there is nothing to summarise.
+// The words of 2.1.329 in a turn, and where there is nothing to summarize.
 const REFUSALS = /turn is running|not enough messages/i
 
 let settings = null

@@ -12,7 +12,7 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     Conversation,
     newest_entry,
     plan_cut,
-    summarise_by_rules,
+    summarize_by_rules,
     write_hand_off,
 )
 from ctxtop.core.summaries.mentions import MentionIndex
@@ -121,7 +121,7 @@ def test_a_result_before_a_prompt_leaves_with_its_call() -> None:
 def test_the_two_lines_follow_the_newest_and_name_what_stays() -> None:
     entries = session()
     boundary, said = lines_of(
-        summarise_by_rules(whole(entries), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3))
+        summarize_by_rules(whole(entries), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3))
     )
     assert (boundary["parentUuid"], boundary["logicalParentUuid"]) == (None, "u9")
     assert said["parentUuid"] == boundary["uuid"]
@@ -130,7 +130,7 @@ def test_the_two_lines_follow_the_newest_and_name_what_stays() -> None:
     kept = boundary["compactMetadata"]["preservedMessages"]["uuids"]
     assert kept == [each.uuid for each in entries[-6:]]
     other = lines_of(
-        summarise_by_rules(
+        summarize_by_rules(
             whole(entries), SummarySettings(ELEVEN_SECTIONS, SummaryBudget(2_000), 3)
         )
     )
@@ -139,10 +139,10 @@ def test_the_two_lines_follow_the_newest_and_name_what_stays() -> None:
 
 def test_a_summary_is_one_operation_that_only_appends() -> None:
     entries = session()
-    found = summarise_by_rules(
+    found = summarize_by_rules(
         whole(entries), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3)
     )
-    assert found == summarise_by_rules(
+    assert found == summarize_by_rules(
         whole(entries), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 3)
     )
     boundary, said = lines_of(found)
@@ -156,19 +156,19 @@ def test_a_summary_is_one_operation_that_only_appends() -> None:
 
 
 def test_too_little_leaves_or_the_summary_is_longer() -> None:
-    few = summarise_by_rules(
+    few = summarize_by_rules(
         whole(session(1)), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 10)
     )
     assert isinstance(few, Refusal)
     assert few.check == "too_few"
     assert "Not enough messages to compact" in few.why
     talk = chain(*(each for n in range(5) for each in (asked(f"q {n}?"), answered("yes"))))
-    longer = summarise_by_rules(
+    longer = summarize_by_rules(
         whole(talk), SummarySettings(FOUR_SECTIONS, SummaryBudget(2_000), 2)
     )
     assert isinstance(longer, Refusal)
     assert longer.check == "summary_longer"
-    empty = summarise_by_rules(
+    empty = summarize_by_rules(
         whole(session()), SummarySettings(FOUR_SECTIONS, SummaryBudget(5), 2)
     )
     assert isinstance(empty, Refusal)
@@ -213,7 +213,7 @@ def test_short_names_in_answers_stay(answer: str) -> None:
             answered(f"{answer.format(turn)} " + "and so it goes on " * 60),
         ]
     said = whole(chain(*lines, *session(2)))
-    operation = summarise_by_rules(said, SummarySettings(FOUR_SECTIONS, keep_messages=4))
+    operation = summarize_by_rules(said, SummarySettings(FOUR_SECTIONS, keep_messages=4))
     assert isinstance(operation, Operation)
     *_, line = lines_of(operation)
     text = line["message"]["content"]
