@@ -23,21 +23,23 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def main(words: Sequence[str]) -> None:
+def main(words: Sequence[str]) -> bool:
+    """Record an event and answer it; return whether the answer was slow."""
     if len(words) < 2:
-        return
+        return False
     store, event, *features = words
     try:
         reserve_standard_streams()
         given = read_stdin()
     except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
         note_fault(log_path(store, HOOKS_LOG), f"{event}: {type(error).__name__}: {error}")
-        return
+        return False
     append_record(log_path(store, HOOKS_LOG), event, given)
     if features:
         from .hook_answer import answer_event
 
-        answer_event(store, event, given, features)
+        return answer_event(store, event, given, features)
+    return False
 
 
 if __name__ == "__main__":

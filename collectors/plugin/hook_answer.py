@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
     from types import FrameType
     from typing import Any, Final
@@ -39,6 +39,22 @@ class HookCall:
         self.store = str(store)  # may be missing, out of date or locked: read it, never write it
         self.now_ms = now_ms
 
+    def begin_slow(self) -> None:
+        """Call this before the slow imports, and before what must not be done twice."""
+
+
+class _FirstLook(HookCall):
+    """A call in a process that has loaded next to nothing."""
+
+    __slots__ = ()
+
+    def begin_slow(self) -> None:
+        raise _SlowAnswerError
+
+
+class _SlowAnswerError(BaseException):
+    """An answer takes more than a first look; nothing below may contain that."""
+
 
 class HookReply:
     """What a feature answers."""
@@ -50,10 +66,13 @@ class HookReply:
         self.block_reason = block_reason  # why the agent may not stop yet
         self.message = message  # for the person alone: the model does not see it
 
+    @property
+    def texts(self) -> list[str]:
+        """As they are passed to make it."""
+        return [self.context, self.block_reason, self.message]
+
     def __eq__(self, other: object) -> bool:
-        return type(other) is HookReply and all(
-            getattr(self, name) == getattr(other, name) for name in self.__slots__
-        )
+        return type(other) is HookReply and self.texts == other.texts
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -137,20 +156,91 @@ class _AnswerTimeoutError(BaseException):
     """The answers took longer than the client should wait; nothing below may contain that."""
 
 
-def answer_event(store: str, event: str, data: bytes, features: Iterable[str]) -> None:
-    """Print the features' answers to an event. Never raises."""
+def answer_event(store: str, event: str, data: bytes, features: Sequence[str]) -> bool:
+    """Print the features' answers to an event, and return whether it was slow. Never raises."""
+    is_slow = False
     try:
-        fields = plugin_log.decode_object(data.decode("utf-8", "replace").strip())
-        if fields is None:
+        call = _read_call(store, event, data)
+        if call is None:
             # The log has recorded that it was no JSON.
-            return
-        call = HookCall(event, fields, store, time.time_ns() // 1_000_000)
+            return False
         until = time.monotonic() + ANSWER_TIMEOUT_S
-        replies = [reply for feature in features if (reply := _run_feature(feature, call, until))]
-        if text := render_replies(call, replies):
-            plugin_log.write_stdout(text.encode("utf-8", "replace"))
+        replies, said = _look_first(call, features, until), None
+        if set(features) - replies.keys():
+            from . import standby
+
+            said = standby.ask(store, _name_answer(call, features, replies), data, until)
+            is_slow = said is None
+        if said is None:
+            said = _say(call, features, replies, until)
+        if said:
+            plugin_log.write_stdout(said)
     except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
         _note_fault(store, event, "answer", error)
+    return is_slow
+
+
+def stand_by(store: str) -> None:
+    """Leave this process, with all that it has loaded, to give the next answers."""
+    from . import standby
+
+    try:
+        standby.stand_by(store, _answer_question)
+    except OSError as error:
+        _note_fault(store, "", "standby", error)
+
+
+def _name_answer(
+    call: HookCall, features: Sequence[str], replies: Mapping[str, HookReply | None]
+) -> list[str]:
+    """Describe what a process that stands by is to say, with what was replied already."""
+    said = {name: reply and reply.texts for name, reply in replies.items()}
+    return [call.store, call.event, plugin_log.encode_json(said), *features]
+
+
+def _answer_question(words: Sequence[str], data: bytes) -> bytes:
+    """Return what `_name_answer` describes, in the process that stands by."""
+    store, event, said, *features = words
+    call = _read_call(store, event, data)
+    if call is None:
+        return b""
+    texts = (plugin_log.decode_object(said) or {}).items()
+    replies = {name: each and HookReply(*each) for name, each in texts}
+    return _say(call, features, replies, time.monotonic() + ANSWER_TIMEOUT_S)
+
+
+def _read_call(store: str, event: str, data: bytes) -> HookCall | None:
+    """Read what the client told; None if that is no object."""
+    fields = plugin_log.decode_object(data.decode("utf-8", "replace").strip())
+    return None if fields is None else HookCall(event, fields, store, time.time_ns() // 1_000_000)
+
+
+def _look_first(
+    call: HookCall, features: Iterable[str], until: float
+) -> dict[str, HookReply | None]:
+    """Return the replies of those features that have them without loading anything slow."""
+    look = _FirstLook(call.event, call.fields, call.store, call.now_ms)
+    replies: dict[str, HookReply | None] = {}
+    for feature in features:
+        try:
+            replies[feature] = _run_feature(feature, look, until)
+        except _SlowAnswerError:
+            continue
+    return replies
+
+
+def _say(
+    call: HookCall,
+    features: Iterable[str],
+    replies: Mapping[str, HookReply | None],
+    until: float,
+) -> bytes:
+    """Render the replies in the features' order; those that are missing are worked out."""
+    found = (
+        replies[feature] if feature in replies else _run_feature(feature, call, until)
+        for feature in features
+    )
+    return render_replies(call, [reply for reply in found if reply]).encode("utf-8", "replace")
 
 
 def _run_feature(feature: str, call: HookCall, until: float) -> HookReply | None:

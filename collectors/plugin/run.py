@@ -39,6 +39,12 @@ if __name__ == "__main__":
     _, kind, *words = sys.argv
     if kind == "statusline":
         from ctxtop.collectors.plugin.statusline import main
+
+        main(words)
     else:
-        from ctxtop.collectors.plugin.hook import main
-    main(words)
+        from ctxtop.collectors.plugin import hook
+
+        if hook.main(words):
+            from ctxtop.collectors.plugin.hook_answer import stand_by
+
+            stand_by(words[0])

@@ -9,10 +9,12 @@ import time
 import uuid
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.plugin import standby
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
 from ctxtop.core.store.readers import fleet_reader
@@ -23,8 +25,6 @@ from ..usage import usage_of_sessions
 from .screen import Screen
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ctxtop.core.model.agent import Agent
     from ctxtop.core.model.session import Session
     from ctxtop.core.store.queries.query_rows import CompactionRow, UsageRow
@@ -277,6 +277,7 @@ class Lab:
         self.let_go()
         for screen in self._screens:
             screen.close()
+        Path(standby.socket_path(str(self.store))).unlink(missing_ok=True)
 
     def _write(self, relative: str, text: str) -> None:
         path = self.config / relative

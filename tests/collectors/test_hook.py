@@ -10,14 +10,23 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.plugin import hook, hook_answer, installed_commands, plugin_log
+from ctxtop.collectors.plugin import (
+    hook,
+    hook_answer,
+    installed_commands,
+    plugin_log,
+    standby,
+)
 from ctxtop.collectors.plugin.hook_answer import HookCall, HookReply
 from ctxtop.core.store.database import open_writer
 
 from ..extra_feature import feature
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RUN = str(Path(hook.__file__).with_name("run.py"))
 
@@ -55,8 +64,11 @@ def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    return tmp_path / "state" / "ctxtop.db"
+def store(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "state" / "ctxtop.db"
+    yield path
+    # Whoever stands by after an answer ends.
+    Path(standby.socket_path(str(path))).unlink(missing_ok=True)
 
 
 def run(store: Path, *words: str, given: bytes = GIVEN) -> Ended:

@@ -43,6 +43,8 @@ STARTS: Final = {
     ("collectors/client_terminal/session_resume.py", "os.execve"),
     # The person's own status line of before, as the client would run it.
     ("collectors/plugin/wrapped_status_line.py", "os.posix_spawn"),
+    # The hook's own process, once more, to give the next answers.
+    ("collectors/plugin/standby.py", "os.fork"),
     # Our own reader, by python_command.
     ("collectors/claude_code/reader_pool.py", "subprocess.Popen"),
     # notify-send or osascript, by its absolute path.

@@ -56,7 +56,7 @@ def answer(call: HookCall) -> HookReply | None:
         return None
     if call.now_ms >= last.at_ms + last.lifetime_ms:
         return _tell_once(call, transcript, last, _expired_text(call.now_ms, last))
-    if last.next_model and _is_other_model(last):
+    if last.next_model and _is_other_model(call, last):
         why = "another model was chosen, and it has no prompt cache of this session"
         return _tell_once(call, transcript, last, why)
     return None
@@ -128,7 +128,8 @@ def _command_output(fields: Mapping[str, Any]) -> str:
     return text
 
 
-def _is_other_model(last: LastAnswer) -> bool:
+def _is_other_model(call: HookCall, last: LastAnswer) -> bool:
+    call.begin_slow()
     from ....core.measure.models import is_same_model
     from ...claude_code.transcripts.client_output import read_model_choice
 
@@ -143,6 +144,7 @@ def _tell_once(call: HookCall, transcript: str, last: LastAnswer, why: str) -> H
     told = ThresholdAnnouncement(call.store, session_id, f"cold@{last.at_ms}")
     if told.announced_at() is not None:
         return None
+    call.begin_slow()
     from ....core.measure.cold_prompt import price_rewrite
     from ....core.transcript.authorship import CLIENT_TEXT
     from ..hook_answer import HookReply

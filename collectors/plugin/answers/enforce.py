@@ -186,18 +186,20 @@ def answer(call: HookCall) -> HookReply | None:
         # The client's own agents, as that of a compaction, have no type.
         return None
     skills = _compressing(find_preloaded_skills(path))
-    skills = skills or _compressing(_declared_skills(fields, agent_type))
-    return _judge(fields, path, skills) if skills else None
+    skills = skills or _compressing(_declared_skills(call, agent_type))
+    return _judge(call, path, skills) if skills else None
 
 
 def _compressing(skills: Iterable[str]) -> list[str]:
     return [skill for skill in skills if _SKILL_PREFIX in skill]
 
 
-def _judge(fields: Mapping[str, Any], transcript: str, skills: list[str]) -> HookReply | None:
-    # Most agents have no such skill: nothing else is imported for them.
+def _judge(call: HookCall, transcript: str, skills: list[str]) -> HookReply | None:
+    # Most agents have no such skill: nothing is imported for them.
+    call.begin_slow()
     from ....core.compliance import result_formats
 
+    fields = call.fields
     agent_type = _text_field(fields, "agent_type")
     expected = result_formats.format_of_skills(skills)
     if expected is None:
@@ -231,11 +233,12 @@ def _text_field(fields: Mapping[str, Any], name: str) -> str:
     return "" if "\0" in value else value
 
 
-def _declared_skills(fields: Mapping[str, Any], agent_type: str) -> Iterable[str]:
+def _declared_skills(call: HookCall, agent_type: str) -> Iterable[str]:
     """Return the skills that the agent's definition declares.
 
     Definitions are only parsed if a quick search finds one that may declare a skill.
     """
+    fields = call.fields
     project = os.environ.get("CLAUDE_PROJECT_DIR") or _text_field(fields, "cwd")
     config = _config_folder(_text_field(fields, "transcript_path"))
     if not project:
@@ -246,6 +249,7 @@ def _declared_skills(fields: Mapping[str, Any], agent_type: str) -> Iterable[str
         for root, folder in ((project, ".claude/agents"), (config, "agents"))
     ):
         return ()
+    call.begin_slow()
     from pathlib import Path
 
     from ...claude_code.config.definition_files import (

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import sqlite3
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from ....core.injection.context_selection import injection_limits, select_context
-from ....core.store.bulkhead import take_faults
-from ....core.transcript.sanitize import sanitize_title
-from ...claude_code.injection_sources import InjectionRequest, gather_injection_sources
 from ..hook_answer import HookReply, find_hook_project, session_of, text_field, transcript_path
-from ..hook_inputs import note_store_error, open_store_without_waiting, resolve_hook_policy
 from ..plugin_log import ANSWER_FAULTS, log_path, note_fault
 from ..state_files import record_answer
 
+TYPE_CHECKING = False
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ....core.injection.context_selection import Injection, InjectionLimits
+    from ...claude_code.injection_sources import InjectionRequest
     from ..hook_answer import HookCall
 
 
 def answer(call: HookCall) -> HookReply | None:
     """Return at SubagentStart the context that `ctxtop inject` shows; None if nothing fits."""
-    transcript, root = transcript_path(call.fields), find_hook_project(call.fields)
-    agent_type = sanitize_title(text_field(call.fields, "agent_type"))
+    transcript, agent_type = transcript_path(call.fields), text_field(call.fields, "agent_type")
     # An agent without a type is the client's own.
     if call.event != "SubagentStart" or transcript is None or not agent_type:
         return None
-    limits = injection_limits(resolve_hook_policy(call.fields))
+    call.begin_slow()
+    from pathlib import Path
+
+    from ....core.injection.context_selection import injection_limits
+    from ....core.transcript.sanitize import sanitize_title
+    from ...claude_code.injection_sources import InjectionRequest
+    from ..hook_inputs import resolve_hook_policy
+
+    root, agent_type = find_hook_project(call.fields), sanitize_title(agent_type)
+    limits = injection_limits(resolve_hook_policy(call.fields)) if agent_type else None
     if limits is None:
         return None
     agent_id = sanitize_title(text_field(call.fields, "agent_id")) or None
@@ -52,6 +56,13 @@ def answer(call: HookCall) -> HookReply | None:
 
 
 def _choose_injection(request: InjectionRequest, store: Path, limits: InjectionLimits) -> Injection:
+    import sqlite3
+
+    from ....core.injection.context_selection import select_context
+    from ....core.store.bulkhead import take_faults
+    from ...claude_code.injection_sources import gather_injection_sources
+    from ..hook_inputs import note_store_error, open_store_without_waiting
+
     try:
         with open_store_without_waiting(store) as db:
             start, pasts = gather_injection_sources(request, db, limits)

@@ -154,6 +154,7 @@ def answer(call: HookCall) -> HookReply | None:
     tokens, model = _last_usage(transcript)
     if is_throttled(call.store, session_id, tokens, model):
         return None
+    call.begin_slow()
     reply, left, calm_below = _check_thresholds(call, transcript, session_id)
     calm = {"calm_below": calm_below, "sources": _sources(model, _policy_files(call.fields))}
     throttle(call.store, session_id, tokens, left, calm if calm_below else None)

@@ -35,6 +35,7 @@ def answer(call: HookCall) -> HookReply | None:
 
 
 def _check_summary(call: HookCall, path: str) -> None:
+    call.begin_slow()
     import re
     from pathlib import Path
 
@@ -73,6 +74,7 @@ def _remind(call: HookCall, path: str) -> HookReply | None:
     # Most prompts end here: the slow imports come after it.
     if not state_files.has_note(call.store, name):
         return None
+    call.begin_slow()
     from ....core.transcript.authorship import CLIENT_TEXT
 
     if CLIENT_TEXT.match(text_field(call.fields, "prompt")):

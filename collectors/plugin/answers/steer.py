@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from ....core.store.database import state_folder
-from ....core.summaries.rule_choices import read_rule_choices
-from ....core.summaries.steering import (
-    KEEP_HEADING,
-    essential_tokens,
-    fit_essentials,
-    render_essentials,
-)
-from ...claude_code.current_context import read_essentials, read_rules
 from .. import state_files
 from ..hook_answer import HookReply, session_of, text_field, transcript_path
-from ..hook_inputs import resolve_hook_policy
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from ..hook_answer import HookCall
@@ -27,6 +16,20 @@ def answer(call: HookCall) -> HookReply | None:
     transcript = transcript_path(call.fields)
     if call.event != "PreCompact" or transcript is None:
         return None
+    call.begin_slow()
+    from pathlib import Path
+
+    from ....core.store.database import state_folder
+    from ....core.summaries.rule_choices import read_rule_choices
+    from ....core.summaries.steering import (
+        KEEP_HEADING,
+        essential_tokens,
+        fit_essentials,
+        render_essentials,
+    )
+    from ...claude_code.current_context import read_essentials, read_rules
+    from ..hook_inputs import resolve_hook_policy
+
     agent_id = text_field(call.fields, "agent_id")
     budget = resolve_hook_policy(call.fields).count("steering.budget")
     path = Path(transcript)
