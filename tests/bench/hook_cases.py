@@ -103,7 +103,8 @@ class _Sessions:
         noise = [
             {"type": "api-request-blob", "hash": str(n), "blob": "x" * 5000} for n in range(40)
         ]
-        now = time.time() - (7_200 if old else 1)
+        # Ahead: the cache must not expire before a long run ends.
+        now = time.time() + (-7_200 if old else 3_600)
         at = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(now))
         return write(path, [*noise, *(line | {"timestamp": at} for line in lines), *noise[:20]])
 
