@@ -39,7 +39,7 @@ def old_lines() -> list[JsonLine]:
     """A conversation that ends in a call without a result, in a folder that was left since."""
     prompt = user("sort the shelves", at=1, cwd="/home/dev/old", version="2.1.100")
     call = [tool("Bash", "toolu_old", command="make")]
-    fields = {"cwd": "/home/dev/old", "version": "2.1.100"}
+    fields: JsonLine = {"cwd": "/home/dev/old", "version": "2.1.100"}
     return [prompt, assistant("msg_1", at=2, content=call, parentUuid=prompt["uuid"], **fields)]
 
 
