@@ -78,9 +78,9 @@ def make_toast(notices: tuple[Notice, ...]) -> Toast:
     parts = [first.text, *(each.whole for each in shown[1:])]
     if hidden := len(notices) - len(shown):
         parts.append(f"and {hidden} more before: L shows the log")
-    severity = max((each.severity for each in shown), key=EVENT_SEVERITIES.__getitem__)
+    worst = max(shown, key=lambda each: EVENT_SEVERITIES[each.severity])
     text = "\n\n".join(parts)
-    toast = Toast(text, first.title, severity, newest.seconds, raised_at=newest.at)
+    toast = Toast(text, first.title, worst.severity, newest.seconds, raised_at=newest.at)
     toast.notices = notices
     return toast
 

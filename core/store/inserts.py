@@ -93,30 +93,24 @@ _KEEP_FIRST: Final = (
 )
 _KEEP_NEWEST: Final = (
     *(
+        "cwd",
+        "client_version",
         "custom_title",
         "ai_title",
         "summary_title",
+        "model",
+        "model_offset",
         "cost_usd",
         "cost_offset",
+        "leaf_uuid",
         "worktree",
         "worktree_owner",
     ),
 )
-_KEEP_OF_LEAF: Final = ("cwd", "client_version", "model", "model_offset", "leaf_uuid", "leaf_at")
-
-# Old lines may be written again behind newer ones (`active_chain`). The last parameter is the line
-# that a run continues.
-_IS_NEWER: Final = f"""(leaf_at IS NULL OR excluded.leaf_at IS NULL
-    OR excluded.leaf_at >= leaf_at - {records.REORDERED_MS}
-    OR leaf_uuid IS ?{len(records.SessionRecord.__struct_fields__) + 2})"""
 
 _SESSION_CONFLICT: Final = (
     " ON CONFLICT (file_id) DO UPDATE SET "
     + ", ".join(f"{name} = COALESCE(excluded.{name}, {name})" for name in _KEEP_NEWEST)
-    + "".join(
-        f", {name} = IIF({_IS_NEWER}, COALESCE(excluded.{name}, {name}), {name})"
-        for name in _KEEP_OF_LEAF
-    )
     + "".join(f", {name} = COALESCE({name}, excluded.{name})" for name in _KEEP_FIRST)
     # Prompts of before may be written again: the newest by its time counts.
     + "".join(
@@ -127,8 +121,7 @@ _SESSION_CONFLICT: Final = (
     + ", began_in = IIF(cwd IS NULL, excluded.began_in, began_in)"
     # The three come from one line, even if that line has no time.
     + "".join(
-        f", {name} = CASE WHEN excluded.turn IS NULL OR NOT {_IS_NEWER}"
-        f" THEN {name} ELSE excluded.{name} END"
+        f", {name} = CASE WHEN excluded.turn IS NULL THEN {name} ELSE excluded.{name} END"
         for name in ("turn", "turn_at", "turn_offset")
     )
     # Lines are not in the order of their times; NULL if no time is known.
@@ -208,7 +201,7 @@ def insert_transcript_records(
     session = astuple(facts.session)
     if any(value is not None for value in session):
         sql = insert_sql("session", records.SessionRecord, "file_id", how="")
-        db.execute(sql + _SESSION_CONFLICT, (file_id, *session, facts.follows))
+        db.execute(sql + _SESSION_CONFLICT, (file_id, *session))
     db.executemany(
         "DELETE FROM open_call WHERE file_id = ? AND tool_use_id = ?",
         [(file_id, call) for call in facts.ended_calls],

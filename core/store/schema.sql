@@ -115,7 +115,6 @@ CREATE TABLE session (
     -- Of the newest line of the conversation: a summary names the conversation by it
     -- (`leaf_title`).
     leaf_uuid TEXT,
-    leaf_at INTEGER,
     worktree TEXT, -- The git worktree that the session entered.
     worktree_owner TEXT -- Where it was before.
 ) STRICT;

@@ -353,9 +353,6 @@ class ReplyRecord(msgspec.Struct, frozen=True, array_like=True):
     text: str
 
 
-REORDERED_MS: Final = 2_000  # parallel results and hooks: lines of a moment are in no order
-
-
 class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
     """What the lines of one run say about their file; None if nothing."""
 
@@ -386,7 +383,6 @@ class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
     cost_usd: float | None = None  # the client's total, with agents and unrecorded requests
     cost_offset: int | None = None
     leaf_uuid: str | None = None  # of the newest line: summaries refer to it
-    leaf_at: int | None = None
     worktree: str | None = None  # the git worktree that it entered
     worktree_owner: str | None = None  # the folder that it was in before
 
@@ -414,7 +410,6 @@ class TranscriptRecords(msgspec.Struct, frozen=True, array_like=True):
 
     lines: int = 0
     session: SessionRecord = SessionRecord()
-    follows: str | None = None  # the line that the first one continues; not stored
     responses: tuple[ResponseRecord, ...] = ()
     peaks: tuple[PeakRecord, ...] = ()
     boundaries: tuple[BoundaryRecord, ...] = ()

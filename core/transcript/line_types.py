@@ -118,7 +118,6 @@ class LineGlance(msgspec.Struct, gc=False, rename="camel"):
     is_api_error_message: bool | None = None
     forked_from: ForkSource | None = None
     uuid: str | None = None
-    parent_uuid: str | None = None
     session_id: str | None = None
     request_ref: str | None = None
     request_id: str | None = None

@@ -73,6 +73,8 @@ def test_what_is_not_sent_is_not_read_again(tmp_path: Path) -> None:
     session = worked()
     session.add(made.boundary())
     first = session.add(made.summary())
+    # Of a client that records what it puts back: for older ones it is looked for.
+    session.add(made.attachment("date_change", newDate="2026-11-27"))
     session.lines += worked().lines[1:]
     path = session.write(tmp_path / "s.jsonl")
     read: list[int] = []

@@ -13,7 +13,6 @@ from ....core.files.project_folder import find_launch_folder
 from ....core.store import transcript_records as records
 from ....core.transcript import line_decoder, sanitize
 from ....core.transcript.raw_lines import time_span
-from .active_chain import ActiveChain
 from .transcript_ends import starts_session
 from .turn_tracking import MergedAnswers, TurnTracker, UncountedLines
 
@@ -134,14 +133,13 @@ class FactBuilder:
         self.lines = 0
         self.times: list[str] = []
         self.cwd = self.version = ""
-        self.chain: Final = ActiveChain()
+        self.leaf_uuid: str | None = None  # uuid of the newest line of the conversation
         self.session: dict[str, Any] = {}  # further fields of its record
         self.leaf_titles: dict[str, str] = {}  # by the last line of the named conversation
         self.answers: Final = MergedAnswers()
         self.failed_calls: list[records.AgentReturnRecord] = []
         self.uncounted: Final = UncountedLines(at_file_start=at_file_start)
         self.turns: Final = TurnTracker(at_file_start=at_file_start)
-        self.is_repeated = False  # the present line is an old one that was written again
         self.unread: tuple[str, ...] = ()  # fields that the present line is read without
         self.ignored: Counter[str] = Counter()
         self.unknown: Counter[str] = Counter()
@@ -169,12 +167,8 @@ class FactBuilder:
             self.unknown[sanitize.sanitize_title(kind)] += 1
 
     def set_model(self, offset: int, model: str | None) -> None:
-        if model and not self.is_repeated:
+        if model:
             self.session |= {"model": model, "model_offset": offset}
-
-    def set_turn(self, turn: records.TurnState, offset: int, timestamp: str | None) -> None:
-        if not self.is_repeated:
-            self.turns.set_turn(turn, offset, timestamp)
 
     def set_cost(self, offset: int, total: float | None) -> None:
         """Set the client's running total for the session; an agent's file has none."""
@@ -197,12 +191,10 @@ class FactBuilder:
                     opened_at=opened_at,
                     cwd=self.cwd or None,
                     client_version=self.version or None,
-                    leaf_uuid=self.chain.leaf_uuid,
-                    leaf_at=self.chain.leaf_at,
+                    leaf_uuid=self.leaf_uuid,
                     **self.turns.session_fields(),
                     **self.session,
                 ),
-                follows=self.chain.follows,
                 responses=self.answers.to_records(),
                 peaks=self.answers.superseded_peaks(),
                 failed_calls=tuple(self.failed_calls),

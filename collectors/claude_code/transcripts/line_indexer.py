@@ -49,8 +49,7 @@ def _index_answer(builder: FactBuilder, offset: int, line: TranscriptLine) -> No
                 builder.add(agent_results.read_plan(offset, line, block))
     if builder.is_agent:
         builder.add_reply(offset, line, blocks)
-        is_end = line.message and line.message.stop_reason == END_OF_TURN
-        if is_end and not builder.is_repeated:
+        if line.message and line.message.stop_reason == END_OF_TURN:
             builder.turns.end_turn(offset, line.timestamp)
 
 
@@ -65,7 +64,7 @@ def _index_user_line(builder: FactBuilder, offset: int, line: TranscriptLine) ->
     returns = agent_results.read_returns(offset, line, blocks, is_agent=builder.is_agent)
     if returns:
         builder.add(*returns)
-        builder.set_turn(TurnState.ASKED, offset, line.timestamp)
+        builder.turns.set_turn(TurnState.ASKED, offset, line.timestamp)
         if not builder.is_sidechain(line):
             _add_message_title(builder, blocks)
     elif line.is_meta and builder.is_agent:
@@ -88,9 +87,9 @@ def _index_prompt(
     sent = [text for text in texts if not CLIENT_TEXT.match(text)]
     # So begins the line that the client writes when a person interrupts it.
     if any(text.startswith("[Request interrupted") for text in texts):
-        builder.set_turn(TurnState.OVER, offset, line.timestamp)
+        builder.turns.set_turn(TurnState.OVER, offset, line.timestamp)
     elif sent:
-        builder.set_turn(TurnState.ASKED, offset, line.timestamp)
+        builder.turns.set_turn(TurnState.ASKED, offset, line.timestamp)
     builder.set_model(
         offset, client_output.read_model_choice(blocks[0].text or "") if blocks else ""
     )
@@ -345,14 +344,14 @@ def _index_line(builder: FactBuilder, offset: int, line: memoryview, seen: LineG
     stamp, cwd, version = seen.timestamp, seen.cwd, seen.version
     if stamp and not line_types.is_own_compaction(seen):
         builder.times.append(stamp)
-    is_own = builder.is_agent or not is_sidechain
-    builder.is_repeated = is_own and not builder.chain.add(seen)
-    if cwd and not builder.is_repeated:
+    if cwd:
         if cwd != builder.chain_cwd and not (builder.is_agent or is_sidechain):
             builder.add_folder(cwd, line)
         builder.cwd = cwd
-    if version and not builder.is_repeated:
+    if version:
         builder.version = version
+    if seen.uuid and not is_sidechain:
+        builder.leaf_uuid = seen.uuid
     if seen.forked_from and "forked_from" not in builder.session:
         builder.add_fork(decode_line(line))
     if is_sidechain and not builder.is_agent:
@@ -370,11 +369,11 @@ def _index_user(
 ) -> None:
     is_result = line_types.starts_with_tool_result(message)
     is_sidechain = seen.is_sidechain and not builder.is_agent
-    if not (is_sidechain or builder.is_repeated):
+    if not is_sidechain:
         builder.uncounted.add(offset, line)
         if is_result:
             builder.turns.add_results(message)
-            builder.set_turn(TurnState.RESULT, offset, seen.timestamp)
+            builder.turns.set_turn(TurnState.RESULT, offset, seen.timestamp)
     if not is_result or line_types.has_agent_result(seen) or seen.is_compact_summary:
         _index_user_line(builder, offset, decode_line(line))
     elif not is_sidechain and line_types.has_failed_result(message):
@@ -393,16 +392,16 @@ def _index_assistant(
         if refusal is None:
             builder.ignored["assistant/synthetic"] += 1
         elif not is_sidechain:
-            builder.set_turn(TurnState.OVER, offset, seen.timestamp)
+            builder.turns.set_turn(TurnState.OVER, offset, seen.timestamp)
         return
     calls = line_types.list_tool_calls(message)
-    if not (is_sidechain or builder.is_repeated):
+    if not is_sidechain:
         exact = not builder.is_agent and turn_tracking.has_exact_output(seen.version)
         if seen.is_unmetered:
             builder.uncounted.add(offset, line)
         else:
             builder.uncounted.add_answer(offset, None if exact else line, message.id)
-        builder.set_turn(TurnState.ANSWERED, offset, seen.timestamp)
+        builder.turns.set_turn(TurnState.ANSWERED, offset, seen.timestamp)
         if calls:
             builder.turns.add_calls(offset, line, calls)
     tools = turn_tracking.tool_id_endings(calls) if calls else ""
@@ -419,8 +418,7 @@ def _index_other(builder: FactBuilder, offset: int, line: memoryview, seen: Line
         raise UnexpectedShapeError("an object without fields")
     kind = seen.type or "no type"
     # A request holds some lines of these two types besides its messages.
-    is_sent = kind in {"attachment", "system"} and (builder.is_agent or not seen.is_sidechain)
-    if is_sent and not builder.is_repeated:
+    if kind in {"attachment", "system"} and (builder.is_agent or not seen.is_sidechain):
         builder.uncounted.add(offset, line)
     index = LINE_INDEXERS.get(kind)
     if index:

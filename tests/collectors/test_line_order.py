@@ -1,4 +1,4 @@
-"""Old lines that the client writes again, and lines that take the place of others."""
+"""The order of lines is that of the file, whatever their times; a line may replace others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ctxtop.core.store.transcript_records import TurnState
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 
-from ..transcripts import PROJECT, SESSION, JsonLine, append, assistant, chained, tool, user, write
+from ..transcripts import PROJECT, SESSION, append, assistant, chained, user, write
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,34 +33,6 @@ def state(collector: Collector, store: Path) -> dict[str, Any]:
     return {
         name: row[name] for name in ("turn", "cwd", "client_version", "leaf_uuid", "turn_offset")
     }
-
-
-def old_lines() -> list[JsonLine]:
-    """A conversation that ends in a call without a result, in a folder that was left since."""
-    prompt = user("sort the shelves", at=1, cwd="/home/dev/old", version="2.1.100")
-    call = [tool("Bash", "toolu_old", command="make")]
-    fields: JsonLine = {"cwd": "/home/dev/old", "version": "2.1.100"}
-    return [prompt, assistant("msg_1", at=2, content=call, parentUuid=prompt["uuid"], **fields)]
-
-
-@pytest.mark.parametrize("parents", ["kept", "none"])
-@pytest.mark.parametrize("blocks", [1, 2])
-def test_old_lines_that_are_written_again_change_no_state(
-    path: Path, collector: Collector, store: Path, parents: str, blocks: int
-) -> None:
-    """/branch writes them with no parents, a second /compact with theirs."""
-    old, asked = old_lines(), user("paint the door", at=90)
-    again = old if parents == "kept" else [line | {"parentUuid": None} for line in old]
-    write(path, [*old, asked])
-    before = state(collector, store)
-    assert (before["turn"], before["cwd"]) == (TurnState.ASKED, "/home/dev/proj")
-    assert before["leaf_uuid"] == asked["uuid"]
-    if blocks == 1:
-        path.unlink()
-        write(path, [*old, asked, *again])
-    else:
-        append(path, again)
-    assert state(collector, store) == before
 
 
 def test_lines_behind_a_clock_that_was_set_back_change_the_state(
