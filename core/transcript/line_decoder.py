@@ -148,6 +148,7 @@ class ProgressStep(msgspec.Struct, rename="camel"):
     type: str | None = None
     uuid: str | None = None
     timestamp: str | None = None
+    request_id: str | None = None
     message: RawMessage | None = None
     is_unmetered: bool | None = None
 

@@ -231,7 +231,7 @@ def progress(agent_id: str, message: JsonLine | None, tool_use_id: str = "t1") -
 def step(message_id: str, context: int, at: int, *blocks: JsonLine, output: int = 1) -> JsonLine:
     """What an agent's answer is inside a progress line."""
     line = assistant(message_id, context, output, list(blocks), at)
-    return {name: line[name] for name in ("type", "timestamp", "uuid", "message")}
+    return {name: line[name] for name in ("type", "timestamp", "uuid", "requestId", "message")}
 
 
 STEPS = [

@@ -38,7 +38,7 @@ def with_paused(answer: JsonLine) -> JsonLine:
 
 def step(answer: JsonLine, agent_id: str) -> JsonLine:
     """An agent's answer inside a line of its parent's file."""
-    message = {name: answer[name] for name in ("type", "uuid", "timestamp", "message")}
+    message = {name: answer[name] for name in ("type", "uuid", "timestamp", "requestId", "message")}
     data = {"type": "agent_progress", "agentId": agent_id, "message": message}
     envelope = {"sessionId": answer["sessionId"], "timestamp": answer["timestamp"]}
     return {"type": "progress", "parentToolUseID": "t1", "data": data, **envelope}

@@ -169,6 +169,9 @@ def read_agent_step(offset: int, line: TranscriptLine) -> ProgressLineRecord | N
     if not data or data.type not in {"agent_progress", "skill_progress"} or not data.agent_id:
         return None
     step = line_decoder.decode_optional(data.message, line_decoder.ProgressStep)
+    if step and step.message and not step.request_id:
+        # As on the agent's own line, if that is in a file.
+        reported_usage.name_answer(step.message, line)
     timestamp = (step.timestamp if step else None) or line.timestamp
     return ProgressLineRecord(
         offset=offset,
