@@ -138,8 +138,13 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 def read_usage(usage: RawUsage) -> tuple[TokenUsage, int]:
     """Return the answer's own usage over all its steps, and the context of its last step."""
     total = _to_token_usage(usage)
+    return total, read_context(usage, total)
+
+
+def read_context(usage: RawUsage, total: TokenUsage) -> int:
+    """Return the context of the answer's last step; `total` is its own usage over all of them."""
     last = _context_step(usage)
-    return total, context_tokens(total if last is None else _to_token_usage(last))
+    return context_tokens(total if last is None else _to_token_usage(last))
 
 
 def last_output_tokens(usage: RawUsage) -> int | None:
@@ -168,23 +173,17 @@ def web_searches(usage: RawUsage) -> int:
     return (tools.web_search_requests or 0) if tools else 0
 
 
-def one_hour_tokens(usage: RawUsage) -> int:
-    """Return how many of the answer's own tokens were written to the cache for an hour."""
-    return _part(usage, "").cache_1h_tokens
-
-
-def read_parts(usage: RawUsage, model: str, splits_at: int) -> tuple[Part, ...]:
-    """Divide an answer by price; the first part is its own; most have no other.
+def read_parts(usage: RawUsage, own: Part, splits_at: int) -> tuple[Part, ...]:
+    """Divide an answer (`own`) by price; the first part is its own; most have no other.
 
     Advice and compactions are answers besides. A model that refused is paid if another one
     refused after it. Steps with prompts on both sides of `splits_at` tokens are priced by
     themselves, if their sum is the answer's.
     """
-    own = _part(usage, model)
     steps = usage.iterations or ()
     if not steps or (len(steps) == 1 and steps[0].type in _OWN):
         return (own,)
-    parts = [_part(each, each.model or model) for each in steps]
+    parts = [read_part(each, each.model or own.model) for each in steps]
     refused = [each for each in parts if each.step == FALLBACK][:-1]
     aside = [each for each in parts if each.step in ASIDE]
     own_steps = [each for each in steps if each.type in _OWN]
@@ -214,7 +213,7 @@ def _split_by_prompt(own: Part, steps: Sequence[UsageStep], splits_at: int) -> I
 
 def _share_lifetimes(own: Part, steps: Sequence[UsageStep]) -> list[Part]:
     """Return a part for each step; those that name no lifetime share what the answer names."""
-    parts = [_part(each, own.model) for each in steps]
+    parts = [read_part(each, own.model) for each in steps]
     left = max(0, own.cache_1h_tokens - sum(each.cache_1h_tokens for each in parts))
     for place, step in enumerate(steps):
         if step.cache_creation is None:
@@ -228,7 +227,8 @@ def _add_up(usages: Iterable[TokenUsage]) -> TokenUsage:
     return TokenUsage(*map(sum, zip(*map(msgspec.structs.astuple, usages), strict=True)))
 
 
-def _part(counts: UsageStep, model: str) -> Part:
+def read_part(counts: UsageStep, model: str) -> Part:
+    """Return what a step used, or an answer over all its steps, as if it had one price."""
     usage = _to_token_usage(counts)
     nested = counts.cache_creation
     hour = (nested.ephemeral_1h_input_tokens or 0) if nested else 0

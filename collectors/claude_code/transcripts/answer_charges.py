@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ....core.measure.models import LONG_PROMPT_TOKENS, PriceRate
 from ....core.store.transcript_records import ChargeRecord
 from ....core.transcript import reported_usage
+from ....core.transcript.conversation import TokenUsage
 from ....core.transcript.reported_usage import Part, PausedResponse, RawUsage
 from ....core.transcript.sanitize import sanitize_name
 
@@ -24,6 +25,7 @@ _SPEEDS: Final = frozenset({None, "", "standard"})  # the client prices any othe
 class Charged(NamedTuple):
     """How an answer is priced."""
 
+    own: TokenUsage  # its own tokens, over all its steps
     rate: int  # a `PriceRate`
     cache_1h_tokens: int  # of those that it wrote to the cache
     web_searches: int
@@ -35,23 +37,22 @@ def read_charges(
 ) -> Charged:
     """Return how an answer is priced; `paused` are the requests that another one resumed."""
     rate = _answer_rate(usage)
-    own, *others = reported_usage.read_parts(usage, model, LONG_PROMPT_TOKENS)
+    whole = reported_usage.read_part(usage, model)
+    own, *others = reported_usage.read_parts(usage, whole, LONG_PROMPT_TOKENS)
     searches = reported_usage.web_searches(usage)
-    resumed = [each.usage for each in paused or () if each.usage is not None]
+    resumed = [each.usage for each in paused if each.usage is not None] if paused else []
     if not others and not resumed:
-        return Charged(_part_rate(own, rate), own.cache_1h_tokens, searches, None)
+        return Charged(whole.usage, _part_rate(own, rate), own.cache_1h_tokens, searches, None)
     first = replace(_to_charge(own, rate, responses=1), web_searches=searches)
     charges = [first, *(_to_charge(each, rate, responses=_answers(each)) for each in others)]
     charges += [each for part in resumed for each in _read_resumed(part, model)]
     text = msgspec.json.encode(_merge(charges)).decode()
-    return Charged(first.rate, reported_usage.one_hour_tokens(usage), searches, text)
+    return Charged(whole.usage, first.rate, whole.cache_1h_tokens, searches, text)
 
 
 def _read_resumed(usage: RawUsage, model: str) -> Iterator[ChargeRecord]:
-    rate, (own, *others) = (
-        _answer_rate(usage),
-        reported_usage.read_parts(usage, model, LONG_PROMPT_TOKENS),
-    )
+    rate, whole = _answer_rate(usage), reported_usage.read_part(usage, model)
+    own, *others = reported_usage.read_parts(usage, whole, LONG_PROMPT_TOKENS)
     yield replace(
         _to_charge(own, rate, responses=0), web_searches=reported_usage.web_searches(usage)
     )

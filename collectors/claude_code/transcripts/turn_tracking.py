@@ -48,8 +48,8 @@ class MergedAnswer(msgspec.Struct, gc=False):
 
     def to_record(self) -> ResponseRecord:
         """Convert it: counts are those of its last line, the output is the highest of any line."""
-        spent, context = reported_usage.read_usage(self.usage)
         charged = read_charges(self.usage, self.model or "", self.paused)
+        spent = charged.own
         return ResponseRecord(
             offset=self.offset,
             last_offset=self.last_offset,
@@ -60,7 +60,7 @@ class MergedAnswer(msgspec.Struct, gc=False):
             cache_creation_tokens=spent.cache_creation_tokens,
             cache_read_tokens=spent.cache_read_tokens,
             output_tokens=self.output_tokens,
-            context_tokens=context,
+            context_tokens=reported_usage.read_context(self.usage, spent),
             sidechain=self.sidechain,
             tools=self.tools,
             request=text_key(self.request_ref) if self.request_ref else None,
