@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from ....core.measure.models import parse_version
 from ....core.model.context import EXACT_OUTPUT_VERSION, client_token_estimate
@@ -124,17 +124,19 @@ class MergedAnswers:
             return
         if usage != answer.usage or message.model != answer.model:
             self._superseded.append((message_id, answer.model, answer.sidechain, answer.usage))
+            answer.model, answer.usage = message.model, usage
         answer.last_offset = offset
-        answer.model = message.model
-        answer.usage = usage
         answer.paused = message.paused or answer.paused
         answer.request_ref = answer.request_ref or line.request_ref
         # A line that is appended again repeats no call.
         if tools and tools not in answer.tools:
             answer.tools = join_tools(answer.tools, tools)
-        answer.output_tokens = max(answer.output_tokens, output)
+        if output > answer.output_tokens:
+            answer.output_tokens = output
         answer.has_text = answer.has_text or has_text(message)
-        answer.cache_miss = line_decoder.read_cache_miss(message.diagnostics) or answer.cache_miss
+        if message.diagnostics is not UNSET:
+            missed = line_decoder.read_cache_miss(message.diagnostics)
+            answer.cache_miss = missed or answer.cache_miss
 
     def to_records(self) -> tuple[ResponseRecord, ...]:
         return tuple(answer.to_record() for answer in self._by_message.values())
