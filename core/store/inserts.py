@@ -76,6 +76,15 @@ DELETE FROM spending WHERE file_id = ? AND responses <= 0
     AND output_tokens + input_tokens + cache_creation_tokens + cache_read_tokens <= 0
 """
 
+# Most answers are in one file: a look into an index tells.
+_SHARE_ANSWERS_FROM: Final = """
+INSERT OR IGNORE INTO shared_response
+SELECT r.file_id, r.message_id FROM (
+    SELECT n.message_id FROM response n CROSS JOIN response o USING (message_id)
+    WHERE n.file_id = ?1 AND n.offset >= ?2 AND o.file_id <> ?1)
+CROSS JOIN response r USING (message_id)
+"""
+
 _STEP_COLUMNS: Final = (
     *("file_id", "message_id", "agent_id", "offset", "at", "model", "input_tokens"),
     *("cache_creation_tokens", "cache_read_tokens", "output_tokens", "context_tokens", "tools"),
@@ -240,6 +249,7 @@ def _insert_responses(db: Connection, file_id: int, facts: records.TranscriptRec
     db.executemany(_SPEND_ANSWER, [(file_id, message_id, 1) for message_id in earlier])
     # An answer of an earlier run keeps its place there.
     db.execute(_SPEND_ANSWERS_FROM, (file_id, first, 1))
+    db.execute(_SHARE_ANSWERS_FROM, (file_id, first))
     if earlier:
         db.execute(_DELETE_UNSPENT, (file_id,))
     db.executemany(_MODEL_USE_UPSERT, _peaks(file_id, facts, earlier))

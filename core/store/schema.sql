@@ -184,7 +184,8 @@ CREATE TABLE spending (
     PRIMARY KEY (file_id, model, rate)
 ) STRICT, WITHOUT ROWID;
 
--- Answers that more than one file holds: a fork copies its history. Kept by the triggers below.
+-- Answers that more than one file holds: a fork copies its history. Kept by what inserts a run of
+-- answers, and by the trigger below.
 CREATE TABLE shared_response (
     file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
     message_id TEXT NOT NULL,
@@ -208,13 +209,6 @@ CREATE TRIGGER response_unshared AFTER DELETE ON response BEGIN
     DELETE FROM shared_response WHERE message_id = OLD.message_id
         AND (file_id = OLD.file_id OR 2 > (
             SELECT COUNT(*) FROM response r WHERE r.message_id = OLD.message_id));
-END;
-CREATE TRIGGER response_shared AFTER INSERT ON response
-WHEN EXISTS (
-    SELECT 1 FROM response o WHERE o.message_id = NEW.message_id AND o.file_id <> NEW.file_id)
-BEGIN
-    INSERT OR IGNORE INTO shared_response
-    SELECT file_id, message_id FROM response WHERE message_id = NEW.message_id;
 END;
 
 -- Lines since the last answer began: its own lines, and what the next request adds.

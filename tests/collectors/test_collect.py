@@ -152,6 +152,27 @@ def test_a_fork_counts_each_message_once(
     assert session(store, OTHER).context.tokens == 1000
 
 
+def test_an_answer_is_shared_while_two_files_hold_it(
+    path: Path, collector: Collector, store: Path, claude: ClaudeFolder
+) -> None:
+    fork = claude.projects / PROJECT / f"{OTHER}.jsonl"
+
+    def shared() -> set[tuple[str, str]]:
+        collector.scan()
+        return {(Path(row[0]).stem, row[1]) for row in dump(store)["shared_response"]}
+
+    write(path, [assistant("m1"), assistant("m2", at=1)])
+    assert shared() == set()
+    write(fork, [assistant("m2", at=1), assistant("m3", at=2)])
+    of_both = {(SESSION, "m2"), (OTHER, "m2")}
+    assert shared() == of_both
+    # The first file again, in a later run of its lines.
+    append(path, [assistant("m3", at=2), assistant("m4", at=3)])
+    assert shared() == of_both | {(SESSION, "m3"), (OTHER, "m3")}
+    write(fork, [assistant("m5", at=9)])
+    assert shared() == set()
+
+
 def test_sidechain_lines_do_not_fill_the_session(
     path: Path, collector: Collector, store: Path
 ) -> None:
