@@ -79,10 +79,9 @@ DELETE FROM spending WHERE file_id = ? AND responses <= 0
 # Most answers are in one file: a look into an index tells.
 _SHARE_ANSWERS_FROM: Final = """
 INSERT OR IGNORE INTO shared_response
-SELECT r.file_id, r.message_id FROM (
-    SELECT n.message_id FROM response n CROSS JOIN response o USING (message_id)
-    WHERE n.file_id = ?1 AND n.offset >= ?2 AND o.file_id <> ?1)
-CROSS JOIN response r USING (message_id)
+SELECT r.file_id, r.message_id FROM response n CROSS JOIN response r USING (message_id)
+WHERE n.file_id = ?1 AND n.offset >= ?2 AND EXISTS (
+    SELECT 1 FROM response o WHERE o.message_id = n.message_id AND o.file_id <> ?1)
 """
 
 _STEP_COLUMNS: Final = (
