@@ -90,7 +90,7 @@ class Dashboard(TypeAheadApp):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Tell the user as Textual does; nothing is parsed as markup."""
+        """Show a toast as Textual does, but parse nothing in it as markup."""
         seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
         self.tell(Notice(message, one_line(title), severity, seconds=seconds))
 
@@ -101,7 +101,7 @@ class Dashboard(TypeAheadApp):
         severity: SeverityLevel = "information",
         source: str | None = OWN_SOURCE,
     ) -> None:
-        """Tell the user in a few lines; the log has all of it, from `source`."""
+        """Show the first lines of a text; the log gets all of it, from `source`."""
         shown, title = toast_text(words), one_line(title)
         self.tell(Notice(shown, title, severity, source, words))
 

@@ -18,10 +18,9 @@ from ..core.transcript.sanitize import one_line
 from . import notifications
 from .background_queries import WorkerThread
 from .notifications import EventSeverity, Notification, NotificationKind, NotificationSettings
-from .toasts import Notice
+from .toasts import EVENT_SEVERITIES, Notice
 
 if TYPE_CHECKING:
-    from textual.notifications import SeverityLevel
     from textual.timer import Timer
 
     from ..collectors.claude_code.collector_thread import ScanProgress
@@ -35,11 +34,7 @@ GROUPING_S: Final = 1.5  # notifications that arrive this soon after the first a
 MAX_COLD_WAIT_S: Final = 30.0  # timers stand still while the computer sleeps
 MAX_REMEMBERED_EVENTS: Final = 2000  # that were sent; a busy machine has some hundred a day
 
-_SEVERITIES: Final[dict[EventSeverity, SeverityLevel]] = {
-    EventSeverity.NOTE: "information",
-    EventSeverity.WARNING: "warning",
-    EventSeverity.PROBLEM: "error",
-}
+_TOAST_SEVERITIES: Final = {event: toast for toast, event in EVENT_SEVERITIES.items()}
 
 _KEPT_KINDS: Final = frozenset(
     {
@@ -244,7 +239,7 @@ class Notifier:
 
 
 def _to_notice(notification: Notification) -> Notice:
-    kind, severity = notification.kind, _SEVERITIES[notification.severity]
+    kind, severity = notification.kind, _TOAST_SEVERITIES[notification.severity]
     source = None if kind in _KEPT_KINDS else kind.value.replace("_", " ")
     return Notice(notification.body, notification.title, severity, source)
 

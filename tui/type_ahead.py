@@ -48,7 +48,7 @@ class TypeAheadApp(App[None]):
         await super().on_event(event)
 
     async def _on_key(self, event: events.Key) -> None:
-        """Take back a key that went to what had the focus before a field opened."""
+        """Redirect a key to the field that opened after the key was sent."""
         field = self.focused
         sent_to = next((held and held() for key, held in self._sent if key is event), field)
         if not self._hold(event):

@@ -55,7 +55,7 @@ def socket_path(store: str) -> str:
 
 
 def ask(store: str, words: Sequence[str], data: bytes, until: float) -> bytes | None:
-    """Let the process that stands by answer, until a time of `monotonic`; None if it does not."""
+    """Ask the standby process, until a time of `monotonic`; None if it gives no answer."""
     path = socket_path(store)
     try:
         if not _is_own(path):
@@ -145,7 +145,7 @@ def stand_by(store: str, answer: Answer) -> None:
 
 class _Standby:
     def __init__(self, path: str, answer: Answer) -> None:
-        """Take the place of an earlier process, which then ends; raises OSError."""
+        """Replace an earlier standby process, which then ends; raises OSError."""
         import socket
 
         self._path: Final = path

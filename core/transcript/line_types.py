@@ -129,8 +129,8 @@ def is_own_compaction(seen: LineGlance) -> bool:
 
     It says nothing about when the client was at work.
     """
-    is_own = seen.uuid is not None and seen.uuid[14:15] == "5"
-    return is_own and (seen.type == "system" or seen.is_compact_summary is True)
+    is_part = seen.type == "system" or seen.is_compact_summary is True
+    return is_part and seen.uuid is not None and seen.uuid[14:15] == "5"
 
 
 glance_unchecked: Final = msgspec.json.Decoder(LineGlance).decode

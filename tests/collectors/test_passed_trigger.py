@@ -108,18 +108,18 @@ def test_doctor_names_the_session_and_the_hook(
     assert "/compact" in (check.fix or "")
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        # The next request would be compacted first.
-        answers(90_000, 176_000),
-        # The second request was sent after the context had become smaller.
-        answers(176_000, 90_000),
-        [*answers(172_000), boundary(at=9), summary(), assistant("new", 176_000, model=SMALL)],
-        # What another model was sent says nothing about this one's trigger.
-        [*answers(300_000, model="claude-opus-5-5"), assistant("m", context=176_000, model=SMALL)],
-    ],
-)
+CONTRADICTS_NOTHING = [
+    # The next request would be compacted first.
+    answers(90_000, 176_000),
+    # The second request was sent after the context had become smaller.
+    answers(176_000, 90_000),
+    [*answers(172_000), boundary(at=9), summary(), assistant("new", 176_000, model=SMALL)],
+    # What another model was sent says nothing about this one's trigger.
+    [*answers(300_000, model="claude-opus-5-5"), assistant("m", context=176_000, model=SMALL)],
+]
+
+
+@pytest.mark.parametrize("lines", CONTRADICTS_NOTHING)
 def test_one_answer_above_it_contradicts_nothing(
     claude: ClaudeFolder, collector: Collector, store: Path, lines: list[JsonLine]
 ) -> None:
@@ -230,15 +230,7 @@ def test_an_agent_that_passed_its_trigger_contradicts_it(
     assert f"settings.json can block it: {BLOCKING}" in trigger.why
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        answers(90_000, 176_000),
-        answers(176_000, 90_000),
-        [*answers(172_000), boundary(at=9), summary(), assistant("new", 176_000, model=SMALL)],
-        [*answers(300_000, model="claude-opus-5-5"), assistant("m", context=176_000, model=SMALL)],
-    ],
-)
+@pytest.mark.parametrize("lines", CONTRADICTS_NOTHING)
 def test_one_answer_of_an_agent_above_it_contradicts_nothing(
     claude: ClaudeFolder, collector: Collector, store: Path, lines: list[JsonLine]
 ) -> None:

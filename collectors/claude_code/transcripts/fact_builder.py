@@ -97,7 +97,7 @@ def _limit_record(record: RecordT) -> RecordT:
 
 
 def _has_unlimited_text(batch: Sequence[msgspec.Struct]) -> bool:
-    """Whether a text of these records, all of one type, must change: hardly any does.
+    """Return whether any text of these records, all of one type, has to change: few do.
 
     A column at a time, because most of its values are the same model, version or id.
     """

@@ -342,9 +342,7 @@ def _index_readable_fields(builder: FactBuilder, offset: int, line: bytes) -> st
 def _index_line(builder: FactBuilder, offset: int, line: memoryview, seen: LineGlance) -> None:
     kind, message, is_sidechain = seen.type, seen.message, seen.is_sidechain
     stamp, cwd, version = seen.timestamp, seen.cwd, seen.version
-    is_summary = kind == "system" or seen.is_compact_summary
-    # Asked of no more lines than may be: this is done for every line.
-    if stamp and not (is_summary and line_types.is_own_compaction(seen)):
+    if stamp and not line_types.is_own_compaction(seen):
         builder.times.append(stamp)
     if cwd:
         if cwd != builder.chain_cwd and not (builder.is_agent or is_sidechain):
@@ -386,8 +384,7 @@ def _index_user(
 def _index_assistant(
     builder: FactBuilder, offset: int, line: memoryview, seen: LineGlance, message: MessageGlance
 ) -> None:
-    if not (seen.request_id or seen.request_ref):
-        name_answer(message, seen)
+    name_answer(message, seen)
     is_sidechain = not builder.is_agent and seen.is_sidechain is True
     if seen.is_api_error_message or message.model == SYNTHETIC_MODEL:
         refusal = client_output.read_refusal(offset, decode_line(line))
