@@ -106,8 +106,8 @@ class CtxtopApp(NavigationApp):
         self.file_worker = WorkerThread("ctxtop works", self)
         self.lookup_worker = WorkerThread("ctxtop lookup", self)
         self.quick_worker = WorkerThread("ctxtop quick lookup", self)
-        self.session_actions = SessionActions(self, self._log_end)
-        self.terminal_actions = TerminalActions(self, self._log_end)
+        self.session_actions = SessionActions(self, self._show_end)
+        self.terminal_actions = TerminalActions(self, self._show_end)
         self._notice: Final = notice
         self.settings: Final = settings or places.policy
         self._welcomes = welcomes
@@ -290,7 +290,9 @@ class CtxtopApp(NavigationApp):
         picture = "save this screen as SVG"
         yield SystemCommand("Save a screenshot", picture, self.deliver_screenshot)
 
-    def _log_end(self, title: str, text: str, failed: bool) -> None:  # noqa: FBT001
+    def _show_end(self, title: str, text: str, *, failed: bool) -> None:
+        # `log_end` keeps it in the log.
+        self.toast(text, title, "error" if failed else "information", None)
         self.notifier.log_end(title, text, failed=failed)
 
     def write_sequence(self, sequence: str) -> None:

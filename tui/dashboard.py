@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 from textual.notifications import Notification, Notify
@@ -199,13 +199,18 @@ Result = TypeVar("Result")
 OnDone = Callable[["Result | ActionFailure | Problem"], None]
 
 
+class ShowEnd(Protocol):
+    """Shows the end of an action, logs it, and notifies outside of the dashboard."""
+
+    def __call__(self, title: str, text: str, *, failed: bool) -> None: ...
+
+
 class SessionActions:
     """Compacting, recovering and undoing, one action at a time on each session."""
 
-    def __init__(self, app: Dashboard, on_end: Callable[[str, str, bool], None]) -> None:
-        """`on_end` logs a result and notifies outside of the page: title, text, has it failed."""
+    def __init__(self, app: Dashboard, show_end: ShowEnd) -> None:
         self._app: Final = app
-        self._on_end: Final = on_end
+        self._show_end: Final = show_end
         self._running: Final[dict[str, str]] = {}
         # The client takes minutes, and changes of files must not wait for it.
         self._client_worker: Final = WorkerThread("ctxtop asks", app)
@@ -292,7 +297,7 @@ class SessionActions:
             from ..core.model.problem import Problem
 
             if isinstance(found, Problem):
-                self._notify_end("undo", str(found), failed=True)
+                self._show_end("undo", str(found), failed=True)
             elif found is None:
                 self._notify("nothing to undo", "no change can be undone; R lists them all")
             else:
@@ -376,11 +381,6 @@ class SessionActions:
     def _notify(self, title: str, words: str, *, failed: bool = False) -> None:
         self._app.toast(words, title, "error" if failed else "information")
 
-    def _notify_end(self, title: str, words: str, *, failed: bool = False) -> None:
-        # `_on_end` keeps it in the log.
-        self._app.toast(words, title, "error" if failed else "information", None)
-        self._on_end(title, words, failed)
-
     def _notify_result(
         self,
         title: str,
@@ -391,9 +391,9 @@ class SessionActions:
         from ..core.model.problem import Problem
 
         if isinstance(found, (ActionFailure, Problem)):
-            self._notify_end(title, str(found), failed=True)
+            self._show_end(title, str(found), failed=True)
         else:
-            self._notify_end(title, success_text(found))
+            self._show_end(title, success_text(found), failed=False)
 
 
 def short_title(session: Session) -> str:

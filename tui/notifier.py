@@ -21,6 +21,7 @@ from .notifications import EventSeverity, Notification, NotificationKind, Notifi
 from .toasts import EVENT_SEVERITIES, Notice
 
 if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
     from textual.timer import Timer
 
     from ..collectors.claude_code.collector_thread import ScanProgress
@@ -34,7 +35,9 @@ GROUPING_S: Final = 1.5  # notifications that arrive this soon after the first a
 MAX_COLD_WAIT_S: Final = 30.0  # timers stand still while the computer sleeps
 MAX_REMEMBERED_EVENTS: Final = 2000  # that were sent; a busy machine has some hundred a day
 
-_TOAST_SEVERITIES: Final = {event: toast for toast, event in EVENT_SEVERITIES.items()}
+_TOAST_SEVERITIES: Final[dict[EventSeverity, SeverityLevel]] = {
+    event: toast for toast, event in EVENT_SEVERITIES.items()
+}
 
 _KEPT_KINDS: Final = frozenset(
     {

@@ -119,7 +119,7 @@ async def test_the_log_keeps_what_every_notice_said(stage: Stage) -> None:
             (EventSeverity.NOTE, "ctxtop", "copied a plan", "the text"),
         ]
         # Of an end, a noted problem and a warning level the log has the event itself.
-        it.app.session_actions._notify_end("shop", "compacted")
+        it.app._show_end("shop", "compacted", failed=False)
         level = Notification(NotificationKind.LEVEL, "l", "shop", "80 % of the window")
         it.app.notifier._show([level])
         assert [each.source for each in it.app.event_log.all[3:]] == ["you"]

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 
 from ...core.archive.archive_mode import ArchiveMode
 from ..background_queries import WorkerThread, query_store
-from ..dashboard import Dashboard, short_title
+from ..dashboard import Dashboard, ShowEnd, short_title
 from ..keymap import bind, bind_hidden
 
 if TYPE_CHECKING:
@@ -97,10 +97,9 @@ class TerminalApp(Dashboard):
 class TerminalActions:
     """What needs a session's client or tmux, done outside the screen's thread."""
 
-    def __init__(self, app: Dashboard, on_end: Callable[[str, str, bool], None]) -> None:
-        """`on_end` logs an answer that was given, or refused: title, text, has it failed."""
+    def __init__(self, app: Dashboard, show_end: ShowEnd) -> None:
         self._app: Final = app
-        self._on_end: Final = on_end
+        self._show_end: Final = show_end
         self._worker: Final = WorkerThread("ctxtop terminal", app)
         # Summaries take minutes: going to a terminal does not wait for them.
         self._pause_worker: Final = WorkerThread("ctxtop pauses", app)
@@ -180,7 +179,7 @@ class TerminalActions:
         def report(found: str | Exception | Problem) -> None:
             failed = not isinstance(found, str)
             text = f"not answered: {found}" if failed else str(found)
-            self._notify_end(session, text, failed=failed)
+            self._show_end(short_title(session), text, failed=failed)
 
         self._worker.submit(work, report)
 
@@ -298,13 +297,7 @@ class TerminalActions:
     def _report_pause(self, result: PauseResult) -> None:
         session = result.item.session
         text = result.outcome if result.check is None else f"not paused: {result.outcome}"
-        self._notify_end(session, text, failed=result.is_failure)
+        self._show_end(short_title(session), text, failed=result.is_failure)
 
     def _notify(self, session: Session, words: str, *, failed: bool = False) -> None:
         self._app.toast(words, short_title(session), "error" if failed else "information")
-
-    def _notify_end(self, session: Session, words: str, *, failed: bool) -> None:
-        # `_on_end` keeps it in the log.
-        title = short_title(session)
-        self._app.toast(words, title, "error" if failed else "information", None)
-        self._on_end(title, words, failed)
