@@ -115,7 +115,7 @@ class _Steps:
         return CountedText(tuple(self._sizes), self._began_at, self._progress)
 
     def _changes_earlier(self, entry: Entry) -> bool:
-        if entry.boundary or entry.replaced_results or entry.microcompaction:
+        if entry.boundary or entry.takes_back:
             return True
         # An answer follows the step before it.
         if not self._step or entry.role is None or entry.parent in self._own:

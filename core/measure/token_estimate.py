@@ -64,7 +64,7 @@ class GrowthTracker:
     def add(self, entry: Entry) -> GrowthStep | None:
         """Add the next entry, and return the step that it ends, if any."""
         step = self._open
-        if entry.boundary is not None or entry.replaced_results or entry.microcompaction:
+        if entry.boundary is not None or entry.takes_back:
             self._open = None
         elif entry.hidden or entry.sidechain:
             return None

@@ -120,6 +120,18 @@ class Microcompaction(msgspec.Struct, frozen=True):
     saved_tokens: int | None = None  # by the client's estimate
 
 
+class Withdrawal(msgspec.Struct, frozen=True):
+    """What the client stops sending from an attachment on; the transcript keeps it."""
+
+    results: tuple[str, ...] = ()  # tool calls whose results are replaced by `stand_in`
+    stand_in: str = ""
+    by_tool: bool = False  # a connector withdrew them
+    thinking: bool = False  # that of the answers before the attachment
+    first_thinking: tuple[str, int] | None = None  # only from this one of an answer on: id, number
+    advice: bool = False  # what advisors said before the attachment
+    large_files: bool = False  # what is attached whole since the last answer
+
+
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """One line of the conversation; times are milliseconds since 1970 (UTC)."""
 
@@ -149,9 +161,16 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     snapshot: PromptSnapshot | None = None
     replaced_results: tuple[tuple[str, str], ...] = ()  # tool call, and the text the model sees
     microcompaction: Microcompaction | None = None
+    withdrawal: Withdrawal | None = None
+    is_above_limit: bool = False  # a file that was attached whole all the same
     version: str | None = None  # of the client that wrote it
     is_estimate: bool = False  # `context_tokens` is an estimate by an edit of ctxtop
     unread_fields: tuple[str, ...] = ()  # missing here: no client version wrote their type
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether something before it is sent no longer, or by another text."""
+        return bool(self.replaced_results or self.microcompaction or self.withdrawal)
 
 
 class ConversationMessage(msgspec.Struct, frozen=True):
@@ -414,6 +433,8 @@ def cleared_result_ids(entries: Iterable[Entry]) -> set[str]:
         ids.update(call for call, _ in entry.replaced_results)
         if entry.microcompaction is not None:
             ids.update(entry.microcompaction.results)
+        if entry.withdrawal is not None:
+            ids.update(entry.withdrawal.results)
         ids |= replaced_result_ids(entry.parts)
     return ids
 

@@ -26,6 +26,7 @@ from .line_decoder import NotJsonError, RawBlock, RawMessage, TranscriptLine, Un
 from .line_types import AGENT_OUTPUT_TOOLS, AGENT_TOOLS
 from .raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length, timestamp_to_ms
 from .sanitize import sanitize_path, sanitize_title
+from .withdrawn_content import parse_withdrawal
 
 
 class NamedToolCall(msgspec.Struct, frozen=True):
@@ -314,6 +315,8 @@ def _attachment_entry(entry: Entry, line: TranscriptLine) -> Entry:
         author=queued_author(attachment) if kind == QUEUED_PROMPT else None,
         parts=attachment_parts(kind, attachment, rendered),
         snapshot=parse_prompt_snapshot(attachment) if kind == "prompt_snapshot" else None,
+        withdrawal=parse_withdrawal(kind, attachment),
+        is_above_limit=attachment.get("overTokenLimit") is True,
         unread_fields=(*entry.unread_fields, *unread),
     )
 

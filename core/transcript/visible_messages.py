@@ -27,6 +27,7 @@ from .conversation import (
     remembered_leaf,
     with_parts,
 )
+from .withdrawn_content import without_withdrawn
 
 EntriesByUuid = dict[str, Entry]  # in the order of their file
 
@@ -273,7 +274,8 @@ def visible_entries(entries: Sequence[Entry]) -> list[Entry]:
     (some hundred tokens).
     """
     replaced = dict(pair for entry in entries for pair in entry.replaced_results)
-    messages = [entry for entry in follow_chain(entries) if _has_content(entry)]
+    chain = without_withdrawn(follow_chain(entries))
+    messages = [entry for entry in chain if _has_content(entry)]
     # The API rejects answers that are thinking alone.
     answers = {entry.message_id for entry in messages if not only_thinks(entry)}
     kept = [entry for entry in messages if entry.message_id in answers or not only_thinks(entry)]

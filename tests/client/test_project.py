@@ -7,11 +7,26 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 
 from .compacting import resume
-from .edits import BOUNDARIES, BRANCHES, CUTS, DAMAGES, TORN, compacted, spoken, write_edited
+from .edits import (
+    BOUNDARIES,
+    BRANCHES,
+    CUTS,
+    DAMAGES,
+    MARKS,
+    TORN,
+    compacted,
+    spoken,
+    withdrawn_file,
+    write_edited,
+)
 from .lab import LARGE, SMALL
+from .ledger import is_main
 from .talks import SLOWLY, TALKS, path_of
+from .wire import received, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +36,12 @@ if TYPE_CHECKING:
 SIDE_BY_SIDE = (
     "Begin. [[think:plan&&&bash:seq 1 9&&&bash:seq 4 6]] [[bash:seq 7 9]] [[think:T.&&&say:ok]]"
 )
+LONG = (
+    "Begin. [[think:plan&&&bash:seq 1 99&&&bash:seq 4 6]]"
+    " [[think:Hm.&&&bash:seq 1 98; false]] [[think:T.&&&say:ok]]"
+)
+"""With a result that is long, one that is short, and a long error."""
+
 STREAMED = (
     f"Begin. [[{SLOWLY}&&&think:plan&&&bash:seq 1 9&&&bash:seq 4 6]]"
     f" [[{SLOWLY}&&&bash:seq 7 9&&&bash:seq 2 3]] [[think:T.&&&say:ok]]"
@@ -71,6 +92,7 @@ def test_turns_with_tools_errors_and_compactions(lab: Lab) -> None:
         pytest.param(STREAMED, CUTS, id="cuts, streamed", marks=pytest.mark.only_all_pairs),
         pytest.param(SIDE_BY_SIDE, BRANCHES, id="branches"),
         pytest.param(SIDE_BY_SIDE, DAMAGES, id="damages", marks=pytest.mark.only_all_pairs),
+        pytest.param(LONG, MARKS, id="marks"),
         pytest.param(SIDE_BY_SIDE, BOUNDARIES, id="boundaries", marks=pytest.mark.only_all_pairs),
         pytest.param(STREAMED, BOUNDARIES, id="boundaries, streamed"),
     ],
@@ -81,6 +103,18 @@ def test_edited_transcripts(
     path = path_of(lab, lab.turn(prompt).session_id)
     for what, edit in edits.items():
         resume(lab, write_edited(path, edit), what)
+
+
+def test_a_file_that_was_withdrawn(lab: Lab) -> None:
+    path = path_of(lab, lab.turn("Begin. [[say:ok]]").session_id)
+    session_id = write_edited(path, withdrawn_file)
+    sent = "".join(told(visible_entries(read_entries(path_of(lab, session_id)))))
+    turn = lab.turn("Next. [[say:ok]]", resume=session_id)
+    (asked,) = (one for one in turn.exchanges if is_main(one, session_id))
+    real = "".join(received(asked["body"]["messages"]))
+    _, _, text = sent.partition("@-mentioned/x.txt")
+    assert text.strip(".") in real, "the client also writes the file's size"
+    assert "WHOLE" not in sent + real
 
 
 def test_a_torn_end(lab: Lab) -> None:

@@ -54,7 +54,7 @@ CAUSE_NAMES: Final = {
 
 _CHANGE_NAMES: Final = {
     ChangeKind.COMPACTED: "compacted",
-    ChangeKind.CLEARED: "old results cleared",
+    ChangeKind.CLEARED: "older content cleared",
     ChangeKind.REWOUND: "rewound",
     ChangeKind.RESUMED: "resumed",
     ChangeKind.FORKED: "forked",

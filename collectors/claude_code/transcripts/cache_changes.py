@@ -15,6 +15,7 @@ from ....core.measure.prompt_cache.rewrites import Rewrite
 from ....core.transcript.entry_decoder import iter_lines
 from ....core.transcript.line_decoder import COMPACT_BOUNDARY
 from ....core.transcript.sanitize import sanitize_path, sanitize_title
+from ....core.transcript.withdrawn_content import parse_withdrawal
 from .api_requests import JsonObject
 from .request_comparison import compare_requests, join_names
 
@@ -162,6 +163,8 @@ def _attachment_changes(attachment: JsonObject, write: NameWriter) -> Iterator[C
         yield Change(ChangeKind.INSTRUCTIONS_EDITED, sanitize_path(str(attachment["filename"])))
     elif attachment.get("hookName") == "SessionStart:resume":
         yield Change(ChangeKind.RESUMED)
+    elif parse_withdrawal(str(kind), attachment):
+        yield Change(ChangeKind.CLEARED)
 
 
 _ANNOUNCEMENTS: Final[Mapping[str, Mapping[str, ChangeKind]]] = {
