@@ -157,6 +157,7 @@ def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent: 
         after_answer=row.after_answer_tokens,
         boundary_estimate=estimate,
         next_request=row.estimated_next_tokens,
+        also_counted=row.also_counted_tokens or 0,
         input=row.answer_input or 0,
         cache_creation=row.answer_cache_creation or 0,
         cache_read=row.answer_cache_read or 0,

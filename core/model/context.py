@@ -55,6 +55,7 @@ class TokenCounts(msgspec.Struct, frozen=True):
     counter: int | None  # B: what the client compares with its trigger
     hook: int | None  # C: what hooks get as `context_tokens` when a session is resumed
     report: int | None = None  # D: total of the last `/context`, which counts by category
+    also_counted: int = 0  # of B: what was cleared from the last request
 
 
 EXACT_OUTPUT_VERSION: Final = (2, 1, 97)
@@ -77,6 +78,7 @@ class StoredTokenCounts(msgspec.Struct, frozen=True):
     next_request: int | None = None  # estimated after that boundary, with system prompt and tools
     is_answer_estimated: bool = False  # an edit of ctxtop lowered the last answer's input
     cleared: int = 0  # what the client cleared since the last answer, by its own estimate
+    also_counted: int = 0  # cleared from the last answer's request; the counter includes it
     report: int | None = None  # total of the last `/context`
     input: int = 0  # this and the next two: what the answer spent, over all its steps
     cache_creation: int = 0
@@ -96,7 +98,8 @@ def make_token_counts(stored: StoredTokenCounts) -> TokenCounts:
     Source: formats 3.1. The counter is the last answer with its output, and an estimate of
     what follows; if the output may be a placeholder, the estimate of the answer's texts counts.
     Without an answer it is the boundary's estimate, which hooks get too (2.1.329). An answer that
-    came with zeros says nothing.
+    came with zeros says nothing. What the API, or the client, cleared from the last request is
+    compared with the trigger all the same (client 2.1.332).
     """
     if stored.answer == 0:
         return TokenCounts(None, None, None, stored.report)
@@ -105,9 +108,10 @@ def make_token_counts(stored: StoredTokenCounts) -> TokenCounts:
     output = max(stored.output, stored.answer_text)
     return TokenCounts(
         fill=stored.answer,
-        counter=stored.answer + output + stored.after_answer,
+        counter=stored.answer + output + stored.after_answer + stored.also_counted,
         hook=stored.answer + output,
         report=stored.report,
+        also_counted=stored.also_counted,
     )
 
 

@@ -300,6 +300,7 @@ def stored_token_counts(row: SessionRow) -> StoredTokenCounts:
         next_request=row.estimated_next_tokens,
         is_answer_estimated=bool(row.is_answer_estimated),
         cleared=row.cleared_tokens,
+        also_counted=row.also_counted_tokens or 0,
         report=row.report_tokens,
         input=row.answer_input or 0,
         cache_creation=row.answer_cache_creation or 0,

@@ -57,6 +57,7 @@ _RESPONSE_CONFLICT: Final = _UPDATE_FROM_LATER_LINE.format(
     " client_version = COALESCE(client_version, excluded.client_version),"
     " cache_miss = COALESCE(excluded.cache_miss, cache_miss),"
     " cache_missed_tokens = COALESCE(excluded.cache_missed_tokens, cache_missed_tokens),"
+    " also_counted_tokens = MAX(also_counted_tokens, excluded.also_counted_tokens),"
 )
 
 _SPENT: Final = (

@@ -156,6 +156,8 @@ CREATE TABLE response (
     -- Where its tokens have several prices, or another model was asked for it, what it costs: JSON,
     -- a list of lists with the columns of `spending` from `model` on. Else the columns above say it.
     charges TEXT,
+    -- What was cleared from its request, and counts toward the next compaction all the same.
+    also_counted_tokens INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (file_id, offset)
 ) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX response_message ON response (message_id, file_id);

@@ -148,6 +148,7 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     rate: int = 0  # at which its tokens are priced (`PriceRate`)
     web_searches: int = 0  # that the API made for it
     charges: str | None = None  # JSON of ChargeRecords that are priced in its place, if several
+    also_counted_tokens: int = 0  # cleared from its request; the next compaction counts them
 
 
 MAX_TOOL_CALLS: Final = 1_000  # tool calls of one answer that are counted; 60 were seen

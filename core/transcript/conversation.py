@@ -121,7 +121,7 @@ class Microcompaction(msgspec.Struct, frozen=True):
 
 
 class Withdrawal(msgspec.Struct, frozen=True):
-    """What the client stops sending from an attachment on; the transcript keeps it."""
+    """What is sent no longer from a line on, an attachment or an answer; the file keeps it."""
 
     results: tuple[str, ...] = ()  # tool calls whose results are replaced by `stand_in`
     stand_in: str = ""
@@ -130,6 +130,7 @@ class Withdrawal(msgspec.Struct, frozen=True):
     first_thinking: tuple[str, int] | None = None  # only from this one of an answer on: id, number
     advice: bool = False  # what advisors said before the attachment
     large_files: bool = False  # what is attached whole since the last answer
+    oldest_results: int = 0  # so many, while the answer that says it is the newest
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

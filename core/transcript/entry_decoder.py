@@ -26,7 +26,7 @@ from .line_decoder import NotJsonError, RawBlock, RawMessage, TranscriptLine, Un
 from .line_types import AGENT_OUTPUT_TOOLS, AGENT_TOOLS
 from .raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length, timestamp_to_ms
 from .sanitize import sanitize_path, sanitize_title
-from .withdrawn_content import parse_withdrawal
+from .withdrawn_content import parse_withdrawal, read_clearing
 
 
 class NamedToolCall(msgspec.Struct, frozen=True):
@@ -279,6 +279,7 @@ def _assistant_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedT
         message_id=message.id,
         model=sanitize_title(message.model or "") or None,
         hidden=failed,
+        withdrawal=read_clearing(message.context_management),
     )
     is_own = failed or line.is_unmetered or message.model == line_decoder.SYNTHETIC_MODEL
     if message.usage is None or is_own:

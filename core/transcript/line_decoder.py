@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from .raw_lines import replace_lone_surrogates, timestamp_to_ms
 from .reported_usage import (
+    ContextManagement,
     Count,
     DetailedUsage,
     ForkSource,
@@ -33,6 +34,7 @@ class RawMessage(msgspec.Struct, gc=False):
     usage: DetailedUsage | None = None
     stop_reason: Raw | UnsetType = UNSET
     paused: list[PausedResponse] | None = field(name="pausedResponses", default=None)
+    context_management: ContextManagement | None = None
 
 
 class CacheMissReason(msgspec.Struct, gc=False):

@@ -20,7 +20,7 @@ from .line_decoder import (
     drop_unreadable_fields,
     repair_line,
 )
-from .reported_usage import ForkSource, PausedResponse, RawUsage
+from .reported_usage import ContextManagement, ForkSource, PausedResponse, RawUsage
 
 LEADING_TYPE: Final = re.compile(rb'\{"type":"([a-z-]+)"')  # only lines without a parent begin so
 
@@ -91,6 +91,7 @@ class MessageGlance(msgspec.Struct, gc=False):
     usage: RawUsage | None = None
     diagnostics: Raw | UnsetType = UNSET
     paused: list[PausedResponse] | None = field(name="pausedResponses", default=None)
+    context_management: ContextManagement | None = None
 
 
 class ResultGlance(msgspec.Struct, gc=False):

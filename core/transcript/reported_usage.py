@@ -61,6 +61,24 @@ class PausedResponse(msgspec.Struct, gc=False):
     usage: RawUsage | None = None
 
 
+class AppliedEdit(msgspec.Struct, gc=False):
+    """What the API left out of a request that it answered."""
+
+    type: str | None = None
+    cleared_input_tokens: Count | None = None
+    cleared_tool_uses: Count | None = None
+
+
+class ContextManagement(msgspec.Struct, gc=False):
+    """What a request held no longer; the client adds what it knows better (`client_…`)."""
+
+    applied_edits: list[AppliedEdit] | None = None
+    client_cut_tool_uses: Count | None = None  # by the client itself, before it sent the request
+    client_estimated_cleared_input_tokens: Count | None = None
+    client_estimate_measured_from_prompts: bool | None = None
+    client_sent_exclude_tools: list[str] | None = None  # whose results are never cleared
+
+
 class OutputDetails(msgspec.Struct, gc=False):
     thinking_tokens: Count | None = None
 
@@ -166,6 +184,27 @@ def is_estimated_usage(usage: RawUsage) -> bool:
         return False
     step, total = map(_to_token_usage, (own[0], usage))
     return context_tokens(step) < context_tokens(total)
+
+
+CLEARS_RESULTS: Final = "clear_tool_uses_20250919"
+
+
+def also_counted_tokens(found: ContextManagement | None) -> int:
+    """Return what was cleared from a request: the client adds it when it compares with its trigger.
+
+    Its own estimate counts if it was measured, else where it is smaller than the API's.
+    """
+    if found is None:
+        return 0
+    estimate = found.client_estimated_cleared_input_tokens
+    if found.client_cut_tool_uses:
+        return estimate or 0
+    edits = [each for each in found.applied_edits or () if each.type == CLEARS_RESULTS]
+    cleared = sum(each.cleared_input_tokens or 0 for each in edits)
+    if estimate is None:
+        return cleared
+    is_measured = found.client_estimate_measured_from_prompts is True and cleared > 0
+    return estimate if is_measured else min(cleared, estimate)
 
 
 def web_searches(usage: RawUsage) -> int:

@@ -5,11 +5,13 @@ A line of its own says so (an attachment); how it is applied is how client 2.1.3
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from .conversation import (
+    CLEARED_RESULT_TEXT,
     RESULT_KINDS,
     Entry,
     MessagePart,
@@ -18,11 +20,17 @@ from .conversation import (
     Withdrawal,
     with_parts,
 )
+from .reported_usage import CLEARS_RESULTS, ContextManagement
 
 _ADVISOR: Final = "advisor"  # the tool that the API runs for an answer
 _MAX_STAND_IN: Final = 200  # characters; the client believes no longer one
 _BY_TOOL: Final = "withdrawn_by_tool"  # the only cause that the client knows
 _CONNECTORS: Final = ("mcp__claude_ai__", "mcp__hearthbot__")  # the tools that can do it
+
+_CLEARABLE: Final = frozenset(
+    {"Bash", "Edit", "Glob", "Grep", "PowerShell", "Read", "WebFetch", "WebSearch", "Write"}
+)
+"""Tools whose results the client lets the API clear."""
 
 _FILE_TEXT: Final = (
     "The user @-mentioned {}. Its contents were not attached because the file is too large to read"
@@ -45,6 +53,13 @@ def parse_withdrawal(kind: str, attachment: Mapping[str, Any]) -> Withdrawal | N
     return Withdrawal(large_files=True) if kind == "whole_texts_withdrawn" else None
 
 
+def read_clearing(found: ContextManagement | None) -> Withdrawal | None:
+    """Read what the API cleared from the request of an answer."""
+    edits = (found.applied_edits or ()) if found else ()
+    uses = sum(each.cleared_tool_uses or 0 for each in edits if each.type == CLEARS_RESULTS)
+    return Withdrawal(oldest_results=uses) if uses else None
+
+
 def _parse_cut(attachment: Mapping[str, Any]) -> Withdrawal | None:
     calls, stand_in = attachment.get("callIds"), attachment.get("standIn")
     if not (isinstance(calls, list) and isinstance(stand_in, str)):
@@ -61,8 +76,9 @@ def _parse_strip(attachment: Mapping[str, Any]) -> Withdrawal:
     if attachment.get("scope") == "all" or not isinstance(first, dict):
         return Withdrawal(thinking=True)
     message, number = first.get("messageId"), first.get("thinkingIndex")
-    is_place = isinstance(message, str) and isinstance(number, int)
-    return Withdrawal(thinking=True, first_thinking=(message, number) if is_place else None)
+    if isinstance(message, str) and isinstance(number, int):
+        return Withdrawal(thinking=True, first_thinking=(message, number))
+    return Withdrawal(thinking=True)
 
 
 def without_withdrawn(chain: Sequence[Entry]) -> list[Entry]:
@@ -94,18 +110,36 @@ def _each(entries: Iterable[Entry]) -> Iterator[tuple[int, Withdrawal]]:
     return ((n, entry.withdrawal) for n, entry in enumerate(entries) if entry.withdrawal)
 
 
-def _cut_results(entries: Iterable[Entry]) -> dict[str, Withdrawal]:
+def _cut_results(entries: Sequence[Entry]) -> dict[str | None, Withdrawal]:
     """Return what withdraws the result of each call; the first line that names it counts."""
-    cut: dict[str, Withdrawal] = {}
+    cut: dict[str | None, Withdrawal] = {}
     for _, withdrawal in _each(entries):
         for call in withdrawal.results:
             cut.setdefault(call, withdrawal)
-    return cut
+    cleared = Withdrawal(stand_in=CLEARED_RESULT_TEXT)
+    return dict.fromkeys(_cleared_results(entries), cleared) | cut
 
 
-def _stand_in(part: MessagePart, cut: Mapping[str, Withdrawal]) -> MessagePart:
+def _cleared_results(entries: Sequence[Entry]) -> list[str | None]:
+    """Return the calls whose results the API cleared from the newest answer's request."""
+    answers = (entry for entry in reversed(entries) if entry.context_tokens)
+    newest = next(answers, None)
+    if newest is None:
+        return []
+    lines = (entry for entry in entries if entry.message_id == newest.message_id)
+    uses = max((each.withdrawal.oldest_results for each in lines if each.withdrawal), default=0)
+    results = (
+        part.tool_use_id
+        for entry in takewhile(lambda entry: entry is not newest, entries)
+        for part in entry.parts
+        if part.kind in RESULT_KINDS and part.name in _CLEARABLE
+    )
+    return [*islice(results, uses)]
+
+
+def _stand_in(part: MessagePart, cut: Mapping[str | None, Withdrawal]) -> MessagePart:
     """Replace a result; errors stay, and what is no longer than its replacement."""
-    found = cut.get(part.tool_use_id or "")
+    found = cut.get(part.tool_use_id)
     if found is None or part.kind not in RESULT_KINDS or part.failed:
         return part
     if found.by_tool and not part.name.startswith(_CONNECTORS):

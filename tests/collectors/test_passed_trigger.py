@@ -236,3 +236,55 @@ def test_one_answer_of_an_agent_above_it_contradicts_nothing(
 ) -> None:
     trigger = agent_trigger(claude, collector, store, *lines)
     assert (trigger.tokens, trigger.is_passed) == (167_000, False)
+
+
+def clearing(line: JsonLine, tokens: int) -> JsonLine:
+    """An answer whose request the API had cleared results from."""
+    edit = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 3}
+    managed = {"applied_edits": [edit | {"cleared_input_tokens": tokens}]}
+    return line | {"message": line["message"] | {"context_management": managed}}
+
+
+def test_what_was_cleared_from_a_request_counts_toward_the_trigger(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    *before, last = answers(90_000, 140_000)
+    session = scanned(claude, collector, store, [*before, last])
+    left = session.context.trigger_left
+    assert left is not None
+    cleared = scanned(claude, collector, store, [*before, clearing(last, 20_000)])
+    assert cleared.context.tokens == session.context.tokens == 140_000
+    assert cleared.context.trigger_left == left - 20_000
+    (counter,) = (each for each in number_sources(cleared.context, ()) if each.name == "counter")
+    assert counter.source.endswith("and 20,000 that was cleared from its request")
+
+    after = assistant("after", context=141_000, at=9, model=SMALL)
+    again = scanned(claude, collector, store, [*before, clearing(last, 20_000), after])
+    assert again.context.token_counts.also_counted == 0, "the next request held it again"
+
+
+def test_an_agent_counts_what_was_cleared_too(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    folder = claude.projects / PROJECT / SESSION / "subagents"
+    *before, last = answers(90_000, 140_000)
+    for name, lines in (("a1", [*before, last]), ("a2", [*before, clearing(last, 20_000)])):
+        own = [line | {"isSidechain": True, "agentId": name} for line in lines]
+        own = [json.loads(json.dumps(line).replace("msg_", f"msg_{name}_")) for line in own]
+        write(folder / f"agent-{name}.jsonl", own)
+    session = scanned(claude, collector, store, answers(20_000))
+    with closing(open_reader(store)) as db:
+        found = {each.agent_id: each.context for each in read_agents(db, [session], START_MS)}
+    left = [found[name].trigger_left or 0 for name in ("a1", "a2")]
+    assert left[0] - left[1] == 20_000
+
+
+def test_a_trigger_is_learned_with_what_was_cleared(
+    claude: ClaudeFolder, collector: Collector, store: Path
+) -> None:
+    """The boundary's size leaves it out, but the client compared all of it."""
+    *before, last = answers(90_000, 150_000)
+    after = assistant("after", context=15_000, at=10, model=SMALL)
+    lines = [*before, clearing(last, 30_000), boundary(at=9, preTokens=150_050), summary(at=9)]
+    session = scanned(claude, collector, store, [*lines, after])
+    assert session.context.trigger_tokens == 167_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -10,8 +10,10 @@ from ctxtop.collectors.claude_code.transcripts.answer_charges import MAX_CHARGES
 from ctxtop.core.measure.models import PriceRate
 from ctxtop.core.store.queries.spending_queries import decode_charges
 from ctxtop.core.transcript.reported_usage import (
+    ContextManagement,
     PausedResponse,
     RawUsage,
+    also_counted_tokens,
     is_estimated_usage,
     last_output_tokens,
     read_usage,
@@ -191,3 +193,32 @@ def test_the_context_is_the_steps_that_the_client_reads(
     sums: dict[str, Any], step: dict[str, Any], context: int
 ) -> None:
     assert read_usage(msgspec.convert({**sums, "iterations": [step]}, RawUsage))[1] == context
+
+
+CLEARED: Final = {"type": "clear_tool_uses_20250919", "cleared_input_tokens": 3_000}
+MEASURED: Final = {
+    "client_estimated_cleared_input_tokens": 4_000,
+    "client_estimate_measured_from_prompts": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        ({}, 0),
+        ({"applied_edits": []}, 0),
+        ({"applied_edits": [CLEARED, CLEARED]}, 6_000),
+        ({"applied_edits": [{"type": "clear_thinking_20251015", "cleared_input_tokens": 9}]}, 0),
+        ({"applied_edits": [CLEARED], "client_estimated_cleared_input_tokens": 2_000}, 2_000),
+        ({"applied_edits": [CLEARED], "client_estimated_cleared_input_tokens": 4_000}, 3_000),
+        ({"applied_edits": [CLEARED]} | MEASURED, 4_000),
+        ({"applied_edits": []} | MEASURED, 0),
+        ({"applied_edits": [], "client_cut_tool_uses": 3} | MEASURED, 4_000),
+        ({"client_cut_tool_uses": 3}, 0),
+    ],
+)
+def test_what_was_cleared_is_counted_as_the_client_does(
+    found: dict[str, object], expected: int
+) -> None:
+    assert also_counted_tokens(msgspec.convert(found, ContextManagement)) == expected
+    assert also_counted_tokens(None) == 0

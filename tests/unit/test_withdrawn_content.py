@@ -149,3 +149,33 @@ def test_a_file_above_the_limit_is_withdrawn_but_not_one_that_was_answered(file:
     assert words[0] == "text of answered"
     assert words[1].startswith("The user @-mentioned /p/large. Its contents were not attached")
     assert words[2:] == ["text of small"]
+
+
+def answered(name: str, context: int = 40_000, **management: object) -> dict[str, Any]:
+    line = assistant(name, context, content=[text("Seen.")])
+    if management:
+        line["message"]["context_management"] = management
+    return line
+
+
+CLEARED: Final = {"type": "clear_tool_uses_20250919", "cleared_input_tokens": 3_000}
+
+
+def test_the_oldest_results_are_gone_that_the_api_cleared_for_the_newest_answer(
+    file: Path,
+) -> None:
+    edits = [CLEARED | {"cleared_tool_uses": 2}, {"type": "clear_thinking_20251015"}]
+    session = conversation(answered("m4", applied_edits=edits))
+    assert results(session, file) == [STAND_IN, "short", LONG], "of two the second is shorter"
+    session.add(answered("m5"))
+    assert results(session, file) == [LONG, "short", LONG], "the next request held them again"
+
+
+def test_results_of_tools_that_the_client_keeps_are_never_cleared(file: Path) -> None:
+    session = Session()
+    session.add(user("look"))
+    session.add(assistant("m1", content=[tool("Skill", "t1"), tool("Bash", "t2")]))
+    session.add(tool_result("t1", LONG, {}))
+    session.add(tool_result("t2", LONG, {}))
+    session.add(answered("m2", applied_edits=[CLEARED | {"cleared_tool_uses": 1}]))
+    assert results(session, file) == [LONG, STAND_IN]

@@ -45,6 +45,7 @@ class MergedAnswer(msgspec.Struct, gc=False):
     client_version: str | None = None
     cache_miss: line_decoder.CacheMissReason | None = None
     paused: list[PausedResponse] | None = None
+    also_counted_tokens: int = 0
 
     def to_record(self) -> ResponseRecord:
         """Convert it: counts are those of its last line, the output is the highest of any line."""
@@ -76,6 +77,7 @@ class MergedAnswer(msgspec.Struct, gc=False):
             rate=charged.rate,
             web_searches=charged.web_searches,
             charges=charged.charges,
+            also_counted_tokens=self.also_counted_tokens,
         )
 
 
@@ -120,6 +122,7 @@ class MergedAnswers:
                 line.version,
                 line_decoder.read_cache_miss(message.diagnostics),
                 message.paused,
+                reported_usage.also_counted_tokens(message.context_management),
             )
             return
         if usage != answer.usage or message.model != answer.model:
@@ -127,6 +130,9 @@ class MergedAnswers:
             answer.model, answer.usage = message.model, usage
         answer.last_offset = offset
         answer.paused = message.paused or answer.paused
+        if message.context_management is not None:
+            more = reported_usage.also_counted_tokens(message.context_management)
+            answer.also_counted_tokens = max(answer.also_counted_tokens, more)
         answer.request_ref = answer.request_ref or line.request_ref
         # A line that is appended again repeats no call.
         if tools and tools not in answer.tools:

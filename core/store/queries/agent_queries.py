@@ -352,7 +352,9 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     IIF(r.context_tokens > {MIN_PASSED_TOKENS}, (SELECT MIN(context_tokens) FROM (
         SELECT x.context_tokens, x.model, x.lowered FROM response x WHERE x.file_id = k.own_file
             AND x.offset > COALESCE(b.offset, -1) ORDER BY x.offset DESC LIMIT 2)
-        HAVING COUNT(*) = 2 AND MIN(model) = MAX(model) AND NOT MAX(lowered)), NULL)
+        HAVING COUNT(*) = 2 AND MIN(model) = MAX(model) AND NOT MAX(lowered)), NULL),
+    (SELECT x.also_counted_tokens FROM response x WHERE x.file_id = k.own_file
+        AND x.offset = r.offset AND x.offset > COALESCE(b.offset, -1))
 FROM known k
 LEFT JOIN ended d ON d.session_id = k.session_id
 LEFT JOIN stopped z ON z.session_id = k.session_id AND z.agent_id = k.agent_id

@@ -104,12 +104,12 @@ def client_windows(db: Connection) -> list[WindowRow]:
 
 _AUTO_COMPACTIONS: Final = """
 SELECT f.session_id, f.agent_id, r.model, s.model AS asked_model, s.client_version,
-    (SELECT e.context_tokens FROM response e WHERE e.file_id = b.file_id
+    (SELECT e.context_tokens + e.also_counted_tokens FROM response e WHERE e.file_id = b.file_id
         AND e.offset < r.offset AND (e.sidechain = 0 OR f.kind = 'agent')
         AND e.offset > COALESCE((SELECT MAX(p.offset) FROM boundary p
             WHERE p.file_id = b.file_id AND p.offset < b.offset), -1)
         ORDER BY e.offset DESC LIMIT 1) AS earlier_tokens,
-    b.pre_tokens,
+    b.pre_tokens + r.also_counted_tokens,
     EXISTS (SELECT 1 FROM request q WHERE q.file_id = b.file_id
         AND q.offset > r.last_offset AND q.offset < b.offset
         AND q.query_source IS (SELECT a.query_source FROM request a

@@ -163,6 +163,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     worktree: str | None = None  # the git worktree that `cwd` is in, a newline, and its repository
     fork_kind: str | None = None  # how ctxtop made it of another one: a strategy, or `levels`
     is_fork_undone: int | None = None  # 1 if that was undone
+    also_counted_tokens: int | None = None  # cleared from the last answer's request
 
 
 class AgentRow(msgspec.Struct, frozen=True):
@@ -224,6 +225,7 @@ class AgentRow(msgspec.Struct, frozen=True):
     sessions: int = 1  # that contain it: a fork contains its parent's agents, too
     counted_in: str = ""  # the session that it counts for
     passed_tokens: int | None = None  # the smaller context of the last two answers in its file
+    also_counted_tokens: int | None = None  # cleared from the last answer's request
 
 
 class SummaryRow(msgspec.Struct, frozen=True):

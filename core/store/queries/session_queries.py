@@ -339,7 +339,8 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
             WHERE {_IS_BELOW.format(path="wt.path")} ORDER BY length(wt.path) DESC LIMIT 1),
         IIF(s.worktree <> s.worktree_owner AND {_IS_BELOW.format(path="s.worktree")},
             s.worktree || char(10) || s.worktree_owner, NULL)),
-    w.kind, w.is_undone
+    w.kind, w.is_undone,
+    IIF(answered > COALESCE(cut, -1), r.also_counted_tokens, 0)
 FROM base f
 LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut

@@ -325,6 +325,8 @@ def _numbers(context: Context) -> Iterator[NumberSource]:
     measured = context.state is ContextState.MEASURED
     is_of_messages = counts.fill is None and counts.counter is not None
     counter, hook = _MESSAGE_COUNTS if is_of_messages else _ANSWER_COUNTS
+    if counts.also_counted:
+        counter += f", and {counts.also_counted:,} that was cleared from its request"
     yield _number(
         "fill",
         "in context",
