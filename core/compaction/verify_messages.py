@@ -278,8 +278,10 @@ def check_size(compared: TranscriptComparison) -> str | None:
 
 
 def _content_size(messages: Sequence[Sequence[MessagePart]]) -> tuple[int, int]:
+    """Return the images and the characters; the text of thinking is often not recorded."""
     parts = [part for each in messages for part in each]
-    return sum(part.media for part in parts), sum(len(part.text) for part in parts)
+    chars = (max(len(part.text), part.kind is PartKind.THINKING) for part in parts)
+    return sum(part.media for part in parts), sum(chars)
 
 
 def check_open_thinking(compared: TranscriptComparison) -> str | None:

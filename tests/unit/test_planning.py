@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import (
     PlanOptions,
     RemoveLine,
@@ -16,11 +17,13 @@ from ctxtop.core.compaction.plan import (
     requests_to_break_even,
 )
 from ctxtop.core.compaction.protection import NEWEST_TURNS, SHORTENED
+from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.transcript_planning import (
     LET_SESSION_GROW,
     STRATEGIES,
     min_saved_tokens,
 )
+from ctxtop.core.compaction.undo import undo
 from ctxtop.core.measure.models import (
     CACHE_WRITE_1H_FACTOR,
     CACHE_WRITE_5M_FACTOR,
@@ -45,6 +48,7 @@ from tests.planned import (
     tokens_of,
     view_of,
 )
+from tests.sessions_on_disk import rest, subject_of
 from tests.worked import NEWER, OLDER, WORDS, Session, numbered
 
 from ..planned import plan_transcript
@@ -190,6 +194,24 @@ def test_level_4_gives_up_thoughts_of_earlier_turns_where_nothing_else_may_chang
     assert len(thoughts_of(left)) == 20
     assert len([line for line in thoughts_of(path) if line < first]) == 12
     assert not plan_of(path, short(Severity.MASKED)).operations
+
+
+def test_thoughts_whose_text_is_not_recorded_can_be_all_that_goes(tmp_path: Path) -> None:
+    session = Session(NEWER)
+    session.ask("mend all of it")
+    for number in range(40):
+        session.use("Bash", "ok", thinking=True, command=f"make {number}")
+    session.say()
+    path = session.write(tmp_path / f"{made.SESSION}.jsonl")
+    before = path.read_bytes()
+    plan = plan_of(path, short(Severity.REASONING))
+    assert {each.strategy for each in plan.operations if each.tokens_saved} == {"all-thinking"}
+    rest(path)
+    subject = subject_of(path, tmp_path)
+    receipt = apply_plan(replace(plan, session_id=made.SESSION), ApplyMode.IN_PLACE, subject)
+    assert len(thoughts_of(path)) == 0
+    undo(receipt.receipt_id, None, subject)
+    assert path.read_bytes() == before
 
 
 def test_a_plan_says_the_one_thing_to_do_in_the_middle_of_a_turn(tmp_path: Path) -> None:
