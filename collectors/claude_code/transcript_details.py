@@ -23,7 +23,7 @@ from ...core.measure.composition import (
     context_parts,
     tool_call_name,
 )
-from ...core.measure.counting_rule import DEFAULT_COUNTING, CountingRule
+from ...core.measure.counting_rule import DEFAULT_COUNTING, UNREPORTED_USAGE, CountingRule
 from ...core.measure.part_sizes import (
     NO_SNAPSHOT,
     PartSizes,
@@ -129,6 +129,7 @@ def read_composition(
         largest=items,
         read_bytes=tail_bytes if is_too_large else None,
         estimator=counting.estimator,
+        is_unreported=context.is_unreported,
         part_sizes={
             (entry.offset, place): sizes.of(entry, part) or 0
             for entry in sent
@@ -146,6 +147,8 @@ def _current_tokens(
         rows = session_queries.sessions(db, [session_id])
         return tokens_in_use(stored_token_counts(rows[0])) if rows else (None, ContextState.UNKNOWN)
     tokens = session_queries.estimated_next_tokens(db, file_id)
+    if tokens is None:
+        tokens = session_queries.unreported_tokens(db, file_id, UNREPORTED_USAGE.text_rule)
     return tokens, ContextState.UNKNOWN if tokens is None else ContextState.ESTIMATED
 
 
@@ -185,6 +188,12 @@ class _SplitConversation:
         if self.answer is None or self.answer.is_estimate or is_estimate:
             return None
         return self.answer.context_tokens
+
+    @property
+    def is_unreported(self) -> bool:
+        """Whether the last answer came with zeros."""
+        answered = (each.context_tokens for each in reversed(self.since or self.before))
+        return next((each for each in answered if each is not None), None) == 0
 
     @property
     def estimated_tokens(self) -> int | None:

@@ -338,6 +338,7 @@ class Composition(msgspec.Struct, frozen=True):
     """Only this much of the end of a too large transcript was read: what precedes it is
     unexplained. None if all was read."""
     estimator: TextEstimator = TextEstimator.TIKTOKEN  # of texts that the API did not count
+    is_unreported: bool = False  # the last answer came with zeros: only its text is known
     part_sizes: Mapping[tuple[int, int], int] = {}
     """Tokens of each part of a line, by the line's byte offset and its place there."""
 

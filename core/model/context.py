@@ -172,8 +172,8 @@ class Context(msgspec.Struct, frozen=True):
 
     @property
     def unanswered_tokens(self) -> int | None:
-        """The estimate of the next request while no answer follows the last compaction."""
-        is_text = self.counting.counts_text
+        """The estimate while the API measured none since the last compaction, or ever (zeros)."""
+        is_text = self.counting.counts_text and not self.counting.is_substitute
         return None if self.token_counts.fill is not None or is_text else self.tokens
 
     @property
@@ -231,7 +231,8 @@ def tokens_in_use(
     if counting.counts_text and text is not None:
         return max(0, text - stored.cleared), ContextState.ESTIMATED
     if stored.answer == 0:
-        return None, ContextState.UNKNOWN
+        text = stored.texts.get(UNREPORTED_USAGE.text_rule)
+        return text, ContextState.UNKNOWN if text is None else ContextState.ESTIMATED
     if stored.answer is None:
         estimate = stored.boundary_estimate if stored.next_request is None else stored.next_request
         return estimate, ContextState.UNKNOWN if estimate is None else ContextState.ESTIMATED

@@ -6,13 +6,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.collectors.claude_code.transcript_details import read_composition
 from ctxtop.core.measure.counting_rule import UNREPORTED_USAGE
 from ctxtop.core.model.context import ContextState, TokenCounts
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import context_queries
 from ctxtop.core.store.queries.spending_queries import model_usage
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
+from ctxtop.tui.text.session_text import composition_total_text
 
+from ..one_size import SizedSessions, compare_plan, compare_shown
 from ..transcripts import MODEL, PROJECT, SESSION, START_MS, append, assistant, text, user, write
 
 if TYPE_CHECKING:
@@ -141,6 +144,44 @@ def test_zeros_are_no_empty_context_but_an_estimate_of_the_text(
     with closing(open_reader(store)) as db:
         (step,) = context_queries.fill_history(db, SESSION, counting=found.counting)
     assert step.tokens == found.tokens
+
+
+def test_zeros_have_one_size_in_the_list_the_breakdown_and_the_plan(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    lines = [
+        line
+        for number in range(3)
+        for line in (
+            user(f"{number} {WORDS}"),
+            assistant(f"m{number}", counts=NOTHING, model="qwen3", content=[text(WORDS)]),
+        )
+    ]
+    write(path, lines)
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        found = SizedSessions(path.parents[1], db, START_MS)
+        (session,) = found.sessions
+        assert compare_plan(found, session).differences == []
+        assert compare_shown(found, session).differences == []
+        composed = found.composed(session)
+        assert composed.total_tokens == found.planned(session).tokens == session.context.tokens
+        assert sum(each.tokens for each in composed.categories) == composed.total_tokens
+        assert "(estimated: the API reported no tokens)" in composition_total_text(composed)
+
+
+def test_an_agent_with_zeros_has_the_size_of_its_text_in_its_breakdown(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    own: JsonLine = {"isSidechain": True, "agentId": "a1"}
+    write(path, [user(), assistant("msg_9", 5_000)])
+    lines = [user(WORDS, **own), assistant(counts=NOTHING, model="qwen3", **own)]
+    write(path.parent / SESSION / "subagents" / "agent-a1.jsonl", lines)
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        (agent,) = read_agents(db, read_sessions(db, START_MS), START_MS)
+        composed = read_composition(db, path.parents[1], SESSION, agent_id="a1")
+    assert composed.total_tokens == agent.context.tokens
 
 
 def test_an_answer_that_reports_again_measures_again(

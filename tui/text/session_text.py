@@ -380,10 +380,11 @@ SHARE_CELLS: Final = 24  # a share's bar: a cell is four percent
 
 def composition_total_text(found: Composition) -> str:
     from ...core.measure.composition import CompositionSource  # after the first paint
-    from ...core.measure.counting_rule import CHARACTER_UNITS
+    from ...core.measure.counting_rule import CHARACTER_UNITS, NO_USAGE
 
     text = f"{'≈' * found.estimated}{tokens(found.total_tokens)} tokens in context"
-    text += " (estimated: not measured yet)" if found.estimated else " (measured)"
+    why = NO_USAGE if found.is_unreported else "not measured yet"
+    text += f" (estimated: {why})" if found.estimated else " (measured)"
     is_sent = found.source is CompositionSource.REQUESTS
     text += ", from recorded requests" if is_sent else ", from the transcript"
     if found.later_tokens:

@@ -63,6 +63,16 @@ def estimated_next_tokens(db: Connection, file_id: int) -> int | None:
     return tokens
 
 
+def unreported_tokens(db: Connection, file_id: int, text_rule: str) -> int | None:
+    """Return the text's tokens by a rule, if the file's last answer came with zeros."""
+    sql = """SELECT tokens FROM context_text x WHERE file_id = ? AND rule = ?
+        AND (SELECT context_tokens FROM response r WHERE r.file_id = x.file_id
+            ORDER BY offset DESC LIMIT 1) = 0
+        ORDER BY offset DESC"""
+    tokens: int | None = _first(db, sql, file_id, text_rule)
+    return tokens
+
+
 def summary_text(db: Connection, summary_id: int) -> str:
     """Return a summary's text; empty if it no longer exists."""
     return _first(db, "SELECT text FROM summary WHERE summary_id = ?", summary_id) or ""
