@@ -114,6 +114,7 @@ _KEEP_NEWEST: Final = (
         "leaf_uuid",
         "worktree",
         "worktree_owner",
+        "moved_to",
     ),
 )
 

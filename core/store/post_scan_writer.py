@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .queries.query_rows import SessionIds, fetch_records, in_condition
+from .queries.query_rows import PROJECT_ROOT, SessionIds, fetch_records, in_condition
 from .transcript_records import FileKind
 from .writer import Writer
 
@@ -196,7 +196,7 @@ def text_files(writer: Writer, session_ids: SessionIds = None) -> list[TextFile]
     """List the transcripts of all or some sessions, the newest first."""
     where, values = in_condition("f.session_id", session_ids)
     sql = f"""SELECT f.file_id, f.path, f.kind, f.session_id, f.offset,
-            COALESCE(s.began_in, s.launched_in),
+            {PROJECT_ROOT.format(session="s")},
             EXISTS (SELECT 1 FROM model_use u WHERE u.file_id = f.file_id AND u.peak_tokens = 0)
         FROM file f
         LEFT JOIN session s ON s.file_id = (SELECT o.file_id FROM file o

@@ -116,7 +116,8 @@ CREATE TABLE session (
     -- (`leaf_title`).
     leaf_uuid TEXT,
     worktree TEXT, -- The git worktree that the session entered.
-    worktree_owner TEXT -- Where it was before.
+    worktree_owner TEXT, -- Where it was before.
+    moved_to TEXT -- The folder, or worktree, that the client moved the session to.
 ) STRICT;
 
 -- Answers of the API. Several lines with one message id are one answer: its place is that of the

@@ -386,6 +386,7 @@ class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
     leaf_uuid: str | None = None  # of the newest line: summaries refer to it
     worktree: str | None = None  # the git worktree that it entered
     worktree_owner: str | None = None  # the folder that it was in before
+    moved_to: str | None = None  # the folder, or worktree, that the client moved it to
 
 
 class LeafTitleRecord(msgspec.Struct, frozen=True, array_like=True):

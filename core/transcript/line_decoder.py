@@ -258,6 +258,7 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
     hook_label: Raw | UnsetType = UNSET
     stop_reason: Raw | UnsetType = UNSET
     worktree_session: Raw | UnsetType = UNSET
+    relocated_cwd: str | None = None  # of a `relocated`: its transcript was moved too
 
     @property
     def at(self) -> int | None:

@@ -256,6 +256,7 @@ INDEXED_TYPES: Final = frozenset(
         "progress/agent_progress",
         "progress/skill_progress",
         "queue-operation",
+        "relocated",
         "result",
         "summary",
         "system/compact_boundary",

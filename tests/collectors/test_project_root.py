@@ -89,6 +89,43 @@ def test_a_session_that_moved_to_a_worktree_began_in_its_project(
     assert only_session(store).project_root == ROOT
 
 
+MOVED = "/home/dev/other"
+
+
+def relocated(folder: str) -> dict[str, Any]:
+    return {"type": "relocated", "sessionId": SESSION, "relocatedCwd": folder}
+
+
+def test_a_session_that_a_person_moved_has_the_root_that_it_was_moved_to(
+    claude: ClaudeFolder, store: Path
+) -> None:
+    moved = claude.projects / "-home-dev-other" / f"{SESSION}.jsonl"
+    write(moved, [user(), assistant(at=1), relocated(MOVED)])
+    scan(claude, store)
+    assert only_session(store).project_root == MOVED
+    append(moved, [user(at=2, cwd=f"{MOVED}/below")])
+    scan(claude, store)
+    found = only_session(store)
+    assert (found.project_root, found.cwd) == (MOVED, f"{MOVED}/below")
+    with closing(open_reader(store)) as db:
+        assert project_roots(db) == [MOVED]
+
+
+def test_a_worktree_that_a_session_enters_is_no_other_project(
+    claude: ClaudeFolder, store: Path
+) -> None:
+    worktree = f"{ROOT}/.claude/worktrees/x"
+    entered = {"originalCwd": ROOT, "worktreePath": worktree, "worktreeName": "x"}
+    state = {"type": "worktree-state", "worktreeSession": entered, "sessionId": SESSION}
+    moved = claude.projects / "-home-dev-proj--claude-worktrees-x" / f"{SESSION}.jsonl"
+    write(moved, [user(), relocated(worktree), state, user(at=1, cwd=worktree)])
+    scan(claude, store)
+    assert only_session(store).project_root == ROOT
+    append(moved, [relocated(ROOT), state | {"worktreeSession": None}, user(at=2)])
+    scan(claude, store)
+    assert only_session(store).project_root == ROOT
+
+
 def continued(**fields: Any) -> dict[str, Any]:
     """The first line of a file that continues a session which stood in the walked folder."""
     return user(cwd=WALKED, **fields)

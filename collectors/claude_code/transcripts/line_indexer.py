@@ -233,6 +233,11 @@ def _index_worktree(builder: FactBuilder, _: int, line: TranscriptLine) -> None:
         }
 
 
+def _index_relocation(builder: FactBuilder, _: int, line: TranscriptLine) -> None:
+    if line.relocated_cwd:
+        builder.session["moved_to"] = line.relocated_cwd
+
+
 LINE_INDEXERS: Final[dict[str, Callable[[FactBuilder, int, TranscriptLine], None]]] = {
     "system": _index_system_line,
     "attachment": _index_attachment,
@@ -246,6 +251,7 @@ LINE_INDEXERS: Final[dict[str, Callable[[FactBuilder, int, TranscriptLine], None
     "failed": _index_workflow_line,
     "cost-state": lambda builder, offset, line: builder.set_cost(offset, line.total_cost),
     "worktree-state": _index_worktree,
+    "relocated": _index_relocation,
     "derived-from": lambda builder, _, line: builder.add_fork(line),
 }
 """By type, for lines that are not messages."""

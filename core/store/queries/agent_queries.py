@@ -19,6 +19,7 @@ from ...transcript.raw_lines import text_key
 from ..log_records import AnswerItemRecord
 from .query_rows import (
     MIN_PASSED_TOKENS,
+    PROJECT_ROOT,
     SUMMARY_TIME,
     TEXT_COUNTS,
     AgentRow,
@@ -321,7 +322,7 @@ SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
     k.launched_at, COALESCE(s.started_at, k.started_at, u.first_at),
     COALESCE(s.last_at, k.last_at, u.last_at), t.ended_at, e.status, k.finished,
     COALESCE(s.client_version, v.client_version), COALESCE(s.cwd, v.cwd),
-    COALESCE(v.began_in, v.launched_in),
+    {PROJECT_ROOT.format(session="v")},
     CASE WHEN w.file_id IS NOT NULL THEN COALESCE(t.context_tokens, r.context_tokens)
         WHEN r.offset > COALESCE(b.offset, -1) THEN r.context_tokens END,
     r.output_tokens, {_ADDED.format(who="NOT NULL")}, {_ADDED.format(who="NULL")},

@@ -9,7 +9,7 @@ from ...measure.hook_runs import HookRun
 from .. import config_records as records
 from ..transcript_records import MemoryNoteRecord, StopBlockRecord, TailState
 from ..writer import GONE_SIZE
-from .query_rows import RecordT, columns, fetch_records
+from .query_rows import PROJECT_ROOT, RecordT, columns, fetch_records
 
 
 class SeenFile(NamedTuple):
@@ -24,7 +24,7 @@ def project_folders(db: Connection) -> list[str]:
 
 def project_roots(db: Connection) -> list[str]:
     """List the folders that sessions began in, newest activity first; their policies are read."""
-    return _session_folders(db, "COALESCE(s.began_in, s.launched_in)")
+    return _session_folders(db, PROJECT_ROOT.format(session="s"))
 
 
 def _session_folders(db: Connection, folder: str) -> list[str]:

@@ -81,6 +81,12 @@ def text_tokens_column(counting: CountingRule, row: str) -> str:
         AND x.offset = {row}.offset AND x.rule = '{counting.text_rule}')"""
 
 
+PROJECT_ROOT: Final = """COALESCE(
+    IIF({session}.moved_to = {session}.worktree, NULL, {session}.moved_to),
+    {session}.began_in, {session}.launched_in)"""
+"""SQL for the folder whose policy applies to a session: where it began, or where a person moved it
+(`/cd`), but not the git worktree that it entered."""
+
 TEXT_COUNTS: Final = """NULLIF((SELECT json_group_object(x.rule, x.tokens) FROM context_text x
     WHERE x.file_id = {file_id} AND x.offset = (SELECT MAX(y.offset) FROM context_text y
         WHERE y.file_id = x.file_id AND y.rule = x.rule)), json_object())"""

@@ -11,6 +11,7 @@ from .context_queries import COUNTED_MESSAGES_ALONE, NEXT_ANSWER_TOKENS
 from .log_queries import unknown_type_rows
 from .query_rows import (
     MIN_PASSED_TOKENS,
+    PROJECT_ROOT,
     TEXT_COUNTS,
     CompactionRow,
     ProblemRow,
@@ -257,7 +258,7 @@ WITH base AS MATERIALIZED (
     WHERE f.kind = 'session' AND {{where}} AND {_HAS_CONTENT} AND {_NEWEST_FILE}
 )
 SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
-    s.started_at, s.last_at, s.cwd, COALESCE(s.began_in, s.launched_in),
+    s.started_at, s.last_at, s.cwd, {PROJECT_ROOT.format(session="s")},
     s.client_version, s.custom_title, s.ai_title,
     COALESCE((SELECT t.title FROM leaf_title t WHERE t.leaf_uuid = s.leaf_uuid
         ORDER BY t.file_id DESC LIMIT 1), s.summary_title), s.first_prompt, s.last_prompt,
