@@ -54,6 +54,7 @@ from ...core.transcript.restored_content import with_restored
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ...core.transcript.visible_messages import visible_entries
 from .transcripts.api_requests import SentJson, SentPartLabels, reread_messages, reread_shape
+from .transcripts.inherited_context import read_inherited
 from .transcripts.transcript_ends import find_recent_start
 
 LARGE_TRANSCRIPT_TAIL_BYTES: Final = 12_000_000
@@ -98,6 +99,7 @@ def read_composition(
         entries = [
             *takewhile(lambda entry: until_offset is None or entry.offset <= until_offset, read)
         ]
+        inherited = read_inherited(db, projects, path) if agent_id and not is_too_large else None
     except OSError as error:
         why = error.strerror or error
         raise TranscriptUnavailableError(f"{who}: {path} cannot be read: {why}") from error
@@ -107,6 +109,8 @@ def read_composition(
     sent = visible_entries(entries)
     if not sent:
         raise TranscriptUnavailableError(f"{who} is empty: {path} has no conversation yet")
+    if inherited:
+        sent = [inherited.entry, *sent]
     model = newest_model(sent)
     once = CachedPartCounter(counter or read_part_counters(db, counting)(model))
     sent = with_restored(entries, sent, once.tokens)
@@ -116,7 +120,9 @@ def read_composition(
     if request and not is_complete(prompt):
         # Not of every request is it kept: with what all turns know, sizes stay the same.
         prompt = request.prompt
-    first = [] if is_too_large else lines_to_first_answer(entries)
+    first: Sequence[Entry] = [] if is_too_large else lines_to_first_answer(entries)
+    if inherited:
+        first, prompt = inherited.first, inherited.prompt if not is_complete(prompt) else prompt
     sizes = size_conversation(entries, sent, first, prompt, once, context.estimated_tokens)
     content = _to_content(context, request, prompt, sizes)
     composition = break_down_context(content, once, max_items, warn_result_chars)

@@ -192,6 +192,7 @@ class ContextCategory(StrEnum):
     ATTACHMENTS = "attachments"
     HOOKS = "hook additions"
     SUMMARIES = "summaries"
+    INHERITED = "inherited conversation"  # of the session that an agent was forked from
     USER_TEXT = "user text"
     ASSISTANT_TEXT = "assistant text"
     THINKING = "thinking"
@@ -201,7 +202,10 @@ class ContextCategory(StrEnum):
     UNEXPLAINED = "unexplained"
 
 
+INHERITED: Final = "inherited_conversation"  # the kind of the one part that stands for it
+
 _ATTACHMENT_CATEGORIES: Final = {
+    INHERITED: ContextCategory.INHERITED,
     "instructions": ContextCategory.MEMORY,
     "nested_memory": ContextCategory.MEMORY,
     "skill_listing": ContextCategory.SKILLS,

@@ -39,6 +39,7 @@ CATEGORY_MEANINGS: Final[dict[str, str]] = {
     ContextCategory.ATTACHMENTS: "Added by Claude Code: files, diagnostics, reminders.",
     ContextCategory.HOOKS: "Added by hooks.",
     ContextCategory.SUMMARIES: "Compaction summaries.",
+    ContextCategory.INHERITED: "The session's conversation, from which the agent was forked.",
     ContextCategory.USER_TEXT: "Your prompts, and messages that Claude Code wrote for you.",
     ContextCategory.ASSISTANT_TEXT: "The model's answers.",
     ContextCategory.THINKING: "The model's thinking that is sent again.",
