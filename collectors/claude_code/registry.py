@@ -68,6 +68,7 @@ _PROC_START_FIELD: Final = 22  # of /proc/PID/stat: start in ticks (claude-code-
 _GIVEN_NAMES: Final = frozenset({"user", "peer", "hook"})
 """Who gave a session its name; the client made up all others (2.1.332)."""
 
+_DAEMON: Final = "daemon"  # the kind of the process that starts background sessions: it has none
 _SHELL_STATUS: Final = "shell"  # idle, and a shell runs in the background (2.1.332)
 _DEAD_STATES: Final = frozenset("ZX")  # of /proc/PID/stat: ended, not reaped yet
 
@@ -79,6 +80,7 @@ class _RegistryEntry(msgspec.Struct, rename="camel"):
     tmux: str | None = None
     name: str | None = None
     name_source: str | None = None
+    kind: str | None = None
     spare: bool | None = None  # started ahead of a session: no one has begun one in it
     waiting_for: str | None = None
     cwd: str | None = None
@@ -122,7 +124,7 @@ def read_session_registry(folder: ClaudeFolder) -> SessionRegistry:
     clients, stale_ids = [], set()
     for path in sorted(folder.sessions.glob("*.json")):
         entry = _read_entry(path)
-        if entry is None or entry.spare:
+        if entry is None or entry.spare or entry.kind == _DAEMON:
             continue
         session = _to_live_session(entry)
         if _is_alive(entry):

@@ -256,8 +256,11 @@ def test_the_word_for_a_shell_in_the_background_is_idle_with_a_shell(claude: Cla
     assert not list_open_sessions(claude)[0].has_shell
 
 
-def test_a_process_that_waits_for_a_session_is_none(claude: ClaudeFolder) -> None:
-    enter(claude, "1", spare=True)
+@pytest.mark.parametrize("fields", [{"spare": True}, {"kind": "daemon"}])
+def test_a_process_that_waits_for_a_session_or_starts_some_is_none(
+    claude: ClaudeFolder, fields: dict[str, object]
+) -> None:
+    enter(claude, "1", **fields)
     assert list_open_sessions(claude) == []
     enter(claude, "1", status="busy")
     assert len(list_open_sessions(claude)) == 1
