@@ -155,6 +155,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     thinking_tokens: int | None = None  # part of the output, if the API reported it
     leaf_uuid: str | None = None
     """The line that the client remembers as its newest (`last-prompt`); "" if none is left."""
+    goes_back: bool = False  # a person chose that line: those behind it are undone
     request_id: str | None = None  # id of the `api-request` that it answers
     sidechain: bool = False
     hidden: bool = False  # never sent: an API error that was recorded in place of an answer
@@ -236,15 +237,24 @@ def remembered_leaf(entries: Reversible[Entry]) -> str | None:
     return next(leaves, None) or None
 
 
-def is_rewound_to_start(entries: Reversible[Entry]) -> bool:
-    """Whether a person went back to before the first prompt, and nothing was written since.
+def went_back_to(entries: Reversible[Entry]) -> str | None:
+    """Return the line that a person went back to, if nothing was written since.
 
-    The client then resumes an empty conversation (2.1.332, its code).
+    "" is before the first prompt. The client then resumes exactly there (2.1.332).
     """
+    leaf = None
     for entry in reversed(entries):
-        if entry.leaf_uuid is not None or (entry.uuid and not entry.sidechain):
-            return entry.leaf_uuid == ""
-    return False
+        if entry.leaf_uuid is None:
+            if entry.uuid and not entry.sidechain:
+                return None
+            continue
+        # It writes the newest one again, without saying that a person chose it.
+        if leaf is not None and entry.leaf_uuid != leaf:
+            return None
+        leaf = entry.leaf_uuid
+        if entry.goes_back:
+            return leaf
+    return None
 
 
 def newest_model(sent: Reversible[Entry]) -> str | None:

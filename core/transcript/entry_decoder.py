@@ -223,6 +223,7 @@ def _to_entry(
         sidechain=bool(line.is_sidechain),
         request_id=line.request_ref,
         leaf_uuid=leaf,
+        goes_back=leaf is not None and bool(line.explicit),
         # Every line has it: share one string.
         version=intern(line.version) if line.version else None,
         unread_fields=tuple(name for name in unread if _is_used(name, line.type)),

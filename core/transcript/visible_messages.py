@@ -21,10 +21,10 @@ from .conversation import (
     binds_thinking,
     group_messages,
     is_from_other_model,
-    is_rewound_to_start,
     last_boundary,
     only_thinks,
     remembered_leaf,
+    went_back_to,
     with_parts,
 )
 from .withdrawn_content import without_withdrawn
@@ -38,15 +38,31 @@ def follow_chain(entries: Sequence[Entry]) -> list[Entry]:
     The chain begins at the last boundary, with what that boundary keeps. Of two lines with one
     uuid the last counts.
     """
-    if is_rewound_to_start(entries):
+    chosen = went_back_to(entries)
+    if chosen == "":
         return []
     lines = {entry.uuid: entry for entry in entries if entry.uuid}
     if any(not entry.sidechain for entry in lines.values()):
         # Every line of an agent's own file is a sidechain.
         lines = {uuid: entry for uuid, entry in lines.items() if not entry.sidechain}
     lines = _after_last_boundary(_relink_orphans(lines))
-    leaf = _find_leaf(lines, remembered_leaf(entries))
-    return _add_siblings([*_ancestors(lines, leaf)][::-1], lines)
+    if chosen is None or chosen not in lines:
+        chosen, below = _find_leaf(lines, remembered_leaf(entries)), list[Entry]()
+    else:
+        below = _attachments_of_result(lines, chosen)
+    return [*_add_siblings([*_ancestors(lines, chosen)][::-1], lines), *below]
+
+
+def _attachments_of_result(lines: EntriesByUuid, uuid: str) -> list[Entry]:
+    """Return what was attached to a result that a person went back to: it is sent in it."""
+    if _answered_call(lines[uuid]) is None:
+        return []
+    children, found = _children(lines), list[Entry]()
+    last: str | None = uuid
+    while attached := [each for each in children.pop(last, ()) if each.type == "attachment"]:
+        found.append(attached[0])
+        last = attached[0].uuid
+    return found
 
 
 def _relink_orphans(lines: EntriesByUuid) -> EntriesByUuid:

@@ -79,10 +79,10 @@ def remembering_nothing(lines: Lines) -> Lines:
     return [line for line in lines if line["type"] != "last-prompt"]
 
 
-def remembering(lines: Lines, line: Json) -> Lines:
+def remembering(lines: Lines, line: Json, **more: object) -> Lines:
     """Append a `last-prompt` line that names this line as the conversation's leaf."""
     hint = {"type": "last-prompt", "lastPrompt": "x", "leafUuid": line["uuid"]}
-    return [*lines, hint | {"sessionId": line["sessionId"]}]
+    return [*lines, hint | {"sessionId": line["sessionId"]} | more]
 
 
 def branched(lines: Lines, at: str = "2026-12-01T00:00:00.000Z") -> Lines:
@@ -304,3 +304,26 @@ MARKS: Final[dict[str, Callable[[Lines], Lines]]] = {
     "advice stripped": lambda lines: marked(lines, type="advisor_stripped"),
 }
 """What the client stops sending."""
+
+REWINDS: Final[dict[str, Callable[[Lines], Lines]]] = {
+    "explicit": lambda lines: remembering(
+        remembering_nothing(lines), answers(lines)[-3], explicit=True
+    ),
+    "explicit at a result": lambda lines: remembering(
+        remembering_nothing(lines), results(lines)[-1], explicit=True
+    ),
+    "rewound": lambda lines: remembering(
+        remembering_nothing(lines), answers(lines)[-3], explicit=True, rewound=True
+    ),
+    "rewound, and a cut": lambda lines: remembering(
+        remembering_nothing(lines),
+        results(lines)[-1],
+        explicit=True,
+        rewound=True,
+        cutUuid=answers(lines)[-1]["uuid"],
+    ),
+    "rewound, and a prompt": lambda lines: prompted(
+        remembering(remembering_nothing(lines), results(lines)[-1], explicit=True, rewound=True)
+    ),
+}
+"""A person went back to an earlier line."""

@@ -43,8 +43,9 @@ def result(uuid: str, parent: str, *names: str, at: int = 0) -> Entry:
     return entry(uuid, parent, parts=pieces, at=at)
 
 
-def remembers(uuid: str) -> Entry:
-    return Entry(offset=0, length=1, line=1, type="last-prompt", leaf_uuid=uuid)
+def remembers(uuid: str, *, goes_back: bool = False) -> Entry:
+    line = Entry(offset=0, length=1, line=1, type="last-prompt", leaf_uuid=uuid)
+    return replace(line, goes_back=goes_back or not uuid)
 
 
 def sent(lines: Iterable[Entry]) -> list[str]:
@@ -120,6 +121,30 @@ def test_a_rewind_to_before_the_first_prompt_leaves_nothing() -> None:
     assert sent([*PLAIN, remembers("b"), remembers("")]) == []
     assert sent([*PLAIN, remembers(""), entry("new", None)]) == ["new"]
     assert sent([*PLAIN, remembers(""), remembers("b")]) == ["a", "b", "c", "d"]
+
+
+def test_what_a_person_went_back_from_is_not_sent_until_something_is_written() -> None:
+    back = remembers("b", goes_back=True)
+    assert sent([*PLAIN, back]) == ["a", "b"]
+    assert sent([*PLAIN, back, remembers("b")]) == ["a", "b"], "the client writes it again"
+    assert sent([*PLAIN, back, remembers("d")]) == ["a", "b", "c", "d"]
+    assert sent([*PLAIN, back, entry("e", "b")]) == ["a", "b", "e"]
+    assert sent([*PLAIN, back, entry("e", "d")]) == ["a", "b", "c", "d", "e"]
+    assert sent([*PLAIN, remembers("gone", goes_back=True)]) == ["a", "b", "c", "d"]
+
+
+def test_a_result_that_a_person_went_back_to_is_sent_with_what_is_attached() -> None:
+    lines = [
+        entry("a", None),
+        answer("b", "a", "m1", call("t1")),
+        result("r", "b", "t1", at=1),
+        entry("hook", "r", "attachment"),
+        entry("more", "hook", "attachment"),
+        answer("c", "more", "m2"),
+    ]
+    assert sent([*lines, remembers("r", goes_back=True)]) == ["a", "b", "r", "hook", "more"]
+    # The result of a call is sent with it.
+    assert sent([*lines, remembers("b", goes_back=True)]) == ["a", "b", "r"]
 
 
 def test_a_missing_parent_is_the_line_before() -> None:
