@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from ..compaction import plan as plans
 from ..compaction.condensing import CondensedPlan, plan_condensed
 from ..compaction.plan import CompactionPlan, Operation, PlanOptions, Refusal
+from ..compaction.protection import first_recent_line
 from ..compaction.strategies import summary_and_cut
 from ..compaction.strategies.summary_and_cut import Conversation
 from ..compaction.transcript_planning import (
@@ -37,11 +38,12 @@ from ..summaries.turn_digest import QUESTION_TOOL
 from ..transcript.client_messages import is_given_task
 from ..transcript.conversation import MessagePart, PartKind
 from ..transcript.sanitize import one_line
+from ..transcript.visible_messages import waits_for_model
 from .session_access import NotPlannedError, SessionAccess
 
 MakeOperation = Callable[[Conversation, TranscriptView], Operation | CondensedPlan | Refusal]
 
-KEPT_RESULT_CHARS: Final = 1_000  # a summary uses at most 800 of a result (model_summary)
+KEPT_RESULT_CHARS: Final = 1_000  # of results that a summary does not quote; it uses at most 800
 KEPT_OUTCOME_CHARS: Final = 300  # of those of a command, from its end: there it says how it went
 
 
@@ -113,8 +115,10 @@ def read_conversation(source: PlanSource, view: TranscriptView) -> Conversation:
     }
     known: dict[MessagePart, int] = {}
 
-    def shorten(part: MessagePart) -> MessagePart:
-        short = shorten_output(part) if _is_tool_output(part) else part
+    whole_from = _first_quotable_line(view)
+
+    def shorten(part: MessagePart, line: int) -> MessagePart:
+        short = shorten_output(part) if line < whole_from and _is_tool_output(part) else part
         tokens = block_tokens.get(shorten_part(part))
         if tokens is not None:
             known[short] = tokens
@@ -127,7 +131,9 @@ def read_conversation(source: PlanSource, view: TranscriptView) -> Conversation:
         return known[part]
 
     entries = tuple(
-        replace(entry, parts=tuple(map(shorten, entry.parts)), snapshot=None)
+        replace(
+            entry, parts=tuple(shorten(part, entry.line) for part in entry.parts), snapshot=None
+        )
         for entry in source.read_entries(source.path)
     )
     last = summary_and_cut.newest_entry(entries)
@@ -141,6 +147,12 @@ def read_conversation(source: PlanSource, view: TranscriptView) -> Conversation:
         view.line_tokens,
         source.rule_choices,
     )
+
+
+def _first_quotable_line(view: TranscriptView) -> int:
+    """Return the first line of those that a summary may quote: the newest of an open turn."""
+    is_open = waits_for_model(block.entry for block in view.blocks)
+    return first_recent_line(view.blocks) if is_open else len(view.lines) + 1
 
 
 def shorten_output(part: MessagePart) -> MessagePart:

@@ -263,6 +263,8 @@ class RetainedTail(msgspec.Struct, frozen=True):
     retained: tuple[Entry, ...]  # without thinking that would be bound to what was removed
     removed_messages: int
     retained_messages: int
+    quoted: tuple[Entry, ...] = ()
+    """Of what is removed the newest lines of an open turn: they cannot stay, and are quoted."""
 
 
 def retain_last_messages(visible: Sequence[Entry], count: int) -> RetainedTail:
@@ -279,7 +281,19 @@ def retain_last_messages(visible: Sequence[Entry], count: int) -> RetainedTail:
         start = next((place for place in places if conversation.has_prompt(messages[place])), start)
     bound = {each.offset for each in visible[: behind_bound_answer(visible, newest_model(visible))]}
     unbound = (n for n, each in enumerate(messages) if each.entries[-1].offset not in bound)
-    return _split_at(messages, max(start, next(unbound, len(messages))))
+    end = max(start, next(unbound, len(messages)))
+    quoted = tuple(entry for message in messages[start:end] for entry in message.entries)
+    return replace(_split_at(messages, end), quoted=quoted)
+
+
+def remove_all(visible: Sequence[Entry], quotable: int) -> RetainedTail:
+    """Keep nothing; of a turn that is open the last messages are to be quoted."""
+    messages = conversation.group_messages(list(visible))
+    nothing = _split_at(messages, len(messages))
+    if not waits_for_model(visible):
+        return nothing
+    last = retain_last_messages(visible, quotable)
+    return replace(nothing, quoted=(*last.quoted, *last.retained))
 
 
 def retain_last_turns(visible: Sequence[Entry], turns: int) -> RetainedTail:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from ..summaries.artifacts import parse_tool_input
+from ..summaries.artifacts import render_tool_input
 from ..summaries.extract import list_all_entries
 from ..summaries.turn_digest import (
     EARLIER_SUMMARY,
@@ -73,14 +73,7 @@ def read_turn(entries: Sequence[Entry], number: int) -> RestoredTurn | Refusal:
 
 
 def _text_of(part: MessagePart) -> str:
-    """Return a part's text; of a call one field of its input after the other."""
-    if part.kind is not PartKind.TOOL_INPUT:
-        return part.text
-    fields = parse_tool_input(part)
-    return "\n".join(
-        f"{name}: {value if isinstance(value, str) else msgspec.json.encode(value).decode()}"
-        for name, value in fields.items()
-    )
+    return render_tool_input(part) if part.kind is PartKind.TOOL_INPUT else part.text
 
 
 def plan_restore(conversation: Conversation, number: int) -> Operation | Refusal:

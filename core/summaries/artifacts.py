@@ -183,6 +183,14 @@ def parse_tool_input(part: MessagePart) -> dict[str, Any]:
     return decode_tool_input(part.text) or {}
 
 
+def render_tool_input(part: MessagePart) -> str:
+    """Write a tool's input, one field after the other."""
+    return "\n".join(
+        f"{name}: {value if isinstance(value, str) else msgspec.json.encode(value).decode()}"
+        for name, value in parse_tool_input(part).items()
+    )
+
+
 def input_texts(tool_input: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the texts of a tool's input, each after the name of the field that holds it."""
     pending: list[tuple[str, Any]] = [("", tool_input)]

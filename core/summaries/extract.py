@@ -17,6 +17,7 @@ from .decision_patterns import find_sentences, quote_line
 from .former_summaries import NEXT_TITLES, TASK_TITLES, find_stated
 from .key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
 from .mentions import contains_secret, find_declarations, find_names_and_facts, split_words
+from .newest_steps import step_facts, unanswered_results
 from .session_rules import (
     NO_RULE_CHOICES,
     RuleChoices,
@@ -53,6 +54,7 @@ def list_all_entries(entries: Sequence[Entry]) -> list[Entry]:
 
 
 STEP_CHARS: Final = 200  # of what is quoted: one step is a sentence
+MAX_WAITING_TOOLS: Final = 5  # that are named; the lines are those of all
 _ANNOUNCEMENT: Final = re.compile(
     r"^(?:next(?: step)?\b|now\b|then\b|let me\b|let[’']s\b|I[’']ll\b|I will\b|I[’']m going to\b"
     r"|going to\b|remaining\b|still to do\b|to do\b|다음)|\bnext (?:step|I[’']ll|is to)\b",
@@ -105,6 +107,18 @@ def _step_after_answer(
         return None
     who = "the next message" if is_given else "the user's next request"
     return f"{who}: the current one was answered", requests[-1].line
+
+
+def _waiting(entries: Sequence[Entry]) -> str:
+    """Name the results that the model has not answered; empty if there are none."""
+    waiting = unanswered_results(entries)
+    if not waiting:
+        return ""
+    tools = dict.fromkeys(part.name for entry in waiting for part in entry.parts if part.name)
+    named = ", ".join([*tools][:MAX_WAITING_TOOLS]) or "a tool"
+    first, last = waiting[0].line, waiting[-1].line
+    lines = f"line {first}" if first == last else f"lines {first} to {last}"
+    return f"; not answered yet: what {named} returned ({lines})"
 
 
 def _is_turn_open(entries: Sequence[Entry]) -> bool:
@@ -163,6 +177,8 @@ class ExtractionSource(msgspec.Struct, frozen=True):
     transcript_path: str = ""  # the file that still holds all of it
     importance: ImportanceSettings = DEFAULT_IMPORTANCE
     rule_choices: RuleChoices = NO_RULE_CHOICES
+    quoted: tuple[Entry, ...] = ()
+    """Of what leaves the newest lines of a turn that is open: they cannot stay, and are quoted."""
 
 
 def extract_facts(
@@ -200,8 +216,10 @@ def extract_facts(
             )
             for job in tool_outcomes.list_running_jobs(entries)
         ),
-        *_anchor_facts(removed, source.importance),
-        *_name_facts(removed, known),
+        *_anchor_facts(source, removed),
+        *step_facts(source.quoted),
+        # Of an open turn nothing stays, and what its results name was not referred to yet.
+        *_name_facts(removed, known, 0 if source.quoted else MIN_REFERENCES),
         *_next_step_facts(source, todos.open, requests, previous_facts),
         *_hint_facts(source, removed),
     ]
@@ -215,7 +233,7 @@ def extract_facts(
 
 def _drop_outdated(old: Sequence[SummaryFact], new: Sequence[SummaryFact]) -> list[SummaryFact]:
     """Leave out of an earlier summary what has a state that only the newest list knows."""
-    outdated = {FactKind.NEXT, FactKind.HINT, FactKind.GOAL}
+    outdated = {FactKind.NEXT, FactKind.STEP, FactKind.HINT, FactKind.GOAL}
     outdated |= {fact.kind for fact in new} & {FactKind.TODO, FactKind.RUNNING}
     done = {fact.key for fact in new if fact.kind is FactKind.DONE}
     # An anchor may be quoted again from the transcript.
@@ -326,16 +344,23 @@ def _check_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
     return list(reversed(last.values()))
 
 
-def _anchor_facts(removed: Sequence[Entry], importance: ImportanceSettings) -> list[SummaryFact]:
+def _anchor_facts(source: ExtractionSource, removed: Sequence[Entry]) -> list[SummaryFact]:
     """Return the text of anchors: the model's own, which no other list holds, and marked ones.
 
     What is marked stays whole, and is the last to go (2.2.2, 003-28).
     """
+    importance = source.importance
+    quoted = {entry.offset for entry in source.quoted}
     candidates = [
         message
         for message in group_messages(list(removed))
-        if any(part.kind is PartKind.TEXT and part.text.strip() for part in message.parts)
-        or importance.has_marker(message.parts)
+        if importance.has_marker(message.parts)
+        or any(
+            part.kind is PartKind.TEXT and part.text.strip()
+            for entry in message.entries
+            for part in entry.parts
+            if entry.offset not in quoted
+        )
     ]
     facts = []
     for message in key_messages.find_anchors(candidates, importance):
@@ -351,12 +376,14 @@ def _anchor_facts(removed: Sequence[Entry], importance: ImportanceSettings) -> l
     return sorted(facts, key=lambda fact: fact.line)
 
 
-def _name_facts(removed: Sequence[Entry], known: Artifacts) -> list[SummaryFact]:
+def _name_facts(
+    removed: Sequence[Entry], known: Artifacts, min_references: int
+) -> list[SummaryFact]:
     """List the names that matter, by how many lines of the person and the model refer to them.
 
     Those are what was defined or edited, what is in an error, what the person named, and what
-    the model itself referred to. A plain word that was quoted (`want`) is a name only if the
-    person or the work names it.
+    the model itself referred to in so many lines; with 0 also what only results name. A plain word
+    that was quoted (`want`) is a name only if the person or the work names it.
     """
     ranks = {name.text: rank for rank, name in enumerate(known.names)}
     important = _named_by_work(removed)
@@ -371,13 +398,17 @@ def _name_facts(removed: Sequence[Entry], known: Artifacts) -> list[SummaryFact]
                 if name in important or not _PLAIN_WORD.fullmatch(name):
                     refers[name] = refers.get(name, False) or part.kind in _REFERRING_KINDS
         references.update({name: int(is_referred) for name, is_referred in refers.items()})
-    names = sorted(references, key=lambda name: (-references[name], ranks.get(name, len(ranks))))
+    newest = {name: -place for place, name in enumerate(references)}
+    names = sorted(
+        references,
+        key=lambda name: (-references[name], ranks.get(name, len(ranks)), newest[name]),
+    )
     shown = [
         name
         for name in names
         # A hash that nobody refers to has no meaning, and a comma separates the names of a list.
         if (references[name] or not _HASH.fullmatch(name))
-        and (name in important or references[name] >= MIN_REFERENCES)
+        and (name in important or references[name] >= min_references)
         and ", " not in name
         and not contains_secret(name)
         and not any(name in secret for secret in secrets)
@@ -424,7 +455,9 @@ def _next_step_facts(
         words = f'"{stated}", as an earlier summary states it' if stated else NO_REQUEST
         step = words, 0
     text, line = step
-    last_words = _last_words(source.entries, source.kept_offsets)
+    text += _waiting(source.entries)
+    quoted = {entry.offset for entry in source.quoted}
+    last_words = _last_words(source.entries, source.kept_offsets | quoted)
     return [make_fact(FactKind.NEXT, f"Next step: {text}", line, 0.97, "next step"), *last_words]
 
 

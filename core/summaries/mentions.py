@@ -56,6 +56,16 @@ def strip_pasted_text(text: str) -> str:
     return words if words.strip() else strip_paste_tags(text)
 
 
+def fitting_names(names: Iterable[str], chars: int) -> list[str]:
+    """Return the first names that a list of so many characters holds."""
+    fitting: list[str] = []
+    for name in names:
+        if len(name) + 2 <= chars:
+            fitting.append(name)
+            chars -= len(name) + 2
+    return fitting
+
+
 def contains_secret(text: str) -> bool:
     """Whether a text holds what looks like a key; such a text is not kept."""
     return any(

@@ -243,7 +243,9 @@ def write_model_summary(
     one is cached.
     """
     provider, estimate = options.provider, summary_building.estimate_tokens
-    known = build_summary(facts, template, _budget_beside(options.max_words, budget)).facts
+    # The newest steps are added word for word, and are no facts to be named.
+    told = [fact for fact in facts if fact.kind is not summary_facts.FactKind.STEP]
+    known = build_summary(told, template, _budget_beside(options.max_words, budget)).facts
     conversation = render_conversation(removed, estimate)
     request = SummaryRequest(
         redact(build_prompt(template, known, conversation, options.max_words)), options.model

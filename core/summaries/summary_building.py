@@ -19,7 +19,8 @@ from .key_messages import (
     ImportanceSettings,
     read_importance_settings,
 )
-from .mentions import MentionIndex
+from .mentions import MentionIndex, find_names, fitting_names
+from .newest_steps import UNANSWERED_WEIGHT
 from .summary_facts import (
     FACT_HEADINGS,
     FOUR_SECTIONS,
@@ -45,7 +46,11 @@ MAX_SUMMARY_TOKENS: Final = 12_000  # compaction.md 7.5; codex and Factory use a
 MAX_PROMPT_TOKENS: Final = 20_000  # of a person's messages, besides (compaction.md 5.2 and 7.5)
 MAX_MARKED_TOKENS: Final = MAX_PROMPT_TOKENS  # of marked anchors, besides: as for prompts
 MAX_EARLIER_TOKENS: Final = MAX_SUMMARY_TOKENS  # of what earlier compactions left, besides
-PROMPT_EDGE_CHARS: Final = 400  # of a message that is shortened, at either end
+MAX_STEP_TOKENS: Final = MAX_SUMMARY_TOKENS  # of the newest steps, which cannot stay, besides
+STEP_SHARE: Final = 0.25  # of those, at most, for a line that the model has answered
+PROMPT_EDGE_CHARS: Final = (400, 50)  # of a message that is shortened, at either end
+GAP_NAMES_CHARS: Final = 1_000  # of the names in what a shortened step leaves out
+STEP_EDGE_CHARS: Final = (16_000, 4_000, 1_500, 400, 50)  # the same of a step
 SECTION_TOKENS: Final = 12  # an upper bound for a section's heading and its empty line
 
 
@@ -56,6 +61,7 @@ class SummaryBudget(msgspec.Struct, frozen=True):
     max_prompt_tokens: int = MAX_PROMPT_TOKENS  # of the prompts, besides
     max_marked_tokens: int = MAX_MARKED_TOKENS  # of marked anchors, besides (2.2.2)
     max_earlier_tokens: int = MAX_EARLIER_TOKENS  # of what earlier compactions left, besides
+    max_step_tokens: int = MAX_STEP_TOKENS  # of the newest steps, if they cannot stay, besides
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -89,7 +95,8 @@ def build_summary(
 
     All rules stay, whatever the budget. Of a person's messages the first always stays, then the
     newest, and of what was marked the newest; one that is too long keeps both ends. What earlier
-    compactions left stays whole, or by its own sections. The same facts give the same text.
+    compactions left stays whole, or by its own sections; of the open turn's steps the newest stay.
+    The same facts give the same text.
     """
     rules = [fact for fact in facts if fact.kind is FactKind.CONSTRAINT]
     prompts = [fact for fact in facts if fact.kind is FactKind.PROMPT]
@@ -100,10 +107,11 @@ def build_summary(
         return Summary("", (), len(facts), 0)
     quotes = _choose_quotes(marked[::-1], budget.max_marked_tokens)
     earlier = _choose_earlier([fact for fact in facts if fact.kind is FactKind.EARLIER], budget)
-    chosen += [*rules, *quotes, *earlier]
+    steps = choose_steps(facts, budget.max_step_tokens)
+    chosen += [*rules, *quotes, *earlier, *steps]
     messages = _choose_quotes([*prompts[:1], *prompts[:0:-1]], budget.max_prompt_tokens)
     limit = budget.max_tokens + budget.max_prompt_tokens
-    limit += tokens_beside([*rules, *quotes, *earlier])
+    limit += tokens_beside([*rules, *quotes, *earlier, *steps])
     while (
         messages
         and estimate_tokens(render_summary([*chosen, *messages], template, preface)) > limit
@@ -121,8 +129,8 @@ def is_beside_budget(fact: SummaryFact) -> bool:
 
 
 def keeps_its_length(fact: SummaryFact) -> bool:
-    """Whether a fact is quoted as it is: a marked anchor, or what an earlier compaction left."""
-    return fact.kind is FactKind.EARLIER or is_marked_anchor(fact)
+    """Whether a fact is quoted as it is: a marked anchor, an earlier summary, a newest step."""
+    return fact.kind in {FactKind.EARLIER, FactKind.STEP} or is_marked_anchor(fact)
 
 
 def _choose_earlier(facts: Sequence[SummaryFact], budget: SummaryBudget) -> list[SummaryFact]:
@@ -180,23 +188,51 @@ def _choose_quotes(quotes: Sequence[SummaryFact], tokens: int) -> list[SummaryFa
     left = tokens - estimate_tokens(f"\n{FACT_HEADINGS[quotes[0].kind]}") - SECTION_TOKENS
     chosen: list[SummaryFact] = []
     for quote in quotes:
-        shorter = (_shorten_quote(quote, PROMPT_EDGE_CHARS // parts) for parts in (1, 8))
-        for form in (quote, *shorter):
-            cost = _fact_tokens(form)
-            if cost <= left:
-                left -= cost
-                chosen.append(form)
-                break
+        if form := _fit_quote(quote, PROMPT_EDGE_CHARS, left):
+            left -= _fact_tokens(form)
+            chosen.append(form)
     return chosen
 
 
-def _shorten_quote(prompt: SummaryFact, edge: int) -> SummaryFact:
-    text = prompt.text
-    out = len(text) - 2 * edge
-    if out <= 0:
-        return prompt
-    gap = f"\n[… {out} characters: line {prompt.line} of the transcript …]\n"
-    return replace(prompt, text=f"{text[:edge]}{gap}{text[-edge:]}")
+def choose_steps(facts: Iterable[SummaryFact], tokens: int) -> list[SummaryFact]:
+    """Choose what is quoted of the newest steps, oldest first: each whole or with both ends.
+
+    The newest come first, and results that the model has not answered may take all, in equal parts.
+    """
+    steps = [fact for fact in facts if fact.kind is FactKind.STEP]
+    waiting = sum(step.weight >= UNANSWERED_WEIGHT for step in steps)
+    left = tokens - estimate_tokens(f"\n{FACT_HEADINGS[FactKind.STEP]}") - SECTION_TOKENS
+    chosen: list[SummaryFact] = []
+    for step in reversed(steps):
+        most = min(left, int(STEP_SHARE * tokens))
+        if step.weight >= UNANSWERED_WEIGHT:
+            most = left // waiting
+            waiting -= 1
+        if form := _fit_quote(step, STEP_EDGE_CHARS, most):
+            left -= _fact_tokens(form)
+            chosen.append(form)
+    return chosen[::-1]
+
+
+def _fit_quote(quote: SummaryFact, edges: Iterable[int], tokens: int) -> SummaryFact | None:
+    """Return a quote whole or with both its ends; None if no form takes so few tokens."""
+    forms = (quote, *(_shorten_quote(quote, edge) for edge in edges))
+    return next((form for form in forms if _fact_tokens(form) <= tokens), None)
+
+
+def _shorten_quote(quote: SummaryFact, edge: int) -> SummaryFact:
+    text = quote.text
+    out = text[edge:-edge]
+    if len(text) <= 2 * edge:
+        return quote
+    names = f", with {named}" if quote.kind is FactKind.STEP and (named := _names_in(out)) else ""
+    gap = f"\n[… {len(out)} characters: line {quote.line} of the transcript{names} …]\n"
+    return replace(quote, text=f"{text[:edge]}{gap}{text[-edge:]}")
+
+
+def _names_in(text: str) -> str:
+    """List the names in what is left out of a step, in their order, as many as fit."""
+    return ", ".join(fitting_names(sorted(find_names(text), key=text.find), GAP_NAMES_CHARS))
 
 
 CHEAP_MODEL: Final = "claude-haiku-4-5"  # asked unless another model is named (T-05)
@@ -206,7 +242,7 @@ CHEAP_MODEL_ALIAS: Final = "cheap"
 SESSION_MODEL_ALIAS: Final = "session"
 """Values of `summary.model` that stand for a model's id (T-05)."""
 
-_TOOL_RESULT_FACTS: Final = frozenset({FactKind.ERROR, FactKind.DONE})
+_TOOL_RESULT_FACTS: Final = frozenset({FactKind.ERROR, FactKind.DONE, FactKind.STEP})
 """What is known from tools' results; which files were changed is known from the calls."""
 
 
@@ -238,6 +274,7 @@ class FactSelection(msgspec.Struct, frozen=True):
                 max_tokens=budget.max_tokens >> level,
                 max_prompt_tokens=budget.max_prompt_tokens >> level,
                 max_earlier_tokens=budget.max_earlier_tokens >> level,
+                max_step_tokens=budget.max_step_tokens >> level,
             )
             made = build_summary(made.facts, template, halved, preface)
         omitted = len(facts) - len(made.facts)
@@ -333,10 +370,10 @@ def find_summary_flaws(
             flaws.append(SummaryFlaw(check, f"{sum(named)} of {len(named)} are named"))
     flaws += _stale_todos(text, known)
     own = text.removeprefix(SUMMARY_MARKER)
-    for fact in known:
-        if fact.kind is FactKind.EARLIER:
-            # It is quoted as what a compaction left, and may tell of the compaction.
-            own = own.replace(as_quoted(fact.text), "")
+    # They are quoted as what a compaction left or a tool returned, and may tell of one.
+    quoted = (fact.text for fact in known if fact.kind in {FactKind.EARLIER, FactKind.STEP})
+    for quote in sorted(quoted, key=len, reverse=True):  # a short one may be how another begins
+        own = own.replace(as_quoted(quote), "")
     prompt = next((prefix for prefix in NOT_TYPED_PREFIXES[:4] if prefix in own), None)
     if prompt:
         # A compaction's own prompt, quoted as something that was said (Q14).

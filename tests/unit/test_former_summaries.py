@@ -266,9 +266,9 @@ def test_after_a_compaction_alone_the_step_is_the_earlier_summarys() -> None:
         for each in (called("Bash", f"c{n}", command="ls"), returned("Bash", f"c{n}", "x " * 900))
     ]
     _, steps = summary_parts(summarized([*before, *calls]))
-    assert steps == [
-        'Next step: "Write the test of the empty frame.", as an earlier summary states it'
-    ]
+    line = calls[-1].line
+    step = 'Next step: "Write the test of the empty frame.", as an earlier summary states it'
+    assert steps == [f"{step}; not answered yet: what Bash returned (line {line})"]
 
 
 def test_the_first_request_is_handed_on_where_the_lines_are_gone() -> None:

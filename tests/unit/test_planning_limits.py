@@ -117,6 +117,7 @@ def test_a_long_line_is_read_once_while_short_ones_are_looked_at(
 def test_a_summary_counts_what_it_does_not_hold(tmp_path: Path) -> None:
     session = worked()
     session.use("Bash", numbered(60), failed=True, command="make")
+    session.say("It fails.")
     path = session.write(tmp_path / "s.jsonl")
     seen: list[tuple[Conversation, TranscriptView]] = []
 

@@ -79,12 +79,13 @@ def test_the_default_budget() -> None:
 def test_no_budget_is_exceeded(facts: list[SummaryFact], tokens: int, prompt_tokens: int) -> None:
     made = build_summary(facts, FOUR_SECTIONS, SummaryBudget(tokens, prompt_tokens))
     rules = [each for each in facts if each.kind is FactKind.CONSTRAINT]
-    beside = [*rules, *(each for each in made.facts if each.kind is FactKind.EARLIER)]
+    quoted = {FactKind.EARLIER, FactKind.STEP}
+    beside = [*rules, *(each for each in made.facts if each.kind in quoted)]
     # The parts together can differ by a token or two from the sum of each.
     assert estimate_tokens(made.text) <= tokens + prompt_tokens + tokens_beside(beside) + 2
     assert not made.text or set(rules) <= set(made.facts)
     assert made.tokens == estimate_tokens(made.text)
-    besides = {FactKind.PROMPT, FactKind.CONSTRAINT, FactKind.EARLIER}
+    besides = {FactKind.PROMPT, FactKind.CONSTRAINT, *quoted}
     without = [each for each in made.facts if each.kind not in besides]
     assert not made.text or estimate_tokens(render_summary(without, FOUR_SECTIONS)) <= tokens
     assert made == build_summary(facts, FOUR_SECTIONS, SummaryBudget(tokens, prompt_tokens))

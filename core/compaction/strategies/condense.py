@@ -13,6 +13,7 @@ from ...summaries.artifacts import part_text
 from ...summaries.extract import list_all_entries
 from ...summaries.key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
 from ...summaries.mentions import decoded_text, find_names, find_names_and_facts, split_words
+from ...summaries.newest_steps import step_facts, unanswered_results
 from ...summaries.session_rules import (
     Rule,
     carried_rules,
@@ -21,7 +22,14 @@ from ...summaries.session_rules import (
     rule_key,
     session_rules,
 )
-from ...summaries.summary_facts import FACT_HEADINGS, QUOTE_MARK, FactKind, render_facts
+from ...summaries.summary_building import DEFAULT_KEEP_MESSAGES, choose_steps
+from ...summaries.summary_facts import (
+    FACT_HEADINGS,
+    QUOTE_MARK,
+    FactKind,
+    SummaryFact,
+    render_facts,
+)
 from ...summaries.tool_outcomes import list_failed_calls
 from ...summaries.turn_digest import (
     EARLIER_SUMMARY,
@@ -36,7 +44,7 @@ from ...summaries.turn_digest import (
 )
 from ...transcript.conversation import Entry, MessagePart, PartKind, Role, has_prompt, has_summary
 from ...transcript.visible_messages import is_call, is_result
-from ..protection import without_bound_thinking
+from ..protection import remove_all, without_bound_thinking
 from ..transcript_view import TranscriptView
 from .summary_and_cut import Conversation
 
@@ -47,6 +55,9 @@ NEWEST_SECTION_TOKENS: Final = 5_000
 """The same among the newest turns, of which no more than necessary is condensed."""
 
 MAX_DIGEST_SHARE: Final = 0.5  # of what it replaces; a longer digest is none
+DIGEST_STEP_TOKENS: Final = 4_000
+"""Of an open turn's newest steps, which a digest quotes if that turn is condensed too."""
+
 LOST_WEIGHT: Final = 0.005
 """Share of the names' weight that a digest leaves out: 95 % is to be kept of what the whole
 conversation named, and the edits of what stays lose up to 2 %."""
@@ -198,6 +209,7 @@ class DigestState(msgspec.Struct, frozen=True):
     rules: tuple[Rule, ...]  # that a compaction has to carry
     todos_and_jobs: tuple[str, ...]  # lines of a digest
     transcript_path: str
+    steps: tuple[SummaryFact, ...] = ()  # of the turn that is open, if it is condensed too
 
     def describe(self, sections: Iterable[DigestSection], retained: Iterable[Entry]) -> list[str]:
         """Write the lines behind the sections; rules that `retained` states are left out."""
@@ -207,7 +219,8 @@ class DigestState(msgspec.Struct, frozen=True):
             rule for rule in self.rules if rule.key not in stated and rule.key not in quoted
         )
         rules = [FACT_HEADINGS[FactKind.CONSTRAINT], *render_facts(facts)] if facts else []
-        return [*self.todos_and_jobs, *rules]
+        steps = [FACT_HEADINGS[FactKind.STEP], *render_facts(self.steps)] if self.steps else []
+        return [*self.todos_and_jobs, *rules, *steps]
 
 
 def read_digest_state(conversation: Conversation) -> DigestState:
@@ -291,8 +304,10 @@ class TurnCondenser:
         named = self._with_names(drafts, names)
         session_id = str(self._conversation.last_line.get("sessionId") or "")
         sections = [section for draft in named for section in draft.sections]
-        state = self._state.describe(sections, self.retained_behind(count))
-        text = render_digest(sections, session_id, state)
+        retained = self.retained_behind(count)
+        state = replace(self._state, steps=() if unanswered_results(retained) else self._steps)
+        lines = state.describe(sections, retained)
+        text = render_digest(sections, session_id, lines)
         return CondensedTurns(
             text=text,
             tokens=self._count(text),
@@ -301,6 +316,11 @@ class TurnCondenser:
             removed_tokens=removed,
             words_tokens=sum(map(self._words_tokens, (self.sent[place] for place in places))),
         )
+
+    @cached_property
+    def _steps(self) -> tuple[SummaryFact, ...]:
+        steps = remove_all(self.sent, DEFAULT_KEEP_MESSAGES).quoted
+        return tuple(choose_steps(step_facts(steps), DIGEST_STEP_TOKENS))
 
     @cached_property
     def _drafts(self) -> list[_TurnDraft]:

@@ -10,6 +10,7 @@ import msgspec
 
 from ...measure.composition import ReadRange, parse_read_range
 from ...summaries.decision_patterns import quote_line
+from ...summaries.mentions import fitting_names
 from ...summaries.tool_outcomes import READ_AGAIN
 from ...transcript.conversation import PartKind
 from ...transcript.line_types import EDIT_TOOLS
@@ -93,12 +94,7 @@ def make_short_stub(text: str, reason: str, names: Iterable[str] = ()) -> str:
 
 def _names_suffix(names: Iterable[str]) -> str:
     """List the names that fit into MAX_NAMES_CHARS."""
-    fitting: list[str] = []
-    left = MAX_NAMES_CHARS
-    for name in names:
-        if len(name) + 2 <= left:
-            fitting.append(name)
-            left -= len(name) + 2
+    fitting = fitting_names(names, MAX_NAMES_CHARS)
     return f" It names: {', '.join(fitting)}" if fitting else ""
 
 

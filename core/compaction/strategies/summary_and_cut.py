@@ -70,7 +70,7 @@ from ..plan import (
     Severity,
     SummaryOutcome,
 )
-from ..protection import RetainedTail, retain_last_messages, retain_last_turns
+from ..protection import RetainedTail, remove_all, retain_last_messages, retain_last_turns
 from ..transcript_view import TranscriptView, VisibleBlock
 
 
@@ -267,6 +267,7 @@ def facts_before_tail(
         conversation.transcript_path,
         importance,
         conversation.rule_choices,
+        tail.quoted,
     )
     facts = extract_facts(source, previous_summary_facts(entries))
     kept_before = facts_kept_before(entries)
@@ -370,7 +371,7 @@ def _summary_outcome(summary: Summary, tail: RetainedTail) -> SummaryOutcome:
 def _list_quotes(summary: Summary) -> Iterator[str]:
     """Note how much of a summary comes on top of its budget, if anything does."""
     if quoted := tokens_beside(filter(is_beside_budget, summary.facts)):
-        of = "your messages, rules and anchors, and earlier summaries"
+        of = "your messages, rules and anchors, earlier summaries and newest steps"
         yield f"≈ {quoted:,} of the tokens are {of}"
 
 
@@ -506,7 +507,7 @@ def write_hand_off(
     conversation: Conversation, session_id: str, settings: SummarySettings
 ) -> Summary:
     """Write the first message of a new session: all facts of the old one, nothing kept whole."""
-    tail = retain_last_messages(conversation.visible_entries, 0)
+    tail = remove_all(conversation.visible_entries, settings.keep_messages)
     preface = (
         f"{HAND_OFF_MARKER}{session_id}]\nThis session goes on where that one ended. ctxtop"
         " took the following from it by rules, word for word where it quotes; what files, tools"
