@@ -282,9 +282,13 @@ class MainConversation(ConversationWriter):
         self.requests.reset()
         self.requests.add_message("user", content)
 
+    def send_refused_request(self) -> None:
+        """Write a request that the API refuses: nothing of it is recorded but that it was sent."""
+        self.requests.send()
+
     def write_prompt_too_long(self, tokens: int) -> None:
         """Write the answer that the client makes up when a request does not fit."""
-        self.requests.send()
+        self.send_refused_request()
         # The API's own arithmetic.
         text = f"prompt is too long: {tokens} tokens > {self.model.window} maximum"
         error = f'{{"type":"error","error":{{"type":"invalid_request_error","message":"{text}"}}}}'

@@ -432,30 +432,35 @@ def trigger_tokens(
     Source: formats 3.5; 2.1.329 compacted at each value that was tried: windows of
     100,000 to 1,000,000, percentages of 12.5 to 99, and answers of 8,000 and more.
     """
-    if version and version < OLD_OUTPUT_RESERVE_BEFORE:
-        reserve = OLD_OUTPUT_RESERVE
-    else:
-        reserve = min(config.max_output or models.max_output_tokens(model), OUTPUT_RESERVE)
-    effective = window - reserve
+    is_old = version is not None and version < OLD_OUTPUT_RESERVE_BEFORE
+    effective = window - (OLD_OUTPUT_RESERVE if is_old else _output_reserve(config, model))
     tokens = effective - TRIGGER_BUFFER
     if config.percent:
         tokens = min(int(effective * config.percent.value / 100), tokens)
     return max(tokens, 0)
 
 
-def _usable(observed: Iterable[AutoCompaction], window: int) -> list[AutoCompaction]:
+def _output_reserve(config: AutoCompactConfig, model: str | None) -> int:
+    """Return the tokens at the window's end that the client keeps free for an answer."""
+    return min(config.max_output or models.max_output_tokens(model), OUTPUT_RESERVE)
+
+
+def _usable(observed: Iterable[AutoCompaction], window: int, reserve: int) -> list[AutoCompaction]:
     """Select the compactions that show a trigger.
 
-    One below half the window counts as the answer to a refused prompt, unless it is known to be
-    none (`armed`).
+    One below half the window, or with less than a `reserve` left, counts as the answer to a
+    refused prompt, unless it is known to be none (`armed`).
     """
     return [
         each
         for each in observed
-        if each.armed is not False
-        and (each.armed or each.high > window * MIN_TRIGGER_SHARE)
-        and (each.is_precomputed or each.high <= window - OUTPUT_RESERVE)
+        if each.armed or (each.armed is None and _is_unforced(each.high, window, reserve))
     ]
+
+
+def _is_unforced(tokens: int, window: int, reserve: int) -> bool:
+    """Whether the API would have accepted a prompt of so many tokens."""
+    return window * MIN_TRIGGER_SHARE < tokens <= window - reserve
 
 
 def _learn_trigger(usable: Sequence[AutoCompaction], expected: Iterable[int]) -> int | None:
@@ -486,14 +491,17 @@ def _newest_agreeing(observed: Sequence[AutoCompaction]) -> list[AutoCompaction]
     return agreeing
 
 
-def _is_never_armed(observed: Iterable[AutoCompaction], expected: int, window: int) -> bool:
-    usable = [
-        each
-        for each in observed
-        if each.high > window * MIN_TRIGGER_SHARE and not each.is_precomputed
-    ]
-    return bool(usable) and all(
-        each.low > expected and window - OUTPUT_RESERVE < each.high <= window for each in usable
+def _is_never_armed(
+    observed: Iterable[AutoCompaction], expected: int, window: int, reserve: int
+) -> bool:
+    """Whether a session passed its trigger by each time, and was compacted only when it had to be.
+
+    A client that checked a turn late compacts before a request, and mostly with room for an answer.
+    """
+    large = [each for each in observed if each.high > window * MIN_TRIGGER_SHARE]
+    return bool(large) and all(
+        not each.armed and each.low > expected and window - reserve < each.high <= window
+        for each in large
     )
 
 
@@ -532,14 +540,16 @@ def _trigger_claims(evidence: TriggerEvidence) -> Iterator[Claim]:
         yield Claim(ends, declared.source)
         # A compaction at the declared trigger confirms it.
         causes = (ends, expected)
-    own = _learn_trigger(_newest_agreeing(_usable(evidence.own_compactions, window)), causes)
+    reserve = _output_reserve(config, evidence.model)
+    usable = _usable(evidence.own_compactions, window, reserve)
+    own = _learn_trigger(_newest_agreeing(usable), causes)
     if own and own >= peak:
         yield Claim(own, ClaimSource.SESSION_COMPACTION)
-    elif _is_never_armed(evidence.own_compactions, expected, window):
+    elif _is_never_armed(evidence.own_compactions, expected, window, reserve):
         yield Claim(None, ClaimSource.SESSION_COMPACTION)
     if evidence.report and (evidence.report.tokens or peak) >= peak:
         yield evidence.report
-    if others := _learn_trigger(_usable(evidence.other_compactions, window), (expected,)):
+    if others := _learn_trigger(_usable(evidence.other_compactions, window, reserve), (expected,)):
         yield Claim(others, ClaimSource.OTHER_SESSIONS)
     armed = models.is_armed(evidence.model, evidence.version, window)
     yield Claim(expected if armed else None, ClaimSource.TABLE)

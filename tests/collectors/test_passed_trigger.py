@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctxtop.collectors.demo import make_demo
 from ctxtop.collectors.places import Places
 from ctxtop.collectors.plugin.installed_commands import hook_command
 from ctxtop.core.measure.window import ClaimSource
@@ -206,6 +208,30 @@ def test_a_trigger_that_a_turn_passed_by_is_learned_from_the_first_boundary_that
     trigger = session.context.trigger
     assert trigger is not None
     assert (trigger.tokens, trigger.source) == (82_640, ClaimSource.SESSION_COMPACTION)
+
+
+@pytest.mark.parametrize("refused", [True, False])
+def test_a_request_without_an_answer_tells_a_late_check_from_none(
+    claude: ClaudeFolder, collector: Collector, store: Path, tmp_path: Path, refused: bool
+) -> None:
+    """The demo's session at the end of its window, as it is, and as if no prompt were refused."""
+    made = make_demo(tmp_path / "demo", datetime(2026, 11, 21, 12, tzinfo=UTC), pid=4242)
+    (path,) = (each.transcript for each in made.sessions if each.title == "Explain the invoice run")
+    lines = path.read_bytes().splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if b'"compact_boundary"' in line)
+    sent = max(n for n in range(at) if lines[n].startswith(b'{"type":"api-request",'))
+    if not refused:
+        del lines[sent]
+    place = claude.projects / PROJECT / path.name
+    place.parent.mkdir(exist_ok=True)
+    place.write_bytes(b"".join(lines))
+    collector.scan()
+    with closing(open_reader(store)) as db:
+        (session,) = read_sessions(db, START_MS)
+    trigger = session.context.trigger
+    assert trigger is not None
+    assert trigger.source is ClaimSource.SESSION_COMPACTION
+    assert trigger.tokens is None if refused else trigger.tokens is not None
 
 
 def agent_trigger(

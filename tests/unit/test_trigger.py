@@ -207,6 +207,46 @@ def test_one_that_came_at_the_windows_end_tells_that_nothing_was_armed() -> None
     assert "end of its window" in found.why
 
 
+SHORT_ANSWERS = AutoCompactConfig(max_output=8_000)
+
+
+@pytest.mark.parametrize(
+    ("seen", "config", "tokens"),
+    [
+        # A turn passed 179,000 by, while its summary was prepared: there was room for an answer.
+        (AutoCompaction(181_000, 183_038), SHORT_ANSWERS, 183_038),
+        (AutoCompaction(170_000, 183_038), SHORT_ANSWERS, 179_000),
+        # The client records its requests, and the API refused none.
+        (AutoCompaction(181_000, 183_038, armed=True), DEFAULT_AUTO_COMPACT, 183_038),
+        (AutoCompaction(185_000, 196_049, armed=True), DEFAULT_AUTO_COMPACT, 196_049),
+        # A single turn grew that far.
+        (AutoCompaction(120_000, 196_049, armed=True), DEFAULT_AUTO_COMPACT, 167_000),
+        # It had to be compacted, each time.
+        (AutoCompaction(190_000, 196_049), SHORT_ANSWERS, None),
+        (AutoCompaction(190_000, 196_049), DEFAULT_AUTO_COMPACT, None),
+        (AutoCompaction(190_000, 196_049, armed=False), DEFAULT_AUTO_COMPACT, None),
+    ],
+)
+def test_a_check_that_came_late_is_told_from_one_that_never_comes(
+    seen: AutoCompaction, config: AutoCompactConfig, tokens: int | None
+) -> None:
+    found = trigger(own_compactions=(seen,), config=config)
+    assert (found.tokens, found.source) == (tokens, ClaimSource.SESSION_COMPACTION)
+
+
+def test_a_turn_that_grew_beyond_the_window_at_once_tells_nothing() -> None:
+    for refused in (None, False):
+        grown = (AutoCompaction(120_000, 196_049, armed=refused),)
+        assert trigger(own_compactions=grown).source is ClaimSource.TABLE
+
+
+def test_one_late_check_is_enough_to_know_that_it_is_armed() -> None:
+    forced = AutoCompaction(190_000, 196_049, armed=False)
+    late = AutoCompaction(176_000, 181_200, armed=True)
+    assert trigger(own_compactions=(forced, late)).tokens == 181_200
+    assert trigger(own_compactions=(late, forced)).tokens == 181_200
+
+
 def test_a_compaction_where_the_environment_asks_for_it_contradicts_nobody() -> None:
     own = (AutoCompaction(116_515, 118_015, armed=True),)
     setup = declared(150_000, ClaimSource.ENVIRONMENT)
