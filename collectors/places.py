@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..core.files.user_folders import user_config_folder, user_state_folder
+
 if TYPE_CHECKING:
     from .claude_code.discover import ClaudeFolder
 
@@ -24,16 +26,12 @@ def claude_config_dir(environ: Mapping[str, str], home: Path) -> Path:
 
 def user_policy_path() -> Path:
     """Return the user's file (requirements 002-108: XDG, or its equivalent)."""
-    from platformdirs import user_config_path
-
-    return user_config_path("ctxtop") / "config.toml"
+    return user_config_folder() / "config.toml"
 
 
 def trust_file_path() -> Path:
     """Return the file that remembers which projects' policy files the user trusts."""
-    from platformdirs import user_state_path
-
-    return user_state_path("ctxtop") / "trusted-projects.json"
+    return user_state_folder() / "trusted-projects.json"
 
 
 class PolicySources(msgspec.Struct, frozen=True):
@@ -109,12 +107,10 @@ def _only_folder(listed: str) -> Path | None:
 def default_store(config: Path) -> Path:
     """Return the store of one Claude Code folder: two folders never share one."""
     # The plugin's answers load this module, and seldom call this.
-    import hashlib
+    from ..core.files.digests import blake2b
 
-    from platformdirs import user_state_path
-
-    mark = hashlib.blake2b(str(config.resolve()).encode(), digest_size=4).hexdigest()
-    return user_state_path("ctxtop") / f"store-{mark}.db"
+    mark = blake2b(str(config.resolve()).encode(), digest_size=4).hexdigest()
+    return user_state_folder() / f"store-{mark}.db"
 
 
 def _path_variable(name: str) -> Path | None:

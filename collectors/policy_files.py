@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import stat
@@ -14,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from ..core.files.digests import sha256
 from ..core.files.safe_open import open_regular
 from ..core.policy import resolve
 from ..core.policy.policy import IgnoredValue, Policy, PolicyNotice, PolicyOrigin, ProjectTrust
@@ -140,7 +140,7 @@ class TrustFile:
 
 
 def content_sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
+    return sha256(data).hexdigest()
 
 
 def own_uid() -> int:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from pathlib import PurePosixPath
-from typing import Final
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ...core.archive.archive_index import ArchivedPart, TranscriptArchive
-from ...core.archive.archive_mode import ArchiveMode
-from ...core.files.transcript_file import attach_archive
+from ...core.archive.archive_mode import ArchiveMode, entries_folder
+from ...core.files.transcript_file import ArchivedStatus, ArchivedTranscript, attach_archive
 from ...core.store.database import state_folder
 from ...core.store.writer import Writer
 from .discover import (
@@ -21,12 +22,42 @@ from .discover import (
     classify_path,
 )
 
+if TYPE_CHECKING:
+    from ...core.archive.archive_index import ArchivedPart, ArchivedSession, TranscriptArchive
+
+
+class PossibleArchive:
+    """The archive beside a store. Nothing of it is loaded while it has no session."""
+
+    def __init__(self, state: Path) -> None:
+        self._state: Final = state
+
+    @cached_property
+    def loaded(self) -> TranscriptArchive:
+        from ...core.archive.archive_index import TranscriptArchive
+
+        return TranscriptArchive(self._state)
+
+    def parts(self) -> Mapping[str, tuple[ArchivedSession, ArchivedPart]]:
+        """Return the archived files as `TranscriptArchive` does; raises OSError likewise."""
+        try:
+            entries_folder(self._state).stat()
+        except FileNotFoundError:
+            return {}
+        return self.loaded.parts()
+
+    def open(self, relative: str) -> ArchivedTranscript | None:
+        return self.loaded.open(relative) if self.parts() else None
+
+    def status(self, relative: str) -> ArchivedStatus | None:
+        return self.loaded.status(relative) if self.parts() else None
+
 
 class ArchivedFiles:
     """What the archive has of a projects folder; used by the collector's thread alone."""
 
     def __init__(self, folder: ClaudeFolder, writer: Writer) -> None:
-        self.archive: Final = TranscriptArchive(state_folder(writer.path))
+        self.archive: Final = PossibleArchive(state_folder(writer.path))
         self._projects: Final = str(folder.projects)
         self._writer: Final = writer
         self._marked = writer.archived_files()

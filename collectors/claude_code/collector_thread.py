@@ -18,6 +18,7 @@ from ...core.model.problem import Problem, ProblemReporter, unreadable_problem
 from ...core.store.bulkhead import FAILED, NOT_READ, bulkhead, take_faults
 from ...core.store.transcript_records import LiveSession, SourceFile, TailState
 from ...core.store.writer import GONE_SIZE, NO_DEVICE, StaleTailError, Writer
+from ...core.transcript.lenient_json import NotJsonError
 from ...core.transcript.raw_lines import complete_line_length
 from ...core.transcript.sanitize import sanitize_title
 from ..policy_files import PolicyFiles
@@ -116,7 +117,7 @@ class Collector:
             self._report_change,
             policy_files,
             self._report_hidden_commit,
-            self._archived.archive,
+            lambda: self._archived.archive.loaded,
         )
         self._unterminated: Final[set[str]] = set()
         self._unread: Final[dict[str, discover.FoundFile]] = {}
@@ -249,14 +250,17 @@ class Collector:
         self.listener.on_change(StoredChange(frozenset(), is_shown=False))
 
     def _store_agent_metas(self, metas: list[discover.FoundFile]) -> None:
+        waiting = [found for found in metas if self._metas.get(found.relative) != found.mtime_ns]
+        if not waiting:
+            return
+        from .changed_files import agent_metas
+
         changed = []
-        for found in metas:
-            if self._metas.get(found.relative) == found.mtime_ns:
-                continue
+        for found in waiting:
             meta = None
             with bulkhead(found.relative, NOT_READ, report=self.report):
                 try:
-                    meta = discover.read_agent_meta(found)
+                    meta = agent_metas.read_agent_meta(found)
                 except FileNotFoundError:
                     continue
                 except OSError as error:
@@ -272,10 +276,7 @@ class Collector:
 
     def _index_all(self, waiting: list[discover.FoundFile]) -> None:
         """Read files in this order, while reader processes read the largest ones."""
-        from .reader_pool import (  # with all that it needs, only where there is work
-            ReadQueue,
-            open_reader_pool,
-        )
+        from .changed_files import reader_pool
 
         self._follow_moves(waiting)
         offsets = {
@@ -283,9 +284,9 @@ class Collector:
             for found in waiting
             if found.relative in self._known
         }
-        queue = ReadQueue(waiting, offsets)
+        queue = reader_pool.ReadQueue(waiting, offsets)
         self._report_progress(queue)
-        with open_reader_pool(queue.total_bytes) as readers:
+        with reader_pool.open_reader_pool(queue.total_bytes) as readers:
             while queue.has_waiting or readers.is_busy:
                 batch = _CommitBatch()
                 with self.writer.transaction():
@@ -417,11 +418,11 @@ class Collector:
         self._known = self.writer.files() | batch.tails
 
     def _read_file(self, found: discover.FoundFile, batch: _CommitBatch) -> None:
-        from .reader_pool import index_next_block
+        from .changed_files import reader_pool
 
         task = self._task(found, batch)
         while task:
-            block = index_next_block(found.path, task.source, task.before)
+            block = reader_pool.index_next_block(found.path, task.source, task.before)
             if block.change is TailChange.REWRITTEN:
                 task = self._restart(task, batch)
                 continue
@@ -434,7 +435,7 @@ class Collector:
         self, found: discover.FoundFile, batch: _CommitBatch | None = None
     ) -> ReadTask | None:
         """Return the task that continues a file; None if it is not a transcript (yet)."""
-        from .reader_pool import ReadTask
+        from .changed_files import reader_pool
 
         known = (batch and batch.tails.get(found.relative)) or self._known.get(found.relative)
         source, before = known or (None, TailState())
@@ -445,7 +446,7 @@ class Collector:
                 source = replace(source, session_id=session_id) if session_id else None
         else:
             before = replace(before, places=self.writer.read_places(source.path))
-        return ReadTask(found, source, before) if source else None
+        return reader_pool.ReadTask(found, source, before) if source else None
 
     def _restart(self, task: ReadTask, batch: _CommitBatch) -> ReadTask | None:
         if task.before.device != NO_DEVICE:
@@ -567,7 +568,7 @@ def _classify_unread(found: discover.FoundFile) -> SourceFile | None:
 
 def _read_session_id(found: discover.FoundFile) -> str | None:
     """Return the session in the first line, or the file's name; None while it is written."""
-    from ...core.transcript.line_decoder import NotJsonError, decode_readable_fields
+    from .changed_files import line_decoder
 
     with open_transcript(found.path) as file:
         head = file.read(HEAD_BYTES)
@@ -575,7 +576,7 @@ def _read_session_id(found: discover.FoundFile) -> str | None:
     if not end and len(head) < HEAD_BYTES and not complete_line_length(head):
         return None
     try:
-        line, _ = decode_readable_fields(first)
+        line, _ = line_decoder.decode_readable_fields(first)
     except NotJsonError:
         return found.path.stem
     return sanitize_title(line.session_id or found.path.stem).lower()

@@ -3,11 +3,13 @@
 Some gateways report no tokens at all: then the text is all that is known of a context.
 """
 
+from __future__ import annotations
+
 import math
 import time
 from collections.abc import Collection, Iterator
 from itertools import takewhile
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...core.measure.counting_rule import UNREPORTED_USAGE, CountingRule
 from ...core.store.bulkhead import FAILED, bulkhead
@@ -21,9 +23,11 @@ from ...core.store.post_scan_writer import (
 )
 from ...core.store.transcript_records import FileKind
 from ...core.store.writer import Writer
-from ...core.transcript.conversation import Entry, without_sidechains
 from ..policy_files import PolicyFiles
 from .discover import ClaudeFolder
+
+if TYPE_CHECKING:
+    from ...core.transcript.conversation import Entry
 
 TEXT_BUDGET_S: Final = 2.0  # of one scan; older sessions are counted after the next one
 
@@ -90,6 +94,7 @@ class ContextTextJob:
         save_counted_text(self._writer, file, counting.text_rule, counted)
 
     def _entries(self, file: TextFile, start: int) -> Iterator[Entry]:
+        from ...core.transcript.conversation import without_sidechains
         from ...core.transcript.entry_decoder import iter_entries
 
         entries = iter_entries(self._folder.projects / file.path, start)

@@ -35,8 +35,8 @@ from ...core.summaries.session_rules import (
     RuleChoices,
     session_rules,
 )
-from ...core.transcript import conversation, line_decoder
-from ...core.transcript.conversation import TokenUsage
+from ...core.transcript import conversation, lenient_json, line_decoder
+from ...core.transcript.answer_facts import TokenUsage
 from ...core.transcript.entry_decoder import decode_entry, iter_lines
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.hook_inputs import note_store_error, open_store_without_waiting
@@ -96,7 +96,7 @@ def introduced_model(transcript: Path) -> str | None:
             line = data[start : end if end > 0 else len(data)]
     try:
         attachment = line_decoder.decode_attachment(line_decoder.decode_line(line))
-    except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
+    except (lenient_json.NotJsonError, lenient_json.UnexpectedShapeError):
         return None
     identity = attachment.identity if attachment else None
     return sanitize_title(identity.model_id) if identity and identity.model_id else None

@@ -12,20 +12,13 @@ from typing import Final
 import msgspec
 
 from ...core.files.safe_open import NOT_REGULAR_FILE
-from ...core.files.transcript_file import open_transcript
 from ...core.model.problem import Problem, printable_path, unreadable_problem
-from ...core.store.transcript_records import AgentMeta, FileKind, SourceFile
-from ...core.transcript.line_decoder import (
-    NotJsonError,
-    UnexpectedShapeError,
-    decode_readable,
-)
-from ...core.transcript.reported_usage import Count
-from ...core.transcript.sanitize import sanitize_id, sanitize_title
+from ...core.store.transcript_records import FileKind, SourceFile
+from ...core.transcript.lazy_pattern import lazy_pattern
 
 MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
 
-_SILENT_FILE_SYSTEMS: Final = re.compile(
+_SILENT_FILE_SYSTEMS: Final = lazy_pattern(
     r"nfs\d?|cifs|smb\d?|smbfs|fuse\..*|9p|virtiofs|vboxsf|prl_fs|afs|ceph|glusterfs|lustre|davfs"
 )
 """Network and shared file systems do not report what another machine writes.
@@ -214,46 +207,3 @@ def _walk(
                 yield from _walk(folder, entry.path, listing, depth - 1)
         else:
             yield entry
-
-
-MAX_META_BYTES: Final = 1024 * 1024  # bytes; the client writes about 300
-
-
-class _AgentMetaFile(msgspec.Struct, rename="camel"):
-    agent_type: str | None = None
-    description: str | None = None
-    tool_use_id: str | None = None
-    parent_agent_id: str | None = None
-    spawn_depth: Count | None = None
-    model: str | None = None
-    finished: bool | None = None
-    stopped_by_user: bool | None = None
-    swept_by_stop: bool | None = None  # with its session's turn
-    name: str | None = None
-    spawned_agent_type: str | None = None  # of a teammate, whose `agentType` is its name
-
-
-def read_agent_meta(found: FoundFile) -> AgentMeta | None:
-    """Read one file; None while the client is still writing it. Raises OSError."""
-    parts = found.relative.split("/")
-    with open_transcript(found.path) as file:
-        data = file.read(MAX_META_BYTES)
-    try:
-        meta = decode_readable(data, _AgentMetaFile)
-    except (NotJsonError, UnexpectedShapeError):
-        return None
-    return AgentMeta(
-        path=found.relative,
-        session_id=parts[1].lower(),
-        agent_id=parts[-1][len(AGENT_PREFIX) : -len(META_SUFFIX)],
-        agent_type=sanitize_title(meta.spawned_agent_type or meta.agent_type or ""),
-        description=sanitize_title(meta.description or ""),
-        tool_use_id=sanitize_id(meta.tool_use_id) if meta.tool_use_id else None,
-        parent_agent_id=sanitize_id(meta.parent_agent_id) if meta.parent_agent_id else None,
-        depth=meta.spawn_depth or 1,
-        model=sanitize_title(meta.model) if meta.model else None,
-        finished=meta.finished,
-        mtime_ns=found.mtime_ns,
-        name=sanitize_title(meta.name) if meta.name else None,
-        stopped=bool(meta.stopped_by_user or meta.swept_by_stop),
-    )

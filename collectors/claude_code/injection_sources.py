@@ -27,13 +27,15 @@ from ...core.store.bulkhead import NOT_READ, bulkhead
 from ...core.store.queries.agent_queries import results_of_project, results_of_type
 from ...core.store.transcript_records import AgentReturnRecord
 from ...core.summaries.artifacts import TODO_TOOLS, TodoList, parse_tool_input
-from ...core.transcript import line_decoder
+from ...core.transcript import lenient_json, line_decoder
+from ...core.transcript.answer_facts import AGENT_RESUMED_MS
 from ...core.transcript.client_messages import TASK_NOTIFICATION, TEAMMATE_TAG
-from ...core.transcript.conversation import AGENT_RESUMED_MS, PartKind
+from ...core.transcript.conversation import PartKind
 from ...core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_lines
 from ...core.transcript.line_types import PLAN_TOOL
 from ...core.transcript.sanitize import sanitize_text
-from .discover import AGENT_PREFIX, META_SUFFIX, TRANSCRIPT_SUFFIX, FoundFile, read_agent_meta
+from .agent_metas import read_agent_meta
+from .discover import AGENT_PREFIX, META_SUFFIX, TRANSCRIPT_SUFFIX, FoundFile
 from .transcripts import transcript_ends
 from .transcripts.agent_results import STARTED_STATUSES, read_notification, read_returns
 
@@ -290,7 +292,7 @@ def _read_ends(lines: Iterable[bytes]) -> dict[str, _AgentEnd]:
                 returns = read_notification(0, line, line_decoder.decode_string(line.content))
             else:
                 returns = read_returns(0, line, line_decoder.message_blocks(line))
-        except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
+        except (lenient_json.NotJsonError, lenient_json.UnexpectedShapeError):
             continue
         for record in returns:
             if isinstance(record, AgentReturnRecord) and record.status not in STARTED_STATUSES:

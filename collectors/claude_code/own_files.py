@@ -1,6 +1,5 @@
 """ctxtop's own files beside its store: reads logs and receipts, writes status line files."""
 
-import hashlib
 import os
 import re
 import stat
@@ -12,6 +11,7 @@ from typing import BinaryIO, Final
 import msgspec
 from msgspec.structs import replace
 
+from ...core.files.digests import blake2b
 from ...core.files.safe_open import open_regular
 from ...core.measure.forecast import Interval
 from ...core.model.problem import Problem, ProblemReporter
@@ -27,7 +27,6 @@ from ..plugin.plugin_log import FOLDER_MODE, ROTATE_BYTES, log_folder
 from ..plugin.state_files import write_atomically
 from ..plugin.statusline import STATUS_FILE_VERSION, status_folder, status_path
 from ..policy_files import PolicyFiles
-from .own_log_records import read_log
 from .tail import TailChange, read_open_tail, split_lines
 
 
@@ -123,7 +122,7 @@ def first_line_hash(file: BinaryIO) -> str | None:
     line, end, _ = head.lstrip(b"\r\n").partition(b"\n")
     if not end and len(head) < MAX_FIRST_LINE_BYTES:
         return None
-    return hashlib.blake2b(line, digest_size=16).hexdigest()
+    return blake2b(line, digest_size=16).hexdigest()
 
 
 def removable_log_files(parts: Iterable[LogFile], now_s: float) -> list[LogFile]:
@@ -186,6 +185,8 @@ class LogReader:
         return touched
 
     def _read_part(self, log: LogKind, found: LogFile) -> set[str]:
+        from .changed_files import own_log_records
+
         touched: set[str] = set()
         with open_regular(found.path) as file:
             mark = first_line_hash(file)
@@ -206,7 +207,7 @@ class LogReader:
                     before = TailState()
                     continue
                 lines, read_at = split_lines(read.block), read.after.mtime_ns // 1_000_000
-                records = read_log(log, lines, read_at)
+                records = own_log_records.read_log(log, lines, read_at)
                 records = replace(records, bad=records.bad + read.bad_lines)
                 self._writer.append(part, before, read.after, records)
                 touched |= _session_ids_in(records)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import msgspec
 
+from ...core.archive.archive_mode import ArchiveMode
 from ...core.model.problem import Problem, ProblemReporter
 from ...core.model.session import Session
 from ...core.policy.policy import Policy
@@ -21,12 +22,10 @@ from ...core.store.queries.config_queries import project_roots
 from ...core.store.transcript_records import FileKind
 from ...core.store.warning_log import mark_evaluated, pending_batches, save_evaluations
 from ...core.store.writer import Writer
-from ...core.transcript.conversation import MessagePart, without_sidechains
 from ...core.transcript.sanitize import map_texts, sanitize_text
 from ..policy_files import PolicyFiles
 from .context_text_job import TEXT_BUDGET_S, ContextTextJob
 from .own_files import StatusLineFiles
-from .transcripts.left_context import CompactedFile, estimate_left
 
 if TYPE_CHECKING:
     from ...core.actions.automation import ActionRunners, Automation
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from ...core.measure.token_estimate import Estimator
     from ...core.saves.save_noise import SaveNoise
     from ...core.store.queries.search_queries import SearchProgress
+    from ...core.transcript.conversation import MessagePart
     from .archive_job import ArchiveJob
     from .calibration_jobs import ForecastCalibrationJob, TokenCalibrationJob
     from .discover import ClaudeFolder
@@ -70,13 +70,17 @@ class PostCompactionEstimates:
         """
         post_scan_writer.delete_answered_estimates(self._writer)
         pending = post_scan_writer.unanswered_compactions(self._writer, _query_filter(session_ids))
+        if not pending:
+            return frozenset()
+        from .transcripts import left_context  # with the decoder of lines
+
         estimated = []
         for compaction in pending:
             tokens = None  # stays unknown if the estimate fails
             with bulkhead(f"estimate of {compaction.path}", FAILED, self._writer.path):
                 try:
-                    tokens = estimate_left(
-                        CompactedFile(
+                    tokens = left_context.estimate_left(
+                        left_context.CompactedFile(
                             self._folder.projects / compaction.path,
                             compaction.offset,
                             compaction.read_to,
@@ -87,8 +91,7 @@ class PostCompactionEstimates:
                 except OSError:
                     continue
             estimated.append((compaction, tokens))
-        if pending:
-            post_scan_writer.save_next_contexts(self._writer, estimated)
+        post_scan_writer.save_next_contexts(self._writer, estimated)
         return frozenset(compaction.session_id for compaction, _ in estimated)
 
 
@@ -172,6 +175,7 @@ class CompactionReportJob:
             encode_report,
             report_compactions,
         )
+        from ...core.transcript.conversation import without_sidechains
         from ...core.transcript.entry_decoder import read_entries
         from .transcripts.replaced_content import read_cleared_messages
 
@@ -312,7 +316,7 @@ class PostScanJobs:
         report_change: Callable[[frozenset[str]], None],
         policy_files: PolicyFiles | None,
         report_hidden_commit: Callable[[], None],
-        archive: TranscriptArchive,
+        archive: Callable[[], TranscriptArchive],
     ) -> None:
         """Call `report_change` with the sessions that have new rows.
 
@@ -427,12 +431,15 @@ class PostScanJobs:
         return self._run_job("archiving", lambda: self._archive_for(seconds), nothing=False)
 
     def _archive_for(self, seconds: float) -> bool:
+        policy = self._policy_files.policies.common
+        if self._archive_job is None and policy.text("archive.mode") == ArchiveMode.OFF:
+            return False  # as for most people, who load nothing of it
         from ...core.archive.archive_policy import read_archive_settings
         from .archive_job import ArchiveJob  # only where nothing else is to do
 
-        settings = read_archive_settings(self._policy_files.policies.common)
+        settings = read_archive_settings(policy)
         self._archive_job = self._archive_job or ArchiveJob(
-            self._folder.projects, self._writer, self._archive, self._problems
+            self._folder.projects, self._writer, self._archive(), self._problems
         )
         return self._archive_job.run(settings, seconds)
 

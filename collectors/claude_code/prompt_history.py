@@ -10,7 +10,7 @@ import msgspec
 
 from ...core.files.safe_open import open_regular
 from ...core.model.session import project_name
-from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_readable
+from ...core.transcript.lenient_json import NotJsonError, UnexpectedShapeError, decode_readable
 from ...core.transcript.redaction import redact
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ...core.transcript.turn_search import TurnQuery, TurnRole

@@ -1,6 +1,5 @@
 """Reads what was appended to a file: by byte offset, complete lines only, each once."""
 
-import hashlib
 import time
 from collections.abc import Callable
 from enum import Enum, auto
@@ -10,6 +9,7 @@ from typing import BinaryIO, Final
 import msgspec
 from msgspec.structs import replace
 
+from ...core.files.digests import blake2b
 from ...core.files.transcript_file import FileStatus, open_transcript, transcript_status
 from ...core.store.transcript_records import BadLine, TailState
 from ...core.transcript.raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length
@@ -155,7 +155,7 @@ def _read_anchor(file: BinaryIO, offset: int) -> bytes:
 
 
 def _hash(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    return blake2b(data, digest_size=16).hexdigest()
 
 
 SAMPLE_COUNT: Final = 32

@@ -12,7 +12,7 @@ import msgspec
 
 from ...core.actions import session_access
 from ...core.files.safe_open import open_regular
-from ...core.transcript import entry_decoder, line_decoder
+from ...core.transcript import entry_decoder, lenient_json, line_decoder
 from ..plugin import compact_requests
 from ..plugin.plugin_log import MAX_TOKENS
 
@@ -90,7 +90,7 @@ def _parse_boundary(line: bytes, end: int) -> NewBoundary | None:
 def _decode_line(line: bytes) -> line_decoder.TranscriptLine | None:
     try:
         return line_decoder.decode_line(line)
-    except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
+    except (lenient_json.NotJsonError, lenient_json.UnexpectedShapeError):
         return None
 
 

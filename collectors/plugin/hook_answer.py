@@ -114,7 +114,8 @@ def _first_folder(path: str) -> str | None:
     from pathlib import Path
 
     from ...core.files.project_folder import find_launch_folder
-    from ...core.transcript.line_decoder import NotJsonError, decode_readable_fields
+    from ...core.transcript.lenient_json import NotJsonError
+    from ...core.transcript.line_decoder import decode_readable_fields
     from ..claude_code.transcripts.transcript_ends import (
         read_head_lines,  # with msgspec, where the client is an old one
         starts_session,

@@ -21,7 +21,7 @@ from ..files.blob_store import (
 from ..files.chunk_store import MAX_CONTENT_BYTES, BlobError, Manifest, Packing
 from ..files.transcript_file import ArchivedStatus, ArchivedTranscript
 from ..model.problem import Problem, printable_path
-from .archive_mode import ArchiveMode
+from .archive_mode import ArchiveMode, archive_folder, entries_folder
 
 ENTRY_SUFFIX: Final = ".json"
 MAX_ENTRY_BYTES: Final = 16 << 20  # a session with 50,000 files has less
@@ -112,8 +112,8 @@ class TranscriptArchive:
 
     def __init__(self, state_folder: Path) -> None:
         self._state: Final = state_folder
-        self.folder: Final = state_folder / "archive"
-        self._entries: Final = self.folder / "sessions"
+        self.folder: Final = archive_folder(state_folder)
+        self._entries: Final = entries_folder(state_folder)
         self.blobs: Final = ChunkedBlobStore(
             state_folder / ARCHIVE_FOLDER, chunk_store(state_folder, Packing.SMALL)
         )

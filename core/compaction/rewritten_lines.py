@@ -24,7 +24,7 @@ from ..files.json_spans import (
     replace_value,
 )
 from ..summaries.turn_digest import restore_command
-from ..transcript import line_decoder
+from ..transcript import lenient_json, line_decoder
 from ..transcript.authorship import DIGEST_MARKER
 from ..transcript.conversation import Entry, PartKind
 from ..transcript.line_decoder import TranscriptLine
@@ -137,7 +137,7 @@ def decode_appended_lines(operation: Operation) -> Iterator[TranscriptLine]:
     """Yield the readable lines that an operation appends."""
     for edit in operation.edits:
         if isinstance(edit, AppendLine):
-            with suppress(line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
+            with suppress(lenient_json.NotJsonError, lenient_json.UnexpectedShapeError):
                 yield line_decoder.decode_line(edit.text.encode())
 
 
@@ -215,7 +215,7 @@ def _recorded_title(lines: Iterable[bytes]) -> str | None:
     custom = made = None
     for data in lines:
         if _TITLE_LINE.match(data):
-            with suppress(line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
+            with suppress(lenient_json.NotJsonError, lenient_json.UnexpectedShapeError):
                 line = line_decoder.decode_line(data)
                 custom = " ".join((line.custom_title or "").split()) or custom
                 made = " ".join((line.ai_title or "").split()) or made

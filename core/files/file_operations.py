@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from .safe_open import open_regular
+from .user_folders import user_state_folder
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -198,11 +199,9 @@ def user_lock(
     The lock is in a folder of the user's, so that nothing is left in Claude Code's.
     Raises LockHeldError after `wait_s` seconds, OSError if the lock's file cannot be used.
     """
-    from platformdirs import user_state_path
-
     key = f"{path.resolve()}\0{name}".encode("utf-8", "surrogateescape")
     digest = hashlib.blake2b(key, digest_size=12).hexdigest()
-    with file_lock(user_state_path("ctxtop") / "locks" / f"{kind}-{digest}.lock", wait_s, mode):
+    with file_lock(user_state_folder() / "locks" / f"{kind}-{digest}.lock", wait_s, mode):
         yield
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from ..compliance.run_verdict import find_replaced_result
 from ..summaries.artifacts import DONE_STATUSES, IN_PROGRESS
-from ..transcript.conversation import AGENT_RESUMED_MS
+from ..transcript.answer_facts import AGENT_RESUMED_MS
 from ..transcript.redaction import redact
 from .injected_text import (
     CONTEXT_HEADING,

@@ -14,8 +14,8 @@ from ..compliance.result_formats import ResultFormat
 from ..compliance.run_verdict import ComplianceCost, ComplianceScore, RunVerdict, WeighedResult
 from ..model.agent import Agent, AgentStatus, each_once
 from .agent_inventory import NO_INVENTORY, AgentInventory, DefinedAgent, ForceHook
+from .counting_rule import tokens_or_estimate
 from .token_estimate import nearest_rank
-from .tokens import tokens_or_estimate
 
 NONE: Final = ResultFormat.NONE
 Key = TypeVar("Key")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..model.context import client_token_estimate
 from ..summaries.artifacts import (
     READ_TOOLS,
     ArtifactCounts,
@@ -36,7 +35,7 @@ from ..transcript.conversation import (
 from ..transcript.visible_messages import reannounced_attachments, visible_entries
 from .compaction_quality import KeptShares, kept_shares
 from .part_sizes import NO_SNAPSHOT, TOOLS_OVERHEAD_TOKENS, overhead_parts, update_snapshot
-from .tokens import PartCounter
+from .tokens import PartCounter, client_token_estimate
 
 if TYPE_CHECKING:
     from ..store.log_records import AnswerItemRecord

@@ -1,6 +1,5 @@
 """Which settings, hooks, agents and skills are in effect in a folder, each with its file."""
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Final
@@ -15,6 +14,7 @@ from ..store.config_records import (
     SettingsFileRecord,
     SettingValue,
 )
+from ..transcript.lazy_pattern import lazy_pattern
 
 MANAGED_DROP_INS_FOLDER: Final = "managed-settings.d"
 """Folder of the administrator's further files, each above the ones before it (2.1.83)."""
@@ -68,7 +68,7 @@ def find_compact_hooks(files: Iterable[SettingsFileRecord]) -> Iterator[CompactH
                 yield CompactHook(hook.command, file.path)
 
 
-_OWN_HOOK: Final = re.compile(r"/collectors/plugin/run\.py\b.*\bhook\b")  # it always ends with 0
+_OWN_HOOK: Final = lazy_pattern(r"/collectors/plugin/run\.py\b.*\bhook\b")  # it always ends with 0
 
 
 def _drop_in_order(file: SettingsFileRecord) -> tuple[bool, str]:

@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from ..store.config_records import HookHandler
+from ..store.queries.query_rows import HookRun
 from .token_estimate import nearest_rank
 
 DEFAULT_TIMEOUT_S: Final = 600.0  # of a command (claude-code-formats 4.5)
@@ -18,18 +19,6 @@ def timeout_ms(hook: HookHandler) -> int:
     """Return how long a hook may take, by its settings or by the client's default."""
     default_s = DEFAULT_TIMEOUTS_S.get(hook.kind, DEFAULT_TIMEOUT_S)
     return round(1000 * (default_s if hook.timeout_s is None else hook.timeout_s))
-
-
-class HookRun(msgspec.Struct, frozen=True):
-    """One run of a hook, as the client recorded it; times are milliseconds since 1970 (UTC)."""
-
-    session_id: str
-    cwd: str | None
-    at: int | None
-    event: str
-    command: str  # in one line, without what looks like a secret
-    duration_ms: int
-    reason: str | None  # why it stopped the client, or its error
 
 
 class HookTiming(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.window import UNKNOWN_WINDOW
 from ..store.queries.agent_queries import CLIENT_TASKS, HOOK_AGENT_PREFIX
 from ..store.queries.query_rows import AgentRow
-from ..transcript.conversation import AGENT_RESUMED_MS, TokenUsage
+from ..transcript.answer_facts import AGENT_RESUMED_MS, TokenUsage
 from .context import Context, ContextState, StoredTokenCounts, decode_text_counts
 
 if TYPE_CHECKING:

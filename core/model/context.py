@@ -10,7 +10,7 @@ import msgspec
 
 from ..measure.counting_rule import DEFAULT_COUNTING, UNREPORTED_USAGE, CountingRule
 from ..measure.levels import DEFAULT_PLACED_THRESHOLDS, Level, PlacedThreshold, reached_level
-from ..transcript.conversation import MessagePart, PartKind, TokenUsage
+from ..transcript.answer_facts import TokenUsage
 
 if TYPE_CHECKING:
     from ..measure.window import Trigger, Window
@@ -42,10 +42,6 @@ class ContextReport(msgspec.Struct, frozen=True):
     percent: int  # of the window, as the client rounded it; it may exceed 100
     categories: dict[str, int]  # what is in the context, by the client's names
     autocompact_buffer: int | None = None  # kept free; None if it compacts only when it must
-
-
-CLIENT_CHARS_PER_TOKEN: Final = 4  # of the client's own rough estimate (formats 3.2)
-CLIENT_MEDIA_TOKENS: Final = 2_000  # of an image or document, likewise (formats 3.2)
 
 
 class TokenCounts(msgspec.Struct, frozen=True):
@@ -113,19 +109,6 @@ def make_token_counts(stored: StoredTokenCounts) -> TokenCounts:
         report=stored.report,
         also_counted=stored.also_counted,
     )
-
-
-def client_token_estimate(part: MessagePart) -> int:
-    """Estimate a part's tokens as the client does for its counter.
-
-    Source: formats 3.2 (four characters a token, rounded; a call with its tool's name);
-    seen in the automatic boundaries of 2.1.45 and 2.1.329.
-    """
-    chars = len(part.text)
-    if part.kind is PartKind.TOOL_INPUT:
-        chars += len(part.name)
-    text_tokens = (chars + CLIENT_CHARS_PER_TOKEN // 2) // CLIENT_CHARS_PER_TOKEN
-    return text_tokens + part.media * CLIENT_MEDIA_TOKENS
 
 
 class ContextState(StrEnum):

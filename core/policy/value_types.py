@@ -5,7 +5,6 @@ that have parameters (a range, the choices) return a parser.
 """
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import time
 from typing import Any, Final
@@ -15,6 +14,7 @@ import msgspec
 from ..measure.levels import Threshold
 from ..measure.models import parse_price
 from ..measure.window import OUTPUT_RESERVE, TRIGGER_BUFFER
+from ..transcript.lazy_pattern import lazy_pattern
 
 PolicyValue = (
     bool
@@ -195,7 +195,7 @@ def _price(raw: object) -> str:
 
 prices_by_model: Final = _table_of(_price, _PRICES_EXPECTED)  # by the beginning of a model's name
 
-_CHORD: Final = re.compile(r"[!-~]|(?:[a-z]+\+)*(?:[!-+\--~]|[a-z][a-z0-9_]{1,40})")
+_CHORD: Final = lazy_pattern(r"[!-~]|(?:[a-z]+\+)*(?:[!-+\--~]|[a-z][a-z0-9_]{1,40})")
 
 
 def key_chords(raw: object) -> str:
@@ -223,7 +223,7 @@ class QuietHours(msgspec.Struct, frozen=True):
         return minute >= self.start or minute < self.end
 
 
-_QUIET_HOURS: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\s*-\s*([01]?\d|2[0-3]):([0-5]\d)")
+_QUIET_HOURS: Final = lazy_pattern(r"([01]?\d|2[0-3]):([0-5]\d)\s*-\s*([01]?\d|2[0-3]):([0-5]\d)")
 
 
 def parse_quiet_hours(text: str) -> QuietHours | None:

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from ..measure.hook_runs import HookRun, HookTiming, find_handler, time_hooks
+from ..measure.hook_runs import HookTiming, find_handler, time_hooks
 from ..measure.retention import DAY_MS
 from ..model.session import Session, project_name
 from ..policy.resolve import DEFAULT_POLICIES, Policies
@@ -19,6 +19,7 @@ from ..store.config_records import (
     StagingLocation,
 )
 from ..store.queries.config_queries import MemoryNoteRow, StopBlockRow
+from ..store.queries.query_rows import HookRun
 from . import save_log, save_metrics
 from .memory_plugin import (
     PluginCompatibility,

@@ -1,6 +1,5 @@
 """Opens the store: one writer, readers that never wait, and a rebuild when it is damaged."""
 
-import hashlib
 import os
 import re
 import sqlite3
@@ -12,6 +11,7 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import Final
 
+from ..files.digests import blake2b
 from .transcript_records import FileKind, LogKind, join_tools
 
 SCHEMA_VERSION: Final = 12
@@ -245,7 +245,7 @@ def schema_hash(db: Connection) -> str:
         "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%'"
         " ESCAPE '\\' ORDER BY type, name"
     )
-    return hashlib.blake2b(repr([tuple(row) for row in rows]).encode(), digest_size=16).hexdigest()
+    return blake2b(repr([tuple(row) for row in rows]).encode(), digest_size=16).hexdigest()
 
 
 def _has_current_schema(db: Connection) -> bool:

@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from ..files.transcript_file import open_transcript
-from . import line_decoder, reported_usage
+from . import lenient_json, line_decoder, reported_usage
 from .authorship import CLIENT_TEXT, PROMPT_AUTHORS, line_author, queued_author
 from .client_messages import (
     AGENT_TASK_TYPES,
@@ -22,7 +22,8 @@ from .client_messages import (
     parse_prompt_snapshot,
 )
 from .conversation import Boundary, Entry, MessagePart, Microcompaction, PartKind, Role
-from .line_decoder import NotJsonError, RawBlock, RawMessage, TranscriptLine, UnexpectedShapeError
+from .lenient_json import NotJsonError, UnexpectedShapeError
+from .line_decoder import RawBlock, RawMessage, TranscriptLine
 from .line_types import AGENT_OUTPUT_TOOLS, AGENT_TOOLS
 from .raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length, timestamp_to_ms
 from .sanitize import sanitize_path, sanitize_title
@@ -198,7 +199,7 @@ def decode_entry(
         except NotJsonError:
             # A lone surrogate in a field that is decoded only here.
             return _to_entry(
-                place, *line_decoder.decode_readable_fields(line_decoder.repair_line(text)), calls
+                place, *line_decoder.decode_readable_fields(lenient_json.repair_line(text)), calls
             )
     except NotJsonError:
         return None

@@ -11,15 +11,8 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
-from .line_decoder import (
-    JSON_TRUE,
-    Attachment,
-    TranscriptLine,
-    UnexpectedShapeError,
-    decode_checked,
-    drop_unreadable_fields,
-    repair_line,
-)
+from .lenient_json import UnexpectedShapeError, decode_checked, drop_unreadable_fields, repair_line
+from .line_decoder import JSON_TRUE, Attachment, TranscriptLine
 from .reported_usage import ContextManagement, ForkSource, PausedResponse, RawUsage
 
 LEADING_TYPE: Final = re.compile(rb'\{"type":"([a-z-]+)"')  # only lines without a parent begin so

@@ -3,10 +3,12 @@
 import json
 import re
 from datetime import UTC, datetime
-from hashlib import blake2b
 from typing import Final
 
 import msgspec
+
+from ..files.digests import blake2b
+from .lazy_pattern import lazy_pattern
 
 KEY_BYTES: Final = 8  # SQLite's largest integer: a million ids collide in 1 of 37 million files
 
@@ -17,7 +19,7 @@ def text_key(text: str) -> int:
     return int.from_bytes(digest, "big", signed=True)
 
 
-_ESCAPE: Final = re.compile(
+_ESCAPE: Final = lazy_pattern(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,

@@ -3,6 +3,8 @@
 import re
 from typing import Final, NamedTuple
 
+from .lazy_pattern import lazy_pattern
+
 _CLIENT_COMMANDS_TEXT: Final = (
     "add-dir advisor agents allowed-tools autocompact bashes bug checkpoint checkup clear"
     " color compact config context copy cost desktop doctor effort exit export extra-usage fast"
@@ -20,7 +22,7 @@ person's own command is likely to have (`branch`, `import`, `session`) is left o
 
 _MODE_COMMANDS: Final = frozenset({"plan"})  # ask something of the model only by their arguments
 
-_COMMAND: Final = re.compile(
+_COMMAND: Final = lazy_pattern(
     r"<command-name>\s*/?([^<\s]{1,80})\s*</command-name>"
     r"(?:.{0,500}?<command-args>(.*?)</command-args>)?",
     re.DOTALL,

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors.claude_code import own_files, post_scan_jobs, reader_pool, search_jobs
-from ctxtop.collectors.claude_code.archive_job import ArchiveJob
+from ctxtop.collectors.claude_code import own_files, reader_pool, search_jobs
 from ctxtop.collectors.claude_code.calibration_jobs import (
     ForecastCalibrationJob,
     TokenCalibrationJob,
@@ -27,7 +26,7 @@ from ctxtop.collectors.claude_code.post_scan_jobs import (
 )
 from ctxtop.collectors.claude_code.search_jobs import SearchIndexJob
 from ctxtop.collectors.claude_code.tail import LineBlock
-from ctxtop.collectors.claude_code.transcripts import line_indexer
+from ctxtop.collectors.claude_code.transcripts import left_context, line_indexer
 from ctxtop.core.actions.automation import Automation
 from ctxtop.core.model.agent import make_agent
 from ctxtop.core.model.problem import MAX_ERROR_CHARS, MAX_TRACEBACK_CHARS
@@ -212,7 +211,7 @@ JOBS: Final = [
     (CompactionReportJob, "run", "compaction reports"),
     (SaveNoiseJob, "run", "memory saves"),
     (Writer, "estimate_summaries", "token counts"),
-    (ArchiveJob, "run", "archiving"),
+    (PostScanJobs, "_archive_for", "archiving"),
     (SearchIndexJob, "run", "search index"),
     (TokenCalibrationJob, "run", "token calibration"),
     (ForecastCalibrationJob, "run", "forecast calibration"),
@@ -289,7 +288,7 @@ def test_a_job_that_failed_rests(
 @pytest.mark.parametrize(
     ("owner", "name", "where"),
     [
-        (post_scan_jobs, "estimate_left", f"estimate of {MAIN}"),
+        (left_context, "estimate_left", f"estimate of {MAIN}"),
         (CompactionReportJob, "_read", f"report of {MAIN}"),
         (search_jobs, "decode_entry", f"search index of {MAIN}"),
     ],

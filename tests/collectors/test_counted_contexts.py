@@ -28,7 +28,7 @@ from ctxtop.core.store.queries import context_queries
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.readers.timeline_reader import read_timeline
 from ctxtop.core.store.warning_log import read_warnings
-from ctxtop.core.transcript.conversation import TokenUsage
+from ctxtop.core.transcript.answer_facts import TokenUsage
 
 from ..transcripts import (
     PROJECT,

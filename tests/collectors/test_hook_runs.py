@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.core.measure.hook_runs import HookRun
+    from ctxtop.core.store.queries.query_rows import HookRun
 
 
 def stopped(at: int, *hooks: dict[str, Any], **fields: Any) -> JsonLine:  # noqa: ANN401

@@ -25,7 +25,7 @@ from ctxtop.core.policy.schema import DEFAULT_PROMPTS
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries
 from ctxtop.core.store.transcript_records import LogKind
-from ctxtop.core.transcript.conversation import TokenUsage
+from ctxtop.core.transcript.answer_facts import TokenUsage
 
 from ..logs import line as log_line
 from ..logs import lines as log_lines

@@ -27,8 +27,8 @@ from ctxtop.tui.screens.agents.agent_tree import (
     build_agent_tree,
     measure_tree,
 )
-from ctxtop.tui.text.compliance_text import agent_count
 from ctxtop.tui.text.markdown_text import TextForm
+from ctxtop.tui.text.session_text import agent_count
 from msgspec.structs import replace
 
 from .makers import agent

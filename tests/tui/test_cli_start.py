@@ -14,6 +14,8 @@ from ctxtop.tui.cli import main
 from ctxtop.tui.cli.command_options import registry
 from ctxtop.tui.cli.commands import ALIASES, COMMAND_MODULES, load_command
 
+from ..transcripts import PROJECT, SESSION, append, assistant, user, write
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -281,6 +283,49 @@ def test_a_command_imports_no_other_commands_modules(
     assert not {name for name in loaded if name.startswith(acting)}
     slow = {"sqlite_utils", "tiktoken", "watchfiles", "difflib", "asyncio", "http.client"}
     assert not loaded & slow
+
+
+LINE_DECODERS = {"entry_decoder", "line_decoder", "line_types", "reported_usage"}
+NOT_WITHOUT_CHANGES = {
+    *("agent_metas", "changed_files", "line_indexer", "own_log_records", "reader_pool"),
+    "status_line_input",
+    *("archive_index", "archive_job", "blob_store", "chunk_store"),
+    *("expectations", "findings", "judge", "run_verdict"),
+    "_hashlib",  # OpenSSL
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "own"),
+    [
+        (("totals",), set()),
+        (("sessions",), set()),
+        (("search", "tokenizer"), LINE_DECODERS),  # of the lines that it shows
+    ],
+)
+def test_a_folder_that_did_not_change_is_only_looked_at(
+    home: Path, words: tuple[str, ...], own: set[str]
+) -> None:
+    """Loading what reads files takes longer than all else that these commands do with them."""
+    folder = home / ".claude"
+    transcript = folder / "projects" / PROJECT / f"{SESSION}.jsonl"
+    write(transcript, [user("fix the tokenizer"), assistant()])
+    agent = transcript.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    write(agent, [user("look", agentId="a1", isSidechain=True)])
+    agent.with_suffix(".meta.json").write_text('{"agentType":"scout"}')
+    skill = folder / "skills" / "greet" / "SKILL.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\nname: greet\ndescription: says hello\n---\n")
+    (folder / "settings.json").write_text('{"model":"opus"}')
+    assert "changed_files" in last_names(loaded_by(*words))
+    needless = (NOT_WITHOUT_CHANGES | LINE_DECODERS) - own
+    assert last_names(loaded_by(*words)) & needless == set()
+    append(transcript, [user("and now this", 3)])
+    assert {"changed_files", "line_indexer"} <= last_names(loaded_by(*words))
+
+
+def last_names(modules: set[str]) -> set[str]:
+    return {name.rpartition(".")[2] for name in modules}
 
 
 def test_the_list_of_commands_says_what_each_says_of_itself() -> None:

@@ -20,7 +20,7 @@ from ctxtop.core.model.agent import (
     mark_zombies,
 )
 from ctxtop.core.model.context import ContextState
-from ctxtop.core.transcript.conversation import AGENT_RESUMED_MS
+from ctxtop.core.transcript.answer_facts import AGENT_RESUMED_MS
 from msgspec.structs import replace
 
 from ..rows import agent_row

@@ -12,7 +12,7 @@ from ctxtop.core.model.context import (
     TokenCounts,
     measure_context,
 )
-from ctxtop.core.transcript.conversation import TokenUsage, context_tokens
+from ctxtop.core.transcript.answer_facts import TokenUsage, context_tokens
 
 WINDOW = Window(200_000, ClaimSource.TABLE)
 

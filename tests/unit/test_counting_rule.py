@@ -20,7 +20,8 @@ from ctxtop.core.model.context import (
 )
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
-from ctxtop.core.transcript.conversation import MessagePart, PartKind, TokenUsage
+from ctxtop.core.transcript.answer_facts import TokenUsage
+from ctxtop.core.transcript.conversation import MessagePart, PartKind
 from ctxtop.tui.screens.session.context_breakdown import number_sources
 from msgspec.structs import replace
 

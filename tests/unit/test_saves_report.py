@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctxtop.core.measure.hook_runs import HookRun
 from ctxtop.core.measure.window import ClaimSource, Trigger
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
@@ -18,6 +17,7 @@ from ctxtop.core.saves.save_metrics import DEFAULT_SAVE_TOKENS, Rate
 from ctxtop.core.saves.save_noise import encode_noise, measure_noise
 from ctxtop.core.saves.save_status import SaveState
 from ctxtop.core.store.config_records import HookHandler, SaveEventRecord, StagingLocation
+from ctxtop.core.store.queries.query_rows import HookRun
 from ctxtop.tui.text.saves_text import change_text, hook_text
 from msgspec.structs import replace
 

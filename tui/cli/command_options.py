@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
@@ -24,16 +23,20 @@ registry: Final = click.Group()  # each command adds itself; `ctxtop` has all of
 ASCII_KEY: Final = "ui.ascii"  # that --ascii sets
 
 
-@dataclass(slots=True)
 class CommandOptions:
-    """The shared options of one run; click hands one object down from the group."""
+    """The shared options of one run; click hands one object down from the group.
+
+    Not a dataclass: it would be the only one that most commands load.
+    """
 
     config_dir: Path | None = None
     db: Path | None = None
     as_json: bool = False
     no_scan: bool = False
     no_mouse: bool = False
-    policy: list[tuple[str, str]] = field(default_factory=list)  # keys and values of the policy
+
+    def __init__(self) -> None:
+        self.policy: Final[list[tuple[str, str]]] = []  # keys and values of the policy
 
     @property
     def places(self) -> Places:

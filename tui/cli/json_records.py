@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -12,13 +11,12 @@ import msgspec
 from msgspec.structs import asdict
 
 from ...collectors.claude_code.own_files import own_log_folder
-from ...core.compliance.findings import Judgment, finding_labels
 from ...core.measure.activity import SessionCost, estimate_cost
 from ...core.measure.compaction_quality import flag_reduction
+from ...core.measure.counting_rule import tokens_or_estimate
 from ...core.measure.limit_use import limit_ratios
 from ...core.measure.models import PriceRate
 from ...core.measure.retention import days_left
-from ...core.measure.tokens import tokens_or_estimate
 from ...core.model.session import unread_session
 from ...core.policy.value_types import to_json_value
 from ...core.store.bulkhead import NOT_READ, NOT_SHOWN, place_of, work_apart
@@ -30,9 +28,11 @@ from ...core.store.queries import (
 )
 from ...core.store.queries.query_rows import CompactionRow, SummaryRow
 from ...core.store.readers.fleet_reader import agent_place, session_place
+from ...core.transcript.lazy_pattern import lazy_pattern
 from ..text.formats import compaction_reduction, iso_time
 
 if TYPE_CHECKING:
+    from ...core.compliance.findings import ComplianceFinding, Judgment
     from ...core.compliance.run_verdict import RunVerdict
     from ...core.measure.agent_compliance import (
         AgentTypeCompliance,
@@ -124,7 +124,7 @@ def _parse_keys(keys: str) -> list[tuple[str, list[str], bool]]:
 
 
 # Below 0x20 json escapes by itself; these a terminal could obey as well.
-_UNSAFE: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_UNSAFE: Final = lazy_pattern("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 def dump_json(value: object, encoding: str) -> str:
@@ -555,11 +555,17 @@ def unread_records(snapshot: StoreSnapshot) -> Record:
     }
 
 
+def _finding_labels(findings: tuple[ComplianceFinding, ...]) -> list[str]:
+    from ...core.compliance.findings import finding_labels  # with all verdicts, which takes 4 ms
+
+    return finding_labels(findings)
+
+
 def _verdict_fields(verdict: RunVerdict | None) -> Record:
     return {
         **record_of(verdict, "expected_format=expected.format verdict"),
-        "violations": finding_labels(verdict.violations) if verdict else [],
-        "warnings": finding_labels(verdict.warnings) if verdict else [],
+        "violations": _finding_labels(verdict.violations) if verdict else [],
+        "warnings": _finding_labels(verdict.warnings) if verdict else [],
         **record_of(verdict, "marker_origin=marker_location blocked"),
     }
 
@@ -574,8 +580,8 @@ def _verdict_reason_fields(verdict: RunVerdict | None) -> Record:
 def check_record(judgment: Judgment) -> Record:
     return {
         "verdict": judgment.verdict.value,
-        "violations": finding_labels(judgment.violations),
-        "warnings": finding_labels(judgment.warnings),
+        "violations": _finding_labels(judgment.violations),
+        "warnings": _finding_labels(judgment.warnings),
         "lines": judgment.lines,
         "chars": judgment.chars,
         "findings": _finding_records(judgment),

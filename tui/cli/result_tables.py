@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...core.measure.compaction_quality import ReductionFlag, flag_reduction
+from ...core.measure.counting_rule import tokens_or_estimate
 from ...core.measure.levels import Level
-from ...core.measure.tokens import tokens_or_estimate
 from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin, ResolvedValue
 from ...core.policy.value_types import format_value
 from ...core.store.bulkhead import NOT_SHOWN, place_of, work_apart
 from ...core.store.queries.query_rows import CompactionRow, SummaryRow
 from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, TextColumn
-from ..text import compliance_text, formats, session_text
+from ..text import formats, session_text
 from ..text.formats import NOTHING, age, date_time, percent, plural, tokens
 from ..text.settings_text import ignored_table
 from .command_store import shorten_ids
@@ -92,7 +92,7 @@ def _level_cell(level: Level) -> Cell:
 
 
 def _agent_count(session: Session) -> str:
-    return compliance_text.agent_count(session.agents, session.agents_noncompliant)
+    return session_text.agent_count(session.agents, session.agents_noncompliant)
 
 
 def _holders_text(agent: Agent) -> str:
@@ -130,8 +130,12 @@ def _result_size(agent: Agent) -> str:
 
 
 def _verdict_cell(run: RunVerdict | None) -> Cell:
-    sign = compliance_text.VERDICT_SIGNS[run.verdict].strip() if run else ""
-    if run is None or not sign:
+    if run is None:
+        return Cell("")
+    from ..text import compliance_text  # with the vocabulary of verdicts, which takes 4 ms
+
+    sign = compliance_text.VERDICT_SIGNS[run.verdict].strip()
+    if not sign:
         return Cell("")
     text = f"{sign} {compliance_text.short_verdict(run)}".rstrip()
     return Cell(text, "bad" if run.failed else "")

@@ -26,13 +26,6 @@ if TYPE_CHECKING:
     from ...core.measure.agent_inventory import DefinedAgent, ForceHook
 
 
-def agent_count(agents: int, failed: int | None) -> str:
-    """Count a session's agents, and those that did not comply: `4 ✗1`."""
-    if not agents:
-        return ""
-    return f"{agents} ✗{failed}" if failed else str(agents)
-
-
 # The name, the meaning and the sign of each verdict.
 _VERDICTS: Final = {
     ComplianceVerdict.COMPLIANT: ("compliant", "its final message follows the skill", "✓"),

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
-from rich.cells import cell_len
 
 from ...core.measure.activity import (
     Activity,
@@ -28,7 +27,17 @@ from ...core.measure.retention import SOON_DAYS, days_left
 from ...core.model.session import BRANCH, Session, SessionStatus
 from ...core.transcript.sanitize import one_line
 from .amounts import amount_texts, dollars
-from .formats import age, duration, percent, shorten, shorten_end, sparkline, tokens, turns_to_go
+from .formats import (
+    age,
+    duration,
+    percent,
+    shorten,
+    shorten_end,
+    sparkline,
+    text_cells,
+    tokens,
+    turns_to_go,
+)
 
 if TYPE_CHECKING:
     from ...core.measure.composition import CategoryShare, Composition, ContextItem
@@ -49,9 +58,16 @@ _STATUS_TEXTS: Final = {
 }
 
 
+def agent_count(agents: int, failed: int | None) -> str:
+    """Count a session's agents, and those that did not comply: `4 ✗1`."""
+    if not agents:
+        return ""
+    return f"{agents} ✗{failed}" if failed else str(agents)
+
+
 def longest_fitting(choices: Sequence[str], cells: int) -> str:
     """Choose the first text that fits; if none does, the last one is cut."""
-    fitting = next((each for each in choices if cell_len(each) <= cells), "")
+    fitting = next((each for each in choices if text_cells(each) <= cells), "")
     return fitting or (shorten_end(choices[-1], cells) if choices else "")
 
 
@@ -67,7 +83,7 @@ def doing_text(session: Session, cells: int) -> str:
         return longest_fitting((named, *_STATUS_TEXTS[SessionStatus.BACKGROUND]), cells)
     if activity.kind is ActivityKind.PERSON:
         text = waits_text(session)
-        is_said = cell_len(text) <= cells or cells >= len("waits: ") + MIN_REQUEST_CELLS
+        is_said = text_cells(text) <= cells or cells >= len("waits: ") + MIN_REQUEST_CELLS
         if waiting_text(session) and is_said:
             return shorten_end(text, cells)
         return _waiting_text(activity, cells)
@@ -217,7 +233,7 @@ MIN_DETAIL_CELLS: Final = 6  # less of a command or a file is not understood
 
 
 def _with_detail(activity: Activity, cells: int) -> str:
-    room = cells - cell_len(activity.what) - 1
+    room = cells - text_cells(activity.what) - 1
     if activity.detail and room >= MIN_DETAIL_CELLS:
         return f"{activity.what} {shorten(activity.detail, room)}"
     return shorten(activity.what, cells)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
-from ...core.measure.tokens import tokens_or_estimate
+from ...core.measure.counting_rule import tokens_or_estimate
 from ...core.model.rule import ListedRule, RuleMark, RuleState
 from ...core.transcript.sanitize import one_line
 from .formats import age, date_time_and_age, fit_left, fit_right, iso_time, plural, tokens

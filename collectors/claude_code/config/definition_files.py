@@ -16,6 +16,7 @@ from ....core.store.config_records import (
     DefinitionRecord,
     PluginRecord,
 )
+from ....core.transcript.lazy_pattern import lazy_pattern
 from ....core.transcript.sanitize import sanitize_title
 from .config_files import (
     MAX_FOLDER_ENTRIES,
@@ -35,13 +36,15 @@ from .config_files import (
 
 MAX_FRONT_MATTER_CHARS: Final = 64 * 1024  # descriptions with examples make about 5,000
 MAX_YAML_DEPTH: Final = 10  # levels of its lists and objects; hooks make six
-_FRONT_MATTER: Final = re.compile(
+_FRONT_MATTER: Final = lazy_pattern(
     r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
 )
-_UNQUOTED_FIELD: Final = re.compile(r"^([A-Za-z_-]+):[ \t]+([^\s\"'|>\[{].*?)[ \t]*$", re.MULTILINE)
+_UNQUOTED_FIELD: Final = lazy_pattern(
+    r"^([A-Za-z_-]+):[ \t]+([^\s\"'|>\[{].*?)[ \t]*$", re.MULTILINE
+)
 """A top-level field with an unquoted value on the same line."""
 
-_LIST_COMMA: Final = re.compile(r",(?![^()]*\))")
+_LIST_COMMA: Final = lazy_pattern(r",(?![^()]*\))")
 """A comma that separates items: `Bash(git add, git commit), Read` has one."""
 
 FrontMatterValue = str | list[Any] | dict[str, Any]

@@ -1,9 +1,9 @@
 """Reads the hooks of settings files and plugins, without what looks like a secret."""
 
-import re
 from typing import Any, Final
 
 from ....core.store.config_records import HookHandler
+from ....core.transcript.lazy_pattern import lazy_pattern
 from ....core.transcript.sanitize import sanitize_path
 from .config_files import MAX_JSON_ITEMS, as_list, as_object, as_title
 
@@ -11,12 +11,12 @@ MAX_TIMEOUT_S: Final = 7 * 86_400  # a longer one is a mistake, or milliseconds
 
 _MASK: Final = "…"
 _SECRET_PATTERNS: Final = (
-    (re.compile(r"(?i)(\w*(?:key|token|secret|passw)\w*\s*[=:]\s*)[^\s\"']+"), rf"\1{_MASK}"),
-    (re.compile(r"(?i)(--\w*(?:key|token|secret|passw)[\w-]*[ =])[^\s]+"), rf"\1{_MASK}"),
-    (re.compile(r"(?i)\b(bearer|basic) +[\w.~+/=-]+"), rf"\1 {_MASK}"),
-    (re.compile(r"\b(sk|xox\w|gh\w|glpat|AKIA)[-_]?[\w-]{12,}"), _MASK),
-    (re.compile(r"//[^/\s@]+@"), f"//{_MASK}@"),
-    (re.compile(r"(https?://[^\s?\"']+)\?[^\s\"']*"), rf"\1?{_MASK}"),
+    (lazy_pattern(r"(?i)(\w*(?:key|token|secret|passw)\w*\s*[=:]\s*)[^\s\"']+"), rf"\1{_MASK}"),
+    (lazy_pattern(r"(?i)(--\w*(?:key|token|secret|passw)[\w-]*[ =])[^\s]+"), rf"\1{_MASK}"),
+    (lazy_pattern(r"(?i)\b(bearer|basic) +[\w.~+/=-]+"), rf"\1 {_MASK}"),
+    (lazy_pattern(r"\b(sk|xox\w|gh\w|glpat|AKIA)[-_]?[\w-]{12,}"), _MASK),
+    (lazy_pattern(r"//[^/\s@]+@"), f"//{_MASK}@"),
+    (lazy_pattern(r"(https?://[^\s?\"']+)\?[^\s\"']*"), rf"\1?{_MASK}"),
 )
 """Secrets in a command: assignments, headers, keys, URLs."""
 
@@ -63,7 +63,7 @@ def handler_command(handler: dict[str, Any]) -> str:
     return describe_command(shown)
 
 
-_CONTROL_PICTURES: Final = re.compile("[\u2400-\u2426]")
+_CONTROL_PICTURES: Final = lazy_pattern("[\u2400-\u2426]")
 """The client records a hook's line ends as \u2424 in its summary (client 2.1.329)."""
 
 

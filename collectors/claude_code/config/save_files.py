@@ -1,6 +1,5 @@
 """The files in which claude-memory records a save's progress, wherever versions put them."""
 
-import hashlib
 import os
 import stat
 import sys
@@ -10,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ....core.files.digests import sha256
 from ....core.store.config_records import (
     SaveError,
     SaveFileContent,
@@ -152,7 +152,7 @@ def read_save_file(
 
 
 def _path_hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def _folder_problem(

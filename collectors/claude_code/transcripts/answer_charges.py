@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from ....core.measure.models import LONG_PROMPT_TOKENS, PriceRate
 from ....core.store.transcript_records import ChargeRecord
 from ....core.transcript import reported_usage
-from ....core.transcript.conversation import TokenUsage
+from ....core.transcript.answer_facts import TokenUsage
 from ....core.transcript.reported_usage import Part, PausedResponse, RawUsage
 from ....core.transcript.sanitize import sanitize_name
 

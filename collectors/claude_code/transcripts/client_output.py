@@ -14,7 +14,7 @@ from ....core.model.context import DEFERRED_SUFFIX, ContextReport, ReportedCateg
 from ....core.saves.save_noise import STOP_FEEDBACK_PREFIX
 from ....core.store import transcript_records as records
 from ....core.store.transcript_records import MarkerOrigin, MarkerRecord
-from ....core.transcript import line_decoder
+from ....core.transcript import lenient_json, line_decoder
 from ....core.transcript.line_types import LEADING_TYPE
 from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_text, sanitize_title
@@ -160,9 +160,9 @@ def _read_marker(offset: int, data: bytes) -> MarkerRecord | None:
     try:
         try:
             return _to_marker(offset, data)
-        except line_decoder.NotJsonError:
-            return _to_marker(offset, line_decoder.repair_line(data))
-    except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
+        except lenient_json.NotJsonError:
+            return _to_marker(offset, lenient_json.repair_line(data))
+    except (lenient_json.NotJsonError, lenient_json.UnexpectedShapeError):
         return None
 
 

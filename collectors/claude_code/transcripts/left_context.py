@@ -37,7 +37,7 @@ def estimate_left(file: CompactedFile) -> int | None:
         recorded_overhead,
     )
     from ....core.measure.token_estimate import Estimator
-    from ....core.model.context import client_token_estimate
+    from ....core.measure.tokens import client_token_estimate
     from ....core.transcript.restored_content import with_restored
     from ....core.transcript.visible_messages import visible_entries
 

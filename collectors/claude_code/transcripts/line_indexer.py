@@ -10,14 +10,13 @@ from ....core.summaries.mentions import strip_pasted_text
 from ....core.summaries.session_rules import RULE_ATTACHMENTS
 from ....core.transcript import line_types
 from ....core.transcript.authorship import CLIENT_TEXT, PROMPT_AUTHORS, line_author
+from ....core.transcript.lenient_json import NotJsonError, UnexpectedShapeError, repair_line
 from ....core.transcript.line_decoder import (
     COMPACT_BOUNDARY,
     END_OF_TURN,
     SYNTHETIC_MODEL,
-    NotJsonError,
     RawBlock,
     TranscriptLine,
-    UnexpectedShapeError,
     WorktreeSession,
     decode_attachment,
     decode_line,
@@ -26,7 +25,6 @@ from ....core.transcript.line_decoder import (
     decode_value,
     join_texts,
     message_blocks,
-    repair_line,
 )
 from ....core.transcript.line_types import LineGlance, MessageGlance
 from ....core.transcript.raw_lines import LINE_PADDING

@@ -18,7 +18,7 @@ from ....core.store.queries.query_rows import CompactionRow, SummaryRow
 from ....core.summaries import summary_comparison
 from ....core.summaries.summary_comparison import ReplacedContent
 from ....core.summaries.summary_search import PLAN_KIND, PlanSummary
-from ....core.transcript import line_decoder
+from ....core.transcript import lenient_json, line_decoder
 from ....core.transcript.conversation import (
     CLEARED_RESULT_TEXT,
     Entry,
@@ -143,7 +143,7 @@ def read_cleared_messages(path: Path) -> list[compaction_report.ClearedMessage]:
             message = line_decoder.decode_line(text).message or line_decoder.RawMessage()
             blocks = line_decoder.decode_blocks(message.content)
             cleared = replaced_result_ids(decode_parts(blocks, PartKind.META, {}))
-        except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
+        except (lenient_json.NotJsonError, lenient_json.UnexpectedShapeError):
             continue
         if cleared:
             found.append(compaction_report.ClearedMessage(offset, tuple(sorted(cleared))))

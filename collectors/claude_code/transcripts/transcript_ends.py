@@ -10,7 +10,8 @@ from typing import Final
 from ....core.files.transcript_file import open_transcript, transcript_status
 from ....core.transcript.conversation import Entry, PartKind, Role, without_sidechains
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_entries
-from ....core.transcript.line_decoder import NotJsonError, TranscriptLine, UnexpectedShapeError
+from ....core.transcript.lenient_json import NotJsonError, UnexpectedShapeError
+from ....core.transcript.line_decoder import TranscriptLine
 from ....core.transcript.line_types import glance
 from ....core.transcript.raw_lines import complete_line_length
 

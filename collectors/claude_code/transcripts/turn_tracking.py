@@ -8,7 +8,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ....core.measure.models import parse_version
-from ....core.model.context import EXACT_OUTPUT_VERSION, client_token_estimate
+from ....core.measure.tokens import client_token_estimate
+from ....core.model.context import EXACT_OUTPUT_VERSION
 from ....core.store.transcript_records import (
     AdditionRecord,
     OpenCallRecord,
@@ -19,7 +20,7 @@ from ....core.store.transcript_records import (
     TurnState,
     join_tools,
 )
-from ....core.transcript import line_decoder, reported_usage
+from ....core.transcript import lenient_json, line_decoder, reported_usage
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry
 from ....core.transcript.line_decoder import RawBlock, RawMessage, TranscriptLine
 from ....core.transcript.line_types import BlockGlance, LineGlance, MessageGlance
@@ -291,7 +292,7 @@ def _read_call(call_id: str, offset: int, data: memoryview) -> OpenCallRecord | 
     try:
         line = line_decoder.decode_line(data)
         blocks = line_decoder.message_blocks(line)
-    except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
+    except (lenient_json.NotJsonError, lenient_json.UnexpectedShapeError):
         return None
     block = next((block for block in blocks if block.id == call_id), None)
     if block is None:

@@ -5,11 +5,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ...measure.hook_runs import HookRun
 from .. import config_records as records
 from ..transcript_records import MemoryNoteRecord, StopBlockRecord, TailState
 from ..writer import GONE_SIZE
-from .query_rows import PROJECT_ROOT, RecordT, columns, fetch_records
+from .query_rows import PROJECT_ROOT, HookRun, RecordT, columns, fetch_records
 
 
 class SeenFile(NamedTuple):

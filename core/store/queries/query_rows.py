@@ -302,3 +302,15 @@ class RequestRow(msgspec.Struct, frozen=True):
     query_source: str | None
     shape: int | None  # key of its system prompt and tools
     message_id: str | None  # of the answer, if that is in the file
+
+
+class HookRun(msgspec.Struct, frozen=True):
+    """One run of a hook, as the client recorded it; times are milliseconds since 1970 (UTC)."""
+
+    session_id: str
+    cwd: str | None
+    at: int | None
+    event: str
+    command: str  # in one line, without what looks like a secret
+    duration_ms: int
+    reason: str | None  # why it stopped the client, or its error

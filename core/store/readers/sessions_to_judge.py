@@ -2,7 +2,6 @@
 
 from sqlite3 import Connection
 
-from ...compliance.expectations import compliance_settings
 from ...compliance.result_formats import FORMAT_OF_SKILL, format_of_skills
 from ...policy.resolve import Policies
 from ..config_records import DefinitionKind
@@ -18,7 +17,7 @@ def sessions_to_check(db: Connection, policies: Policies) -> frozenset[str]:
         if each.kind is DefinitionKind.AGENT and format_of_skills(each.skills)
     }
     for policy in policies.all:
-        types.update(compliance_settings(policy).format_rules)
+        types.update(policy.strings_by_name("compliance.rules"))  # a person's, or a preset's
     of_type, names = in_condition("agent_type", types)
     skills = [name for skill in FORMAT_OF_SKILL for name in (skill, skill)]
     given = " OR ".join(["t.name = ? OR t.name LIKE '%:' || ?"] * len(FORMAT_OF_SKILL))

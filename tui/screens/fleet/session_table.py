@@ -20,10 +20,15 @@ from ....core.transcript.sanitize import one_line
 from ...tables import Cell, Column
 from ...text import formats, gauge, session_text
 from ...text.column_headers import SORTED_SIGNS
-from ...text.compliance_text import agent_count
 from ...text.formats import fit_left, percent, plural, shorten_end
 from ...text.gauge import LEVEL_STYLES, PERCENT_CELLS
-from ...text.session_text import CACHE_CELLS, cache_texts, cost_texts, longest_fitting
+from ...text.session_text import (
+    CACHE_CELLS,
+    agent_count,
+    cache_texts,
+    cost_texts,
+    longest_fitting,
+)
 from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn, item_line, matched_text
 from .session_list import EndedHeading, ProjectHeading, SessionOrder
 from .table_layout import (

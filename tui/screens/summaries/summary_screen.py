@@ -20,7 +20,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ....core.measure.tokens import tokens_or_estimate
+from ....core.measure.counting_rule import tokens_or_estimate
 from ....core.model.problem import Problem
 from ....core.model.rule import ListedRule
 from ....core.model.session import Session
