@@ -117,7 +117,7 @@ def sum_protected_tokens(blocks: Iterable[VisibleBlock]) -> tuple[ProtectedToken
 SESSION_STATE_TYPES: Final = frozenset(
     {
         "permission-mode", "mode", "last-prompt", "ai-title", "custom-title", "summary", "pr-link",
-        "worktree-state", "content-replacement", "tag", "agent-name",
+        "worktree-state", "relocated", "content-replacement", "tag", "agent-name",
     }
 )  # fmt: skip
 """Lines with the session's own state; losing one can make a resume hang (2.3)."""
@@ -130,6 +130,11 @@ def find_protected_lines(entries: Sequence[Entry], lines: Iterable[FileLine]) ->
     protected = {each.line: "kept by a compaction" for each in entries if each.uuid in kept}
     protected |= {each.line: UNREAD for each in entries if each.unread_fields}
     protected |= {each.line: "boundary" for each in entries if each.boundary}
+    protected |= {
+        each.line: "says what is no longer sent"
+        for each in entries
+        if each.withdrawal and each.type == "attachment"
+    }
     protected |= {
         each.line: "summary"
         for each in entries

@@ -201,7 +201,8 @@ PASSED_CHECKS: Final = (*(f"V{number}" for number in range(1, 25)),)
 file: `apply` runs the last three, and `undo` runs V21 once more when it undoes a plan."""
 
 _STATE_LINE: Final = re.compile(
-    rb'\{"type":"(permission-mode|mode|last-prompt|ai-title|custom-title|pr-link|worktree-state)"'
+    rb'\{"type":"(permission-mode|mode|last-prompt|ai-title|custom-title|pr-link|worktree-state'
+    rb'|relocated)"'
 )
 """Lines of which the client reads the last one."""
 

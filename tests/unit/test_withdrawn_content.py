@@ -12,8 +12,8 @@ from ctxtop.core.transcript.conversation import PartKind, cleared_result_ids
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 
-from ..planned import plan_of, tokens_of
-from ..transcripts import assistant, attachment, text, tool, tool_result, user
+from ..planned import plan_of, tokens_of, view_of
+from ..transcripts import SESSION, assistant, attachment, text, tool, tool_result, user
 from ..worked import Session
 
 if TYPE_CHECKING:
@@ -93,6 +93,15 @@ def test_what_was_cut_frees_nothing_again(file: Path, tmp_path: Path) -> None:
     named = {each.line for each in plan_of(file).operations}
     assert 5 not in named, "the result's line"
     assert cleared_result_ids(read_entries(file)) >= {"t1"}
+
+
+def test_the_line_that_says_so_keeps_every_byte(file: Path) -> None:
+    session = conversation(cut(), attachment("thinking_stripped", scope="all"))
+    session.add({"type": "relocated", "sessionId": SESSION, "relocatedCwd": "/x"})
+    with view_of(session.write(file)) as view:
+        reasons = [*view.protected_lines.values()]
+    assert reasons.count("says what is no longer sent") == 2
+    assert reasons.count("session's state") == 1
 
 
 @pytest.mark.parametrize(

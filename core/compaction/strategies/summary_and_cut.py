@@ -498,8 +498,11 @@ def plan_revert(view: TranscriptView, line: int) -> Operation | Refusal:
 
 
 CARRIED_TYPES: Final = frozenset(
-    {"permission-mode", "mode", "ai-title", "custom-title", "worktree-state", "tag", "agent-name"}
-)
+    {
+        "permission-mode", "mode", "ai-title", "custom-title", "worktree-state", "relocated", "tag",
+        "agent-name",
+    }
+)  # fmt: skip
 """Types of lines that describe a session, whatever its conversation."""
 
 
