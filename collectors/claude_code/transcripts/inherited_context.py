@@ -18,7 +18,7 @@ from ....core.measure.part_sizes import NO_SNAPSHOT, lines_to_first_answer, upda
 from ....core.store.queries import context_queries
 from ....core.transcript.conversation import Entry, MessagePart, PartKind, PromptSnapshot, Role
 from ....core.transcript.entry_decoder import iter_lines, read_entries
-from ....core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_readable
+from ....core.transcript.lenient_json import NotJsonError, UnexpectedShapeError, decode_readable
 from ....core.transcript.visible_messages import visible_entries
 
 
