@@ -50,6 +50,7 @@ class LatestAnswer(msgspec.Struct, frozen=True):
     client_version: str | None = None
     compacted_at: int | None = None  # of the last compaction in these lines, in ms since 1970
     usage: TokenUsage = TokenUsage()
+    also_counted: int = 0  # cleared from its request; the next compaction counts it
 
     @property
     def stored_counts(self) -> StoredTokenCounts:
@@ -57,6 +58,7 @@ class LatestAnswer(msgspec.Struct, frozen=True):
         return StoredTokenCounts(
             answer=self.tokens,
             output=usage.output_tokens,
+            also_counted=self.also_counted,
             input=usage.input_tokens,
             cache_creation=usage.cache_creation_tokens,
             cache_read=usage.cache_read_tokens,
@@ -76,7 +78,13 @@ def read_latest_answer(lines: Sequence[bytes]) -> LatestAnswer:
         if is_answer and entry and entry.context_tokens and entry.model and not entry.sidechain:
             version = sanitize_title(entry.version or "") or None
             usage = entry.usage or TokenUsage()
-            latest = LatestAnswer(entry.context_tokens, entry.model, version, usage=usage)
+            latest = LatestAnswer(
+                entry.context_tokens,
+                entry.model,
+                version,
+                usage=usage,
+                also_counted=entry.also_counted_tokens,
+            )
     return latest
 
 

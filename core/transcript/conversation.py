@@ -137,6 +137,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     output_tokens: int | None = None
     usage: TokenUsage | None = None  # summed over a server-side tool loop; the last step's output
     thinking_tokens: int | None = None  # part of the output, if the API reported it
+    also_counted_tokens: int = 0  # cleared from the request; the next compaction counts them
     leaf_uuid: str | None = None
     """The line that the client remembers as its newest (`last-prompt`); "" if none is left."""
     goes_back: bool = False  # a person chose that line: those behind it are undone

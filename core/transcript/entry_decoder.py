@@ -295,6 +295,7 @@ def _assistant_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedT
         output_tokens=usage.output_tokens,
         usage=usage if last_output is None else replace(usage, output_tokens=last_output),
         thinking_tokens=details.thinking_tokens if details else None,
+        also_counted_tokens=reported_usage.also_counted_tokens(message.context_management),
         is_estimate=reported_usage.is_estimated_usage(message.usage),
     )
 

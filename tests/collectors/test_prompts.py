@@ -329,6 +329,11 @@ def test_the_newest_answer_that_counts() -> None:
     usage = TokenUsage(3, 7, 4990, 50)
     assert read_latest_answer(lines) == LatestAnswer(5000, LARGE, "2.1.329", None, usage)
     assert read_latest_answer([]) == LatestAnswer()
+    edit = {"type": "clear_tool_uses_20250919", "cleared_input_tokens": 700}
+    cleared = assistant("m9", 5_000)
+    cleared["message"]["context_management"] = {"applied_edits": [edit]}
+    counts = read_latest_answer([encode([cleared])]).stored_counts
+    assert (counts.answer, counts.also_counted) == (5_000, 700)
     later = encode([counted, boundary(at=7)]).split(b"\n")
     found = read_latest_answer(later)
     assert found.tokens is None
