@@ -248,14 +248,13 @@ BOUNDARIES: Final[dict[str, Callable[[Lines], Lines]]] = {
 }
 
 
-def marked(lines: Lines, place: int | None = None, **attachment: object) -> Lines:
-    """Add an attachment behind the last line, or one before it."""
-    chain = chained(lines)
-    parent = chain[-1 if place is None else place]
+def marked(lines: Lines, attachment: Json, place: int = -1) -> Lines:
+    """Add an attachment behind the last line, or an earlier one."""
+    parent = chained(lines)[place]
     base = {name: parent[name] for name in ("sessionId", "cwd", "version", "timestamp")}
     line: Json = {"type": "attachment", "uuid": str(uuid.uuid4()), "parentUuid": parent["uuid"]}
     line |= base | {"isSidechain": False, "attachment": attachment}
-    for each in lines if place is not None else ():
+    for each in lines:
         if each.get("parentUuid") == parent["uuid"]:
             each["parentUuid"] = line["uuid"]
     at = lines.index(parent) + 1
@@ -265,43 +264,45 @@ def marked(lines: Lines, place: int | None = None, **attachment: object) -> Line
 def cut(lines: Lines, stand_in: str = "[Old tool result content cleared]", **more: object) -> Lines:
     """Name all results as cut, as the client does when a person returns after an hour."""
     calls = [line["message"]["content"][0]["tool_use_id"] for line in results(lines)]
-    return marked(lines, type="tool_results_cut", callIds=calls, standIn=stand_in, **more)
+    named = {"type": "tool_results_cut", "callIds": calls, "standIn": stand_in}
+    return marked(lines, named | {"roughTokens": 300} | more)
+
+
+STRIPPED: Final[Json] = {"type": "thinking_stripped", "scope": "all"}
 
 
 def stripped(lines: Lines, answer: int, number: int = 0) -> Lines:
     """Strip the thinking from one of an answer on."""
     start = {"messageId": answers(lines)[answer]["message"]["id"], "thinkingIndex": number}
-    return marked(lines, type="thinking_stripped", scope="partial", **{"from": start})
+    return marked(lines, STRIPPED | {"scope": "partial", "from": start})
 
 
 def withdrawn_file(lines: Lines) -> Lines:
     """Attach a file whole, and withdraw it, as the client does when it did not fit."""
-    file = {"filePath": "/x.txt", "content": "WHOLE", "numLines": 1}
+    file: Json = {"filePath": "/x.txt", "content": "WHOLE", "numLines": 1}
     file |= {"startLine": 1, "totalLines": 1}
-    content = {"type": "text", "file": file}
-    named = {"type": "file", "filename": "/x.txt", "displayPath": "x.txt", "content": content}
-    return marked(marked(lines, **named, overTokenLimit=True), type="whole_texts_withdrawn")
+    named: Json = {"type": "file", "filename": "/x.txt", "displayPath": "x.txt"}
+    named |= {"content": {"type": "text", "file": file}, "overTokenLimit": True}
+    return marked(marked(lines, named), {"type": "whole_texts_withdrawn"})
 
 
 MARKS: Final[dict[str, Callable[[Lines], Lines]]] = {
-    "results cut": lambda lines: cut(lines, roughTokens=300),
-    "cut by a text that is longer": lambda lines: cut(lines, "-" * 199, roughTokens=300),
-    "cut by one that is too long": lambda lines: cut(lines, "-" * 201, roughTokens=300),
-    "withdrawn by their tool": lambda lines: cut(lines, cause="withdrawn_by_tool", roughTokens=0),
-    "cut for another reason": lambda lines: cut(lines, cause="something", roughTokens=0),
+    "results cut": cut,
+    "cut by a text that is longer": lambda lines: cut(lines, "-" * 199),
+    "cut by one that is too long": lambda lines: cut(lines, "-" * 201),
+    "withdrawn by their tool": lambda lines: cut(lines, cause="withdrawn_by_tool"),
+    "cut for another reason": lambda lines: cut(lines, cause="something"),
     "cut twice": lambda lines: cut(cut(lines, "first"), "second"),
-    "cut, and a prompt": lambda lines: prompted(cut(lines, roughTokens=300)),
-    "thinking stripped": lambda lines: marked(lines, type="thinking_stripped", scope="all"),
+    "cut, and a prompt": lambda lines: prompted(cut(lines)),
+    "thinking stripped": lambda lines: marked(lines, STRIPPED),
     "stripped after a return": lambda lines: marked(
-        lines, type="thinking_stripped", scope="all", cause="return_after_idle"
+        lines, STRIPPED | {"cause": "return_after_idle"}
     ),
-    "stripped in the middle": lambda lines: marked(
-        lines, -4, type="thinking_stripped", scope="all"
-    ),
+    "stripped in the middle": lambda lines: marked(lines, STRIPPED, -4),
     "stripped from the last answer on": lambda lines: stripped(lines, -1),
     "stripped from the second thought on": lambda lines: stripped(lines, 0, 1),
     "stripped from a thought that is not there": lambda lines: stripped(lines, 0, 9),
-    "advice stripped": lambda lines: marked(lines, type="advisor_stripped"),
+    "advice stripped": lambda lines: marked(lines, {"type": "advisor_stripped"}),
 }
 """What the client stops sending."""
 
