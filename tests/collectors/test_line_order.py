@@ -12,7 +12,17 @@ from ctxtop.core.store.transcript_records import TurnState
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 
-from ..transcripts import PROJECT, SESSION, append, assistant, chained, user, write
+from ..transcripts import (
+    PROJECT,
+    SESSION,
+    append,
+    assistant,
+    boundary,
+    chained,
+    summary,
+    user,
+    write,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,3 +79,41 @@ def test_a_text_that_takes_the_place_of_messages_is_no_prompt(
     assert (row.first_prompt, row.last_prompt) == ("sort the bills", "sort the bills")
     kinds = [part.kind for part in read_entries(path)[-1].parts]
     assert kinds == [PartKind.SUMMARY]
+
+
+def test_old_lines_that_are_written_again_change_no_number(
+    path: Path, collector: Collector, store: Path
+) -> None:
+    """As /branch of a compacted session wrote them: behind the newer ones, without a parent."""
+    old = [
+        line | {"cwd": "/home/dev/old"}
+        for number in range(3)
+        for line in (
+            user(f"bug {number}", at=2 * number),
+            assistant(f"m{number}", 100_000 + number, at=2 * number + 1),
+        )
+    ]
+    new = [
+        boundary(at=10, preTokens=100_100, postTokens=900),
+        summary("We fixed three.", at=11),
+        user("and the next one", at=12),
+        assistant("m9", 20_000, at=13),
+    ]
+    write(path, [*old, *new])
+    before = state(collector, store)
+    with closing(open_reader(store)) as db:
+        (one,) = session_queries.sessions(db)
+        counted = [tuple(each) for each in db.execute("SELECT * FROM spending")]
+    append(path, [line | {"parentUuid": None} for line in old])
+    after = state(collector, store)
+    with closing(open_reader(store)) as db:
+        (other,) = session_queries.sessions(db)
+        assert [tuple(each) for each in db.execute("SELECT * FROM spending")] == counted
+    same = ("answer_tokens", "boundaries", "last_prompt", "after_answer_tokens", "passed_tokens")
+    assert [getattr(one, name) for name in same] == [getattr(other, name) for name in same]
+    # Where the old lines differ from the newest ones, these follow the file until the next line.
+    assert {name for name, value in after.items() if value != before[name]} == {
+        "cwd",
+        "leaf_uuid",
+        "turn_offset",
+    }
