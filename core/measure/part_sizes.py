@@ -28,7 +28,8 @@ from ..transcript.conversation import (
     without_sidechains,
 )
 from ..transcript.visible_messages import visible_entries
-from .tokens import PartCounter, measure_thinking
+from .models import parse_version
+from .tokens import PartCounter, loaded_tools, measure_thinking
 
 PartKey = tuple[int, MessagePart]  # the byte offset of its line, and the part
 
@@ -36,8 +37,15 @@ MAX_GROWTH_FACTOR: Final = 1.1
 """The most that estimates are scaled up to fill what came in; what is left is unexplained. Half of
 the recorded sessions' contexts have less than 1.6 % of that, with 1.05 2.2 %, with 1.25 1 %."""
 
+RECORDED_GROWTH_FACTOR: Final = 1.5
+"""The same of a client that records all that it attaches: only the texts came in, and logs or code
+take up to so much more than estimated."""
+RECORDED_SINCE: Final = (2, 1, 205)
+
 MIN_GROWTH_FACTOR: Final = 0.5
 """The least: no tokenizer differs more. If less came in, something else left the context."""
+
+MAX_LOADED_TOKENS: Final = 5_000  # of one tool that was loaded, beyond its estimate
 
 MIN_BELIEVED_SHARE: Final = 0.3
 """Of the estimate of what a request held. No tokenizer and no clearing that a client leaves
@@ -242,7 +250,8 @@ class _SizeWalk:
         counter: PartCounter,
         limit: float,
     ) -> None:
-        self._limit: Final = limit
+        self._least_limit: Final = limit
+        self._limit = limit
         self._entries: Final = entries
         self._has_clearings: Final = any(entry.microcompaction for entry in entries)
         self._drops_thinking: Final = drops_thinking(newest_model(sent))
@@ -268,6 +277,8 @@ class _SizeWalk:
         estimate = self._overhead + self._text_estimates[end]
         estimate -= sum(each.estimate for each in self._parts[:end] if id(each) in cleared)
         if total >= MIN_BELIEVED_SHARE * estimate:
+            is_recorded = (parse_version(answer.version) or (0,)) >= RECORDED_SINCE
+            self._limit = max(self._least_limit, RECORDED_GROWTH_FACTOR if is_recorded else 0.0)
             self._size_until(end, total, cleared)
 
     def fit_unmeasured(self, total: int) -> None:
@@ -293,7 +304,7 @@ class _SizeWalk:
         measured = [each for each in self._parts[: self._measured] if not each.is_thinking]
         estimate = sum(each.estimate for each in measured)
         factor = sum(each.tokens for each in measured) / estimate if estimate else 1.0
-        factor = min(max(factor, MIN_GROWTH_FACTOR), self._limit)
+        factor = min(max(factor, MIN_GROWTH_FACTOR), self._least_limit)
         for each in self._parts[self._measured :]:
             if not each.is_thinking:
                 each.tokens = round(each.estimate * factor)
@@ -333,7 +344,7 @@ class _SizeWalk:
         factor = room / estimate if estimate else 0.0
         if not MIN_GROWTH_FACTOR <= factor <= self._limit:
             factor = 1.0
-            self._unexplained += max(0, room - estimate)
+            self._unexplained += max(0, room - estimate - _grow_loaded(texts, room - estimate))
         else:
             sizes = scale_to_total([each.estimate for each in texts], room)
             for each, tokens in zip(texts, sizes, strict=True):
@@ -355,6 +366,21 @@ class _SizeWalk:
         sized = self._parts[:end]
         self._texts = sum(each.tokens for each in sized if not each.is_thinking)
         self._thoughts = sum(each.tokens for each in sized if each.is_thinking)
+
+
+def _grow_loaded(texts: Sequence[_Part], excess: int) -> int:
+    """Give what is left to the results that loaded tools, whose schemas are recorded nowhere.
+
+    Returns how much they took.
+    """
+    loading = [each for each in texts if loaded_tools(each.part)]
+    taken = 0
+    for place, each in enumerate(loading):
+        most = MAX_LOADED_TOKENS * loaded_tools(each.part)
+        share = max(0, min(most, (excess - taken) // (len(loading) - place)))
+        each.tokens += share
+        taken += share
+    return taken
 
 
 def scale_to_total(counts: Sequence[int], total: int) -> list[int]:

@@ -210,7 +210,7 @@ def attachment_parts(
     else:
         texts = ["\n".join(iter_json_strings([attachment.get(name) for name in _TEXT_FIELDS]))]
         if kind in {"task_reminder", "todo_reminder"}:
-            texts[0] += " " * _REMINDER_CHARS
+            texts = [_reminder_list(attachment.get("content")) + " " * _REMINDER_CHARS]
     path = _attachment_path(kind, attachment)
     if kind == "compact_file_reference" and path and not texts[0]:
         texts = [FILE_REFERENCE_TEXT.format(path)]
@@ -218,6 +218,19 @@ def attachment_parts(
         MessagePart(PartKind.ATTACHMENT, part, kind, path=own_path or path)
         for text in texts
         for own_path, part in _split_by_file(text, attachment)
+    )
+
+
+def _reminder_list(items: object) -> str:
+    """Write the tasks or todos of a reminder as the client sends them (2.1.329, its code)."""
+    if isinstance(items, str):
+        return items
+    listed = [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+    return "\n".join(
+        f"#{item['id']}. [{item.get('status')}] {item.get('subject')}"
+        if "id" in item
+        else f"{number}. [{item.get('status')}] {item.get('content')}"
+        for number, item in enumerate(listed, 1)
     )
 
 

@@ -138,6 +138,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     usage: TokenUsage | None = None  # summed over a server-side tool loop; the last step's output
     thinking_tokens: int | None = None  # part of the output, if the API reported it
     also_counted_tokens: int = 0  # cleared from the request; the next compaction counts them
+    signature_chars: int = 0  # of its thinking: all of it, encrypted, whatever its text says
     leaf_uuid: str | None = None
     """The line that the client remembers as its newest (`last-prompt`); "" if none is left."""
     goes_back: bool = False  # a person chose that line: those behind it are undone

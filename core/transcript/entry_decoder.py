@@ -270,7 +270,9 @@ def _with_message(
     except UnexpectedShapeError:
         unread = (*entry.unread_fields, "message.content")
         return replace(entry, role=role, unread_fields=unread)
-    return replace(entry, role=role, parts=parts)
+    signed = (each.signature for each in blocks if each.type in THINKING_BLOCKS)
+    chars = sum(len(memoryview(raw)) - len('""') for raw in signed if raw is not UNSET)
+    return replace(entry, role=role, parts=parts, signature_chars=max(chars, 0))
 
 
 def _assistant_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedToolCall]) -> Entry:

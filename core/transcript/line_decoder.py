@@ -68,6 +68,7 @@ class RawBlock(msgspec.Struct, gc=False):
     type: str | None = None
     text: str | None = None
     thinking: str | None = None
+    signature: Raw | UnsetType = UNSET  # of thinking
     id: str | None = None
     name: str | None = None
     input: Raw | UnsetType = UNSET

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ctxtop.core.measure.composition import (
     CompositionSource,
@@ -24,9 +26,12 @@ from ctxtop.core.transcript.conversation import (
     drops_thinking,
     remove_dropped_thinking,
 )
+from ctxtop.core.transcript.entry_decoder import decode_entry
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+
+from ..transcripts import assistant, attachment
 
 
 class Letters:
@@ -202,6 +207,52 @@ def answer(thinking: str = "", told: int | None = None) -> Entry:
         output_tokens=100,
         thinking_tokens=told,
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens"), [("claude-opus-4-6", 1_000), ("claude-sonnet-4-6", 1_000), (None, 1_306)]
+)
+def test_where_the_output_is_a_placeholder_the_signature_tells_how_long_it_thought(
+    model: str | None, tokens: int
+) -> None:
+    """Clients up to 2.1.5x wrote a summary of the thinking, and hardly any output."""
+    signed = replace(answer("x" * 300), signature_chars=330 + 4_700, model=model, output_tokens=8)
+    assert measure_thinking([signed], Letters()) == {"m": ThinkingTokens(tokens, measured=False)}
+    hidden = replace(signed, parts=answer().parts)
+    assert measure_thinking([hidden], Letters()) == {"m": ThinkingTokens(tokens, measured=False)}
+    # What the API counted, and an output that is none, are believed.
+    counted = replace(signed, thinking_tokens=55)
+    assert measure_thinking([counted], Letters()) == {"m": ThinkingTokens(55, measured=True)}
+    written = replace(signed, output_tokens=930)
+    assert measure_thinking([written], Letters()) == {"m": ThinkingTokens(900, measured=False)}
+    # A short one signs no more than its text, which is all of it.
+    assert measure_thinking([replace(signed, signature_chars=340)], Letters()) == {}
+
+
+def test_a_reminder_lists_the_tasks_as_the_client_sends_them() -> None:
+    """Clients up to 2.1.2xx recorded the tasks, not the text."""
+    tasks = [
+        {"id": "1", "subject": "Read the issue", "description": "All of it", "status": "completed"},
+        {"id": "2", "subject": "Mend it", "status": "in_progress"},
+    ]
+    todos = [{"content": "Read it", "status": "pending", "activeForm": "Reading it"}]
+    for kind, items, text in (
+        ("task_reminder", tasks, "#1. [completed] Read the issue\n#2. [in_progress] Mend it"),
+        ("todo_reminder", todos, "1. [pending] Read it"),
+        ("task_reminder", [], ""),
+    ):
+        line = attachment(kind, content=items, itemCount=len(items))
+        entry = decode_entry(0, json.dumps(line).encode(), {})
+        assert entry is not None
+        assert [part.text.rstrip(" ") for part in entry.parts] == [text]
+
+
+def test_a_signature_counts_without_its_quotes() -> None:
+    block = {"type": "thinking", "thinking": "", "signature": "c2ln" * 100}
+    line = assistant("m", content=[block, {"type": "text", "text": "Done.", "signature": "x"}])
+    entry = decode_entry(0, json.dumps(line).encode(), {})
+    assert entry is not None
+    assert entry.signature_chars == 400
 
 
 def test_thinking_is_what_the_api_told_or_what_is_left_of_the_output() -> None:

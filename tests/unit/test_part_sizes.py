@@ -8,6 +8,7 @@ import pytest
 from ctxtop.core.measure.part_sizes import (
     MAX_GROWTH_FACTOR,
     NO_SNAPSHOT,
+    RECORDED_GROWTH_FACTOR,
     PartSizes,
     growth_limit,
     lines_to_first_answer,
@@ -101,6 +102,29 @@ def test_more_than_the_estimates_is_unexplained_until_it_leaves() -> None:
     sizes, entries = sized(*story(1_100, grown, 3_100))
     assert tokens(sizes, entries)[:5] == [100, 50, 950, 50, 950]
     assert sizes.unexplained == 0
+
+
+def test_a_client_that_records_all_leaves_nothing_but_the_texts_to_explain_it() -> None:
+    grown = 1_100 + round(1_000 * RECORDED_GROWTH_FACTOR)
+    for version, sizes in (("2.1.205", [75, 1_425]), ("2.1.204", [50, 950]), (None, [50, 950])):
+        lines = [replace(each, version=version) for each in story(1_100, grown)]
+        found, entries = sized(*lines)
+        assert tokens(found, entries)[1:3] == sizes
+        assert found.unexplained == grown - 1_100 - sum(sizes)
+    more = [replace(each, version="2.1.332") for each in story(1_100, grown + 10)]
+    assert sized(*more)[0].unexplained == 510
+
+
+def test_a_result_that_loaded_tools_holds_their_schemas() -> None:
+    lines = story(1_100, 4_600)
+    for names in ("", "\n"):
+        loaded = returned("ToolSearch", "t0", names)
+        found, entries = sized(*lines[:2], loaded, *lines[3:])
+        assert tokens(found, entries)[1:3] == [50, 3_450]
+        assert found.unexplained == 0
+    # Words of a result are no references: what they do not explain is unexplained.
+    told = returned("ToolSearch", "t0", "No tools match.")
+    assert sized(*lines[:2], told, *lines[3:])[0].unexplained > 3_000
 
 
 def test_a_usage_far_below_the_texts_measured_none_of_them() -> None:
