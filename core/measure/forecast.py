@@ -140,14 +140,16 @@ class ForecastCalibration(msgspec.Struct, frozen=True):
     """Quantiles of the error at each of DISTANCES."""
 
     errors: tuple[ErrorQuantiles, ...]
+    far_share: float = 1.0
+    """How far the lower bound far away follows these errors, 0..1, and not the guess's own spread:
+    1 - 1/n where n projects were measured. One project's far errors, of a few sessions, say nothing
+    of the next one's."""
 
     def correct(self, guess: TurnGuess) -> Interval:
-        return _make_interval(
-            [
-                guess.turns * math.exp(each * guess.error_unit)
-                for each in self._errors_at(guess.turns)
-            ]
-        )
+        *errors, least = self._errors_at(guess.turns)
+        own = -_FIFTH * guess.spread / guess.error_unit
+        errors.append(own + self.far_share * (least - own))
+        return _make_interval([guess.turns * math.exp(each * guess.error_unit) for each in errors])
 
     def _errors_at(self, turns: float) -> Sequence[float]:
         after = bisect_right(DISTANCES, turns)
@@ -194,7 +196,8 @@ SHIPPED_CALIBRATION: Final = ForecastCalibration(
         (0.02, 0.40, -0.97, 0.57, -0.60),  # 32 turns
         (-0.04, 0.29, -0.89, 0.43, -0.54),  # 64 turns
         (-0.11, 0.17, -0.66, 0.32, -0.43),  # 128 turns
-    )
+    ),
+    far_share=0.5,
 )
 """Measured on the recorded sessions by `python -m tests.bench.bench_forecast --measure`."""
 
@@ -220,7 +223,8 @@ def measure_errors(projects: Iterable[Sequence[PastGuess]]) -> ForecastCalibrati
         for past in project
         for z in _FIFTH_MIDDLES
     )
-    return ForecastCalibration(tuple(_quantiles_at(distance, cases) for distance in DISTANCES))
+    errors = tuple(_quantiles_at(distance, cases) for distance in DISTANCES)
+    return ForecastCalibration(errors, 1 - 1 / len(some))
 
 
 def blend_calibration(
@@ -233,7 +237,10 @@ def blend_calibration(
     count = sum(bool(project) for project in projects)
     share = count / (count + SHIPPED_WEIGHT)
     pairs = zip(shipped.errors, own.errors, strict=True)
-    return ForecastCalibration(tuple(_interpolate(*pair, share) for pair in pairs))
+    return ForecastCalibration(
+        tuple(_interpolate(*pair, share) for pair in pairs),
+        shipped.far_share + (own.far_share - shipped.far_share) * share,
+    )
 
 
 def _quantiles_at(distance: float, cases: Sequence[tuple[float, float, float]]) -> ErrorQuantiles:

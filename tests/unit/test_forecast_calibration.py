@@ -102,10 +102,29 @@ def test_far_away_there_is_a_lower_bound_alone() -> None:
 def test_a_lower_bound_alone_holds_four_of_five_times() -> None:
     """An interval's leaves out a tenth, and so does its upper one."""
     spread = [PastGuess(TurnGuess(100.0, SPREAD), took) for took in range(51, 151)]
-    found = measure_errors([spread])
+    found = measure_errors([spread] * 100)
 
     assert found is not None
     assert found.correct(TurnGuess(100.0, SPREAD)).low == pytest.approx(71, abs=2)
+
+
+def test_one_project_s_far_errors_say_nothing_of_the_next_one_s() -> None:
+    """The lower bound is that of the guess's own spread then, and the more of theirs, the more."""
+    late = [PastGuess(TurnGuess(100.0, SPREAD), took) for took in range(151, 251)]
+    own = round(100 * math.exp(-0.8416 * SPREAD) + 0.5)
+    guess = TurnGuess(100.0, SPREAD)
+    lows = [
+        found.correct(guess).low
+        for count in (1, 2, 10, 100)
+        if (found := measure_errors([late] * count)) is not None
+    ]
+    assert lows[0] == own
+    assert lows == sorted(set(lows))
+    assert lows[-1] == pytest.approx(171, abs=4)
+    # On a machine without projects the two that were shipped count half.
+    shipped = SHIPPED_CALIBRATION.correct(guess).low
+    measured = replace(SHIPPED_CALIBRATION, far_share=1.0).correct(guess).low
+    assert min(own, measured) < shipped < max(own, measured)
 
 
 def test_sources_that_disagree_make_the_interval_wider() -> None:
