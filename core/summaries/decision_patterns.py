@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..transcript.lazy_pattern import lazy_pattern
+from ..transcript.prompt_parts import COMMAND_VERBS
 
 DECISION_PATTERN: Final = lazy_pattern(
     r"\b(?:decided|decision|(?:we|I|you) chose|chosen|opted (?:for|to)|settled on|agreed (?:on|to)"
-    r"|instead of|rather than|going with|(?:let's|we'll|I'll|we will|I will) (?:use|go with|keep)"
-    r"|switched (?:to|from))\b"
+    r"|instead of|rather than|going with"
+    r"|(?:let[’']?s|we[’']ll|I[’']ll|we will|I will) (?:use|go with|keep)|switched (?:to|from))\b"
     r"|결정|하기로|대신|선택(?:했|하겠|함)",
     re.IGNORECASE,
 )
@@ -24,7 +25,8 @@ REASON_PATTERN: Final = lazy_pattern(r"\b(?:because|the reason)\b|때문에|이�
 """A reason: it belongs to a decision if the sentence names something (compaction.md 4.3)."""
 
 RULE_PATTERN: Final = lazy_pattern(
-    r"\b(?:must(?:n't)?|never|always|only|do not|don[’']t|no longer|required to|forbidden"
+    r"\b(?:must(?:n't)?|never|always|only|do not|don[’']?t|should(?:n[’']?t| not)|no longer"
+    r"|required to|forbidden"
     r"|make sure|prefer|from now on|going forward|stop \w+ing|avoid|use \S[^.?!\n]{0,60} instead of"
     r"|that[’']s (?:wrong|not)|I (?:already |just )?(?:said|told you|asked you))\b"
     r"|\bno, (?=\w)|, not\b"
@@ -35,8 +37,8 @@ RULE_PATTERN: Final = lazy_pattern(
 """A person's rule or correction (compaction.md 4.2, Q8), in English and Korean."""
 
 _RULE_WORDS: Final = frozenset(
-    b"must mustn never always only not don no longer required forbidden sure prefer now forward"
-    b" stop avoid instead wrong said told".split()
+    b"must mustn never always only not don dont should shouldn shouldnt no longer required"
+    b" forbidden sure prefer now forward stop avoid instead wrong said told".split()
 )
 _OTHER_LETTERS: Final = re.compile("[가-힣ıİKſ]")  # Korean; i, k and s to a pattern without case
 _TO_SMALL_WORDS: Final = bytes(
@@ -65,7 +67,7 @@ MIN_SENTENCE_CHARS: Final = 8  # a shorter one ("Don't!") names nothing that a s
 MAX_SENTENCE_CHARS: Final = 500  # a longer run without an end is a table, a log or code
 QUOTE_CHARS: Final = 180  # of a sentence that is shown: two lines of a terminal
 _FENCED: Final = lazy_pattern(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
-_SENTENCE_END: Final = lazy_pattern(r"[.!?…](?=\s|$)|[。！？]|\n")
+_SENTENCE_END: Final = lazy_pattern(r"(?<!\be\.g)(?<!\bi\.e)[.!?…](?=\s|$)|[。！？]|\n")
 _LIST_MARKS: Final = lazy_pattern(r"^(?:[-*+>#|]+|\d+[.)])\s+|^[\s*_>#|]+|[\s*_|]+$")
 
 
@@ -111,25 +113,28 @@ _CLAUSE_START: Final = (
     r"(?:(?:and|but|so|or|then|please|also|just|you)\s+)*"
 )
 _NOT_COMMANDED: Final = (
-    r"(?:know|think|see|mind|care|remember|understand|believe|worry|have|seem|exist|appear)\b"
+    r"(?:know|think|see|mind|care|remember|understand|believe|worry|(?:only )?have|seem|exist"
+    r"|appear|need)\b"
 )
 _MODAL_VERBS: Final = (
     r"(?:must|should|shall|will|would|may|have to|has to|need to|needs to|ought to)"
 )
-
-_WE_WILL: Final = r"(?:let[’']s|we[’']ll|I[’']ll|we will|I will|let me)"
-
-_COMMAND_VERBS: Final = (
-    r"(?:add|answer|apply|ask|avoid|build|call|change|check|commit|create|define|delete|document"
-    r"|ensure|explain|fix|follow|format|handle|implement|import|include|indent|keep|leave|limit|log"
-    r"|make|mark|match|move|name|never|pass|place|prefer|put|quote|raise|read|refer|remove|rename"
-    r"|reply|report|respond|return|reuse|run|save|set|show|sort|split|start|stick|store|test|treat"
-    r"|update|use|validate|verify|wrap|write)"
+_OBLIGES: Final = (
+    r"(?:must|should|shall|have to|has to|need to|needs to|ought to|(?:we|you) (?:will|would|may))"
 )
-"""How the lines of a memory file that tell the model what to do begin."""
+"""The verbs of obligation: `will` and `may` describe, unless the two who speak are meant."""
+
+_NO_WISH: Final = (
+    r"(?:have\b|need\b|happen|occur|fail|crash|break|matter|take\b|it\b|we\b|I\b|be (?:too\b"
+    r"|an? (?:problem|issue|concern)\b|hard\b|needed\b|necessary\b|possible\b|happening\b"
+    r"|the case\b|\w*difficult))"
+)
+"""What should not be so, in a complaint."""
+
+_WE_WILL: Final = r"(?:let[’']?s|we[’']ll|I[’']ll|we will|I will|let me)"
 
 _CORRECTION: Final = (
-    rf"^(?:no|nope|wrong)[,:;—–-]+\s*(?:please\s+)?(?:{_COMMAND_VERBS}\b"
+    rf"^(?:no|nope|wrong)[,:;—–-]+\s*(?:please\s+)?(?:{COMMAND_VERBS}\b"
     rf"|(?:it|that|they|we|you)\s+{_MODAL_VERBS}\b)"
     r"|^(?:please\s+)?use\b[^.?!]{1,80}?(?:,\s*not\b|\binstead of\b)|\bshould\b[^.?!]{1,80}, not\b"
     r"|\bI(?: already| just)? (?:said|told you|asked you)[,:]?\s+[\"“]?"
@@ -139,12 +144,17 @@ _CORRECTION: Final = (
 """What was not as the person wants it, with what is wanted."""
 
 _RULE: Final = lazy_pattern(
-    rf"{_CLAUSE_START}(?:never|always|do not|don[’']t|prefer|make sure|(?:ensure|be sure)\b)"
-    rf"(?!\s+{_NOT_COMMANDED})(?=\s+\w)"
+    rf"{_CLAUSE_START}(?:(?:let[’']?s\s+)?(?:never|always)|do not|don[’']?t|prefer|make sure"
+    rf"|(?:ensure|be sure)\b)(?!\s+{_NOT_COMMANDED})(?=\s+\w)"
+    r"|^(?:when(?:ever)?|if|before|after|once|for)\b[^.?!;]{1,120}\b(?:always|never)\s+"
+    r"(?!be\b|been\b|an?\b|the\b|in\b|on\b)[a-z-]{2,}(?<!ed)(?<!ing)(?<!s)\b"
+    r"|\b(?:I|we)(?: really| also| still)? (?:don[’']?t|do not) want\b"
+    r"(?! to (?:know|see if|ask|say))"
     rf"|{_CLAUSE_START}only\s+(?!because|if\b|then|one\b|two\b|a\b|an\b)"
     r"(?:\w+(?<!ed)(?<!s)\s+(?:(?:it|them|this|that)\s+)?(?:when|if|for|in|on|the|what|these|those|to)\b)"
-    r"|^(?!there|this|that|it|these|the|a|an|i|we|they|you|he|she|which|what|who|still|currently|now)[a-z]+\s+only\b"
-    rf"|\b{_MODAL_VERBS}\s+(?:only|never|always|not)\b(?!\s+be\s+(?:possible|\w*[ai]?ble\b))"
+    r"|^(?!there|this|that|it|these|the|a|an|i|we|they|you|he|she|which|what|who|still|currently|now|so)[a-z]+\s+only\b"
+    rf"|\b{_OBLIGES}\s+(?:only|never|always)\b"
+    rf"|\b(?:{_OBLIGES}\s+not|shouldn[’']?t)\s+(?!{_NO_WISH})\w"
     r"|\bmust(?:n[’']t)?\s+(?!have\b|admit\b|be (?:due|because|some|caused|coming|related)\b)\w"
     r"|\bonly\s+(?:the|this|that|these|those)\s[\w\s-]{1,40}?\b(?:should|must|may)\b"
     r"|(?<!\bis )(?<!\bare )(?<!\bwas )\bonly\s+(?:be\s+)?\w+ed\s+(?:when|if)\b"
@@ -162,13 +172,52 @@ _RULE: Final = lazy_pattern(
 """A command, an obligation, a restriction or a correction, in the person's own words."""
 
 _MEMORY_RULE: Final = lazy_pattern(
-    rf"^{_COMMAND_VERBS}\b|[:;—–]\s+{_COMMAND_VERBS}\b|{_RULE.pattern}", re.IGNORECASE
+    rf"^{COMMAND_VERBS}\b|[:;—–]\s+{COMMAND_VERBS}\b|{_RULE.pattern}", re.IGNORECASE
 )
 
 _SUBJECT: Final = r"\b(?:I|we|they|it|he|she|which|that|who|where)(?:[’'](?:ll|ve|m|re))?"
 
+_UNIVERSAL: Final = (
+    r"\b(?:always|never|every\w*|all|each|any\w*|only|both|do not|don[’']?t|must|should|from now on"
+    r"|going forward)\b"
+)
+"""What makes a request hold for longer than one piece of work."""
+
 _NOT_A_RULE: Final = lazy_pattern(
-    r"\?\s*$|\bcan always\b|\bwould be to\b|\bcould\b(?!.*\bmust\b)|\bbug\b|\broot cause\b"
+    # A question, also without its mark, and a clause that asks nothing by itself.
+    r"^(?:(?:so|also|and|but|ok(?:ay)?|now|then|yes|no)[, ]+)*(?:(?:can|could|would|will|should)"
+    r" (?:we|you|I|it|there|this|that|they|the)|(?:is|are) (?:it|there|this|that|they|we|the)"
+    r"|(?:do|does|did) (?:you|we|I|they|it|the)|(?:is|are|should|could|would)n[’']?t)\b"
+    r"|^(?:what|which|how|why|where|who|whether|whatever)\b"
+    r"|^\W*(?:ok(?:ay)?|so|and|yes|then|please)?\W*(?:from now on|going forward)\W*$"
+    # One step among others of a task, which is done once.
+    rf"|^(?!.*{_UNIVERSAL}).*(?:[,;.(–—-]|\b(?:and|then|also|so|but|to))\s+(?:please\s+)?"
+    r"(?:make sure|ensure|be sure)\b"
+    rf"|^(?!.*{_UNIVERSAL}).*\b(?:make sure|ensure)"
+    r"(?: also\b| (?:that )?(?:\S+ ){1,5}?(?:is|are|isn[’']t|aren[’']t|works?)\b)"
+    r"|\bto \w+[^.;]{1,80} and (?:ensure|avoid|make sure)\b|\bgoal (?:is|of)\b|^[a-z]+ only \d"
+    # What must be so, as it follows from something.
+    r"|\b(?:so|then|therefore|thus|which means|meaning)[, ]+"
+    r"(?:it|this|that|there|they|the \w+) must\b|\bif (?:I|we|you|it) must\b"
+    r"|\bthere must be (?:an?|some\w*|other|another)\b|^because\b|\bseems?\b"
+    r"|\b(?:I|we) (?:think|guess|assume|suppose)\b.*\bmust\b|\bmust be (?:there|here|somewhere)\b"
+    r"|\b(?:it|this|that|they) must be \w+ing\b"
+    r"|\bmust[- ](?:fix(?:es)?|haves?|knows?|requirements?)\b"
+    r"|\b(?:what|which|why|how|whether|where|when) (?:\S+ )?(?:should|must)\b"
+    r"|\bfirst\b.*\bthen\b|\bfix (?:this|it|that)\b|\ba fix\b"
+    r"|\bmake sure (?:that )?(?:everything (?:is|are)|all (?:of )?(?:those|these|the|my|our))\b"
+    r"|^(?!.*\b(?:always|never|every\w*|all|each|any\w*|only)\b).*\bmust (?:be )?(?:updated?"
+    r"|renamed?|moved?|removed?|replaced?|fixed|deleted?|created?|added?|changed?|split)\b"
+    # A wish, somebody's words, and what does not say what is meant.
+    r"|\bI should be able\b|\b(?:saying|says|said)[,:]? (?:okay|ok|if|that)\b"
+    r"|\bwant (?:it|them|that|this|those|these)\W*$"
+    r"|\b(?:right|wrong|incorrect)[,:;]\s*(?:please|can|could|try|let|so|still|it still)\b"
+    # What names nothing cannot be followed once its neighbors are gone.
+    r"|^(?:but |and )?(?:it|this|that|these|those|they) (?:must|should)"
+    r"(?:n[’']?t| not)?(?: be)? \w+\W*$"
+    r"|^and (?:avoid|never|always|only) \w+\W*$|\bI can\b.*\bonly\b"
+    r"|^not? only\b|\balways \d|\bfollowing\b.*:$|\byou never (?:did|\w+ed)\b"
+    r"|\?\s*$|\bcan always\b|\bwould be to\b|\bcould\b(?!.*\bmust\b)|\bbug\b|\broot cause\b"
     r"|\b(?:don[’']t|do not) (?:know|think|see|mind|care)\b"
     # The message of an error, a guess, an example, and the check of one piece of work.
     r"|\berror['\"]?\s*[:–—-][^.]*\bmust be\b"
@@ -198,6 +247,11 @@ _NOT_A_RULE: Final = lazy_pattern(
 """A question, a possibility, the description of a fault or of what happens, a tool's output, one
 step of a task, and what is not known."""
 
+_PURPOSE: Final = r"\b(?:so|which|where|because|since|as it|to see|to make)\b"
+"""Begins what a choice is for: the alternative in it is not what was chosen."""
+
+_STEP: Final = r"(?:now |also |first |next |just |then )*"
+
 _DECISION: Final = lazy_pattern(
     r"\b(?:I|we|you)(?:\s+(?:have|had|then|also|finally)|[’']ve)?\s+"
     r"(?:decided\b(?! whether)|chose\b|opted\b|settled\b|agreed\b|picked\b|made the call\b"
@@ -206,8 +260,9 @@ _DECISION: Final = lazy_pattern(
     r"|accepted|kept|dropped|rejected|going with|went with|sticking with)\b"
     r"|^(?:\w+\s+)?decision:\s*\S"
     rf"|\b{_WE_WILL}\s+(?:use|go with|keep|stick with|switch)\b"
-    rf"|\b{_WE_WILL}\s[^.]*\b(?:instead of|rather than)\b"
-    r"|^rather than\b.*\b(?:I|we)(?:[’']ll| will)\b"
+    rf"|\b{_WE_WILL}\s(?:(?!{_PURPOSE})[^.])*\b(?:instead of|rather than)\b"
+    rf"|^(?:rather than|instead of)\b.*\b{_WE_WILL}"
+    r"|^(?:switch(?:ing|ed)|mov(?:ing|ed)) to\b[^.]*\b(?:instead of|rather than)\b"
     r"|\b(?:becomes?|stays?|is (?:deleted|kept|dropped|removed|replaced))\b[^.]*\brather than\b"
     r"|^\w+ing\b.*\brather than\b.*\bwas right\b"
     r"|\bnot (?:the|a|an)\b[^.,;]{1,60},?\s+because\b"
@@ -221,17 +276,42 @@ _NOT_A_DECISION: Final = lazy_pattern(
     r"\?\s*$|\b(?:needs? (?:to be )?a decision|to decide|undecided|should (?:we|I)|tell me if"
     r"|let me know)\b"
     r"|\bdecision:\s*(?:whether|if|what|which|how|who)\b|, or (?:I[’']ll|let me)\b"
-    rf"|{_WE_WILL} (?:now |also |first )?use [^.]{{0,40}}\b(?:skills?|agents?|subagents?|tools?"
+    rf"|{_WE_WILL} {_STEP}use [^.]{{0,40}}\b(?:skills?|agents?|subagents?|tools?"
     r"|functions?|grep|search|apply_patch|a patch)\b"
-    rf"|{_WE_WILL} (?:now |also |first )?use [^.,;]{{0,80}}? to (?:\w+ )?(?:check|find|look|search"
+    rf"|{_WE_WILL} {_STEP}use [^.,;]{{0,80}}? to (?:\w+ )?(?:check|find|look|search"
     r"|read|see|guide|structure|formulate|understand|explore|inspect|list|verify|get|determine|navigate"
     r"|identify|make it)\b"
-    rf"|{_WE_WILL} (?:now |also |first )?use `(?:\w+_)?(?:search|read|list|grep|fetch|find|replace)"
+    rf"|{_WE_WILL} {_STEP}use `(?:\w+_)?(?:search|read|list|grep|fetch|find|replace)"
     r"(?:_\w+)?`|\bmaybe I should\b"
-    rf"|{_WE_WILL} (?:now |also |first )?use `[a-z_]+`\.?$"
+    rf"|{_WE_WILL} {_STEP}use `[a-z_]+`\.?$"
+    rf"|{_WE_WILL} {_STEP}use [^.]{{0,40}}?(?:\b(?:scripts?|commands?|operations?|\w*search|browser"
+    r"|terminal|curl|python|node|bash|jq)\b|\b[a-z]+_[a-z]+ and\b)"
+    rf"|{_WE_WILL} {_STEP}use [^.]{{0,40}}?(?:`[a-z][\w.-]* [^`]+`|`?\b[a-z]+_in_[a-z]+\b"
+    r"|\b(?:rebase|CLI|command[- ]line)\b)"
+    # How an answer is given, which is no choice about the work.
+    rf"|{_WE_WILL} keep (?:it|things|this|that|the \w+)(?: \w+)? (?:simple|short|brief|clear|clean"
+    r"|concise|consistent|focused|minimal|organized|straightforward|tidy)\b"
+    rf"|{_WE_WILL} (?:\w+ )?(?:produce|treat|consider|drive|give|summarize|present|report|list"
+    r"|answer)\b"
+    r"|\b(?:rather than|instead of) (?:leaving|guessing|assuming|just|only|another)\b"
+    rf"|{_WE_WILL} {_STEP}use an? [\w ]+ or [\w ]+\b"
+    # Another attempt at the same, a step on the way, and what follows from a choice.
+    rf"|{_WE_WILL} [^.]{{0,40}}\b(?:approach|method|way|strategy|tack|technique|workaround)\b"
+    r"(?![^.]*\b(?:instead of|rather than)\b)"
+    rf"|^(?:\w+[,.!]? ){{0,2}}(?:now|next|then|first),? {_WE_WILL} {_STEP}use\b"
+    r"(?![^.]*\b(?:instead of|rather than|as the|as our)\b)"
+    r"|\b(?:so that|ensure|sure|that|which|what|where|if|once|when|before)\b[^.,]{0,40}"
+    rf"{_WE_WILL} (?:use|keep)\b"
     rf"|{_WE_WILL} keep (?:\w+ing|it up|on)\b"
     r"|\byou (?:chose|picked|selected) (?:is|are|was|were|has|have|does)\b"
-    rf"|{_WE_WILL} (?:now |also |first )?(?:check|verify|look|read|see|investigate|explore|search"
+    r"|\b(?:the|that|which) \w+(?: \w+)? you (?:chose|picked|selected)\b(?!,)"
+    rf"|{_WE_WILL} {_STEP}use [a-z]+_[a-z_]+\b|{_WE_WILL} {_STEP}use (?:the|this|that)"
+    r" (?:context|information|next|results?|output|above)\b"
+    rf"|{_WE_WILL} keep the rest\b|{_WE_WILL} (?:help you|provide a summary)\b"
+    r"|^\W*(?:why|how|what)\b"
+    rf"|{_WE_WILL} fix\b[^.]*\bto (?!use\b)\w+ [^.]*\binstead of\b"
+    r"|\b(?:different|another) (?:approach|way|method)\b"
+    rf"|{_WE_WILL} {_STEP}(?:check|verify|look|read|see|investigate|explore|search"
     r"|run|try|test|debug)\b",
     re.IGNORECASE,
 )
@@ -239,48 +319,15 @@ _NOT_A_DECISION: Final = lazy_pattern(
 into, or by which tool."""
 
 
-MIN_FINDING_CHARS: Final = 120  # of a paragraph that describes code: a shorter one may be an order
-MIN_FINDING_NAMES: Final = 2  # names of code in it
-MIN_FUNCTION_WORDS: Final = 3  # only English is known well enough to say that nobody is addressed
-_ADDRESSED: Final = lazy_pattern(
-    r"\b(?:I|we|you|your|my|me|us|our|let)\b|\b(?:I|we|you|let)[’']\w|\bplease\b|\bpls\b|\?\s*$",
-    re.IGNORECASE | re.MULTILINE,
-)
-_CODE_NAME: Final = lazy_pattern(
-    r"`[^`\n]+`|\b\w+_\w+\b|\b[A-Za-z]+[a-z0-9][A-Z]\w*|\b\w+\(\)|\b\w[\w/-]*\.[A-Za-z]\w*"
-)
-_FUNCTION_WORD: Final = lazy_pattern(r"\b(?:the|is|are|this|these|of|to|and|but|in|for)\b")
-_COMMANDED: Final = lazy_pattern(
-    rf"\W*(?:\d+\W+)?(?:{_COMMAND_VERBS}|do|don[’']t|always|only)\b", re.I
-)
-_PARAGRAPH_END: Final = lazy_pattern(r"\n[ \t]*\n")
-
-
-def is_finding(paragraph: str) -> bool:
-    """Whether a paragraph reads like a pasted review finding: it describes code, and nobody speaks.
-
-    Neither its author nor the model is addressed, and it does not begin with a command.
-    """
-    if len(paragraph) < MIN_FINDING_CHARS or _ADDRESSED.search(paragraph):
-        return False
-    names = len(set(_CODE_NAME.findall(paragraph)))
-    is_english = len(_FUNCTION_WORD.findall(paragraph)) >= MIN_FUNCTION_WORDS
-    return is_english and names >= MIN_FINDING_NAMES and not _COMMANDED.match(paragraph)
-
-
 def find_rules(text: str) -> Iterator[str]:
-    """Yield the sentences of a person's text that set a rule, in order.
-
-    Pasted review findings set none, also where nothing marks them.
-    """
-    own = "\n\n".join(each for each in _PARAGRAPH_END.split(text) if not is_finding(each))
-    for sentence in find_sentences(RULE_PATTERN, own):
+    """Yield the sentences of a person's own words (`typed_words`) that set a rule, in order."""
+    for sentence in find_sentences(RULE_PATTERN, text):
         if _RULE.search(sentence) and not _NOT_A_RULE.search(sentence):
             yield sentence
 
 
 _MEMORY_CUE: Final = lazy_pattern(
-    rf"(?:^[ \t>*+-]*(?:\d+[.)][ \t]*)?|[.!:;][ \t*]+){_COMMAND_VERBS}\b|{RULE_PATTERN.pattern}",
+    rf"(?:^[ \t>*+-]*(?:\d+[.)][ \t]*)?|[.!:;][ \t*]+){COMMAND_VERBS}\b|{RULE_PATTERN.pattern}",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -293,11 +340,15 @@ def find_memory_rules(text: str) -> Iterator[str]:
             yield sentence
 
 
+_QUOTED: Final = lazy_pattern(r"[\"“][^\"“”]*[\"”]")
+
+
 def find_decisions(text: str) -> Iterator[str]:
     """Yield the sentences that say what was decided, each once."""
     cues = (DECISION_PATTERN, REASON_PATTERN)
     for sentence in dict.fromkeys(
         sentence for cue in cues for sentence in find_sentences(cue, text)
     ):
-        if _DECISION.search(sentence) and not _NOT_A_DECISION.search(sentence):
+        own = _QUOTED.sub("…", sentence)
+        if _DECISION.search(own) and not _NOT_A_DECISION.search(own):
             yield sentence

@@ -15,6 +15,7 @@ from msgspec import UNSET, Raw
 from .conversation import Author
 from .lazy_pattern import lazy_pattern
 from .line_decoder import TranscriptLine
+from .prompt_parts import typed_parts
 
 PROMPT_AUTHORS: Final = frozenset({Author.PERSON, Author.CALLER, Author.CTXTOP})
 """Authors whose texts begin a turn."""
@@ -122,11 +123,12 @@ NOT_TYPED_PREFIXES: Final = (
     "This session is being continued from a previous conversation",
     "CRITICAL: Respond with TEXT ONLY",
     "Your task is to create a detailed summary of",
+    "Please analyze this codebase and create a CLAUDE.md file",
     "<command-",
     "<local-command-",
 )
-"""How texts begin that take a person's place: summaries, prompts for one, local commands
-(client 2.1.170 to 2.1.329; compaction.md 6.1 has a summary that lists such a one)."""
+"""How texts begin that take a person's place: summaries, prompts for one, the client's `/init`,
+local commands (client 2.1.170 to 2.1.332; compaction.md 6.1 has a summary that lists one)."""
 
 PASTE_TAG: Final = "pasted_content"
 """The tag that the client puts around pasted text of more than a line or two; since about 2.1.300
@@ -149,21 +151,6 @@ _QUOTATION: Final = lazy_pattern(
     r"(\bI(?: \w+)? (?:said|meant|asked|told you)[,:]? )?[\"“]([^\"“”\n]*)[\"”]"
 )
 MAX_QUOTED_NAME_WORDS: Final = 4  # a longer quotation is someone else's words
-
-_DOCUMENT: Final = lazy_pattern(
-    r"^(?:#{1,6} +\S|(?:---|\+\+\+|===)\s*$|<!|<\?xml|<[a-zA-Z][\w-]*(?: [^<>\n]*)?>\s*$|#!/"
-    r"|diff --git |@@ -\d|==> |\s*\d+(?:→|\t)|\|.*\|\s*$|(?:From|Subject): \S"
-    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|Traceback \(most recent|\$ \S|--- FAIL: "
-    r"|(?:low|medium|high|critical|minor|major) (?:severity|priority)\s*$)"
-    r"|^[^\n]{0,200}\b(?:files?|readme|docs?|documents?|documentation|pages?|articles?|web ?sites?"
-    r"|outputs?|logs?|errors?|messages?|e?mails?|issues?|tickets?|comments?|reviews?|posts?"
-    r"|feedback|findings?|suggestions?|reports?|reviewers?|copilot|coderabbit"
-    r"|texts?|contents?|snippets?|guides?|answers?|replies|says|said|wrote|writes|reads|pasted?"
-    r"|[\w./-]+\.(?:md|txt|rst|html?|json|ya?ml|toml|py|js|ts|log))\b[^\n:]{0,60}:[ \t]*\n",
-    re.MULTILINE | re.IGNORECASE,
-)
-"""Where a file begins that was pasted without the client's mark: a heading, a table, a log, a
-diff, a page's tag, or a line that introduces text by someone else."""
 
 
 def remove_pastes(text: str) -> str:
@@ -201,8 +188,7 @@ def typed_words(text: str) -> str:
         text = pattern.sub("\n", text)
     if len(text) > LONG_PROMPT_CHARS:
         return ""
-    document = _DOCUMENT.search(text)
-    return _QUOTATION.sub(_without_quotation, text[: document.start()] if document else text)
+    return _QUOTATION.sub(_without_quotation, "\n\n".join(typed_parts(text)))
 
 
 def _without_quotation(found: re.Match[str]) -> str:

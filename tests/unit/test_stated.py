@@ -53,6 +53,16 @@ from ..bench.bench_stated import DECIDED, LABELS, RULE, key_of, read_labels
         "주석은 빼라고 했잖아요.",
         "그건 틀렸어요, 세금을 포함해야 합니다.",
         "반드시 테스트를 먼저 실행하세요.",
+        "dont use the old client",
+        "I don't want the export in two languages",
+        "If it costs more per month we dont want the second server.",
+        "Lets always take the slower path when it is safer.",
+        "When you lose the connection always reload the page first.",
+        "The clerk should not see the drafts of others.",
+        "the cart icon shouldn't be a link",
+        "Please always confirm what you asked me is actually done.",
+        "Never read (e.g. print) the file with the keys.",
+        "Don't stop until all tests pass.",
     ],
 )
 def test_a_rule_is_found(sentence: str) -> None:
@@ -105,6 +115,28 @@ def test_a_rule_is_found(sentence: str) -> None:
         "Check that they don't repeat each other, don't test the library itself.",
         "Scenario B: Don't clear the cart, and check out twice.",
         "Which only happens at the first start.",
+        "What exists already and what must be built for guests.",
+        "OK, going forward.",
+        "Can we remove the discount, also make sure the price is right",
+        "shouldn't there be a button here",
+        "Fix the arms, then the hair, make sure we add a nose",
+        "make sure our app is ready for the demo",
+        "Make sure also to update the page",
+        "make sure everything is deployed",
+        "The goal is to keep it small and ensure the right type is used.",
+        "I deleted the modal and it works, so it must be in the menu.",
+        "There must be another list that hides them.",
+        "I think it must be using sprites here.",
+        "create only 200",
+        "This page will always be made by hand.",
+        "they must stay.",
+        "Not only by name but by date",
+        "Because it is drawn twice, the object must free its canvas.",
+        "You don't only have to look at the first row",
+        "Check S5 and the fixes if any must fixes",
+        "say what should not be included",
+        "Undo that, I don't want them.",
+        "The export file must be renamed after that",
     ],
 )
 def test_a_sentence_that_describes_is_no_rule(sentence: str) -> None:
@@ -130,6 +162,9 @@ def test_a_sentence_that_describes_is_no_rule(sentence: str) -> None:
         "Deleting the filters rather than mending them was right.",
         "Let me rewrite the page to import from the small package instead of the large one:",
         "데이터베이스는 SQLite로 하기로 했습니다.",
+        "Switching to pages instead of one long list.",
+        "Instead of `drawText`, I will wrap the title in a layout.",
+        "lets keep them apart for now",
     ],
 )
 def test_a_decision_that_was_taken_is_found(sentence: str) -> None:
@@ -162,6 +197,18 @@ def test_a_decision_that_was_taken_is_found(sentence: str) -> None:
         "Let me check what is there rather than guess.",
         "I'll write the store first, or I'll use the index alone.",
         "Final decision: whether the cart is cleared.",
+        "It reads more like “what we'll use” instead of “what is planned”.",
+        "I'll patch the loop so it stops instead of failing.",
+        "Let's use a different approach.",
+        "I'll keep it simple.",
+        "I'll use shell scripts to move the files.",
+        "I'll use `git filter-branch` for the history.",
+        "Let's use an interactive rebase for that.",
+        "Now let's use our helpers in the page:",
+        "Read the page so that we'll use its terms.",
+        "I liked the color you chose better.",
+        "Let me fix the sum to count weeks instead of days.",
+        "I'll treat this as a review rather than just an answer.",
     ],
 )
 def test_a_reason_or_a_contrast_alone_is_no_decision(sentence: str) -> None:
@@ -175,10 +222,15 @@ FINDING = (
 )
 
 
+def stated(text: str) -> list[str]:
+    """Return the rules of a prompt as the ledger and the lens have them."""
+    return list(find_rules(typed_words(text)))
+
+
 def test_a_pasted_review_finding_sets_no_rule() -> None:
-    assert list(find_rules(FINDING)) == []
+    assert stated(FINDING) == []
     own = "Please fix it. Never change `CartStore` itself."
-    assert list(find_rules(f"{FINDING}\n\n{own}")) == ["Never change `CartStore` itself."]
+    assert stated(f"{FINDING}\n\n{own}") == ["Never change `CartStore` itself."]
 
 
 @pytest.mark.parametrize(
@@ -191,7 +243,7 @@ def test_a_pasted_review_finding_sets_no_rule() -> None:
     ids=["somebody speaks", "a command", "short"],
 )
 def test_what_a_person_says_of_code_is_no_finding(own: str) -> None:
-    assert list(find_rules(own))
+    assert stated(own)
 
 
 @pytest.mark.parametrize(
@@ -199,8 +251,7 @@ def test_what_a_person_says_of_code_is_no_finding(own: str) -> None:
     ["I got this feedback:", "Findings of the reviewer:", "Name is wrong\n\nLow Severity"],
 )
 def test_what_an_introduction_calls_feedback_is_not_the_persons(intro: str) -> None:
-    words = typed_words(f"{intro}\n\nThe name must never hold a blank.")
-    assert list(find_rules(words)) == []
+    assert stated(f"{intro}\n\nThe name must never hold a blank.") == []
 
 
 def test_the_labels_of_the_recorded_sessions_name_no_text() -> None:
