@@ -113,7 +113,7 @@ _CLAUSE_START: Final = (
     r"(?:(?:and|but|so|or|then|please|also|just|you)\s+)*"
 )
 _NOT_COMMANDED: Final = (
-    r"(?:know|think|see|mind|care|remember|understand|believe|worry|(?:only )?have|seem|exist"
+    r"(?:know|think|see|like|mind|care|remember|understand|believe|worry|(?:only )?have|seem|exist"
     r"|appear|need)\b"
 )
 _MODAL_VERBS: Final = (
@@ -131,7 +131,10 @@ _NO_WISH: Final = (
 )
 """What should not be so, in a complaint."""
 
-_WE_WILL: Final = r"(?:let[’']?s|we[’']ll|I[’']ll|we will|I will|let me)"
+_LETS: Final = r"(?:let[’']s|(?<!\w )lets|(?<=\b(?:so|ok) )lets|(?<=\b(?:and|now|but) )lets)"
+"""Also without its apostrophe, but not the verb: "this lets it stop"."""
+
+_WE_WILL: Final = rf"(?:{_LETS}|we[’']ll|I[’']ll|we will|I will|let me)"
 
 _CORRECTION: Final = (
     rf"^(?:no|nope|wrong)[,:;—–-]+\s*(?:please\s+)?(?:{COMMAND_VERBS}\b"
@@ -144,7 +147,7 @@ _CORRECTION: Final = (
 """What was not as the person wants it, with what is wanted."""
 
 _RULE: Final = lazy_pattern(
-    rf"{_CLAUSE_START}(?:(?:let[’']?s\s+)?(?:never|always)|do not|don[’']?t|prefer|make sure"
+    rf"{_CLAUSE_START}(?:(?:{_LETS}\s+)?(?:never|always)|do not|don[’']?t|prefer|make sure"
     rf"|(?:ensure|be sure)\b)(?!\s+{_NOT_COMMANDED})(?=\s+\w)"
     r"|^(?:when(?:ever)?|if|before|after|once|for)\b[^.?!;]{1,120}\b(?:always|never)\s+"
     r"(?!be\b|been\b|an?\b|the\b|in\b|on\b)[a-z-]{2,}(?<!ed)(?<!ing)(?<!s)\b"
@@ -160,7 +163,7 @@ _RULE: Final = lazy_pattern(
     r"|(?<!\bis )(?<!\bare )(?<!\bwas )\bonly\s+(?:be\s+)?\w+ed\s+(?:when|if)\b"
     r"|\bonly\s+(?:be\s+)?(?:shown|run|sent|built)\s+(?:when|if)\b"
     r"|\b(?:make|keep|keeps?)\b[\w\s'’-]{1,60}?\balways\b"
-    r"|\bI(?:\s+\w+)?\s+prefer\b|\bno longer\s+(?:to\s+)?be\b.*\b(?:should|must)\b"
+    r"|\bI(?:\s+\w+)?\s+prefer\s+\w|\bno longer\s+(?:to\s+)?be\b.*\b(?:should|must)\b"
     r"|\b(?:is|are)\s+(?:forbidden|required to|not allowed)\b|^forbidden\b"
     rf"|\bfrom now on\b|\bgoing forward\b|{_CLAUSE_START}(?:stop\s+\w+ing|avoid)\s+\w"
     rf"|{_CORRECTION}"
@@ -178,7 +181,7 @@ _MEMORY_RULE: Final = lazy_pattern(
 _SUBJECT: Final = r"\b(?:I|we|they|it|he|she|which|that|who|where)(?:[’'](?:ll|ve|m|re))?"
 
 _UNIVERSAL: Final = (
-    r"\b(?:always|never|every\w*|all|each|any\w*|only|both|do not|don[’']?t|must|should|from now on"
+    r"\b(?:always|never|every(?!thing)\w*|each|any(?!thing)\w*|only|do not|don[’']?t|from now on"
     r"|going forward)\b"
 )
 """What makes a request hold for longer than one piece of work."""
@@ -205,13 +208,21 @@ _NOT_A_RULE: Final = lazy_pattern(
     r"|\bmust[- ](?:fix(?:es)?|haves?|knows?|requirements?)\b"
     r"|\b(?:what|which|why|how|whether|where|when) (?:\S+ )?(?:should|must)\b"
     r"|\bfirst\b.*\bthen\b|\bfix (?:this|it|that)\b|\ba fix\b"
-    r"|\bmake sure (?:that )?(?:everything (?:is|are)|all (?:of )?(?:those|these|the|my|our))\b"
+    r"|\b(?:make|be) sure (?:that )?(?:everything|there|all (?:of )?(?:those|these|the|my|our))\b"
+    r"|\bmust be (?:some\w*|because)\b|\b(?:must|should) \w+:$|\bdetected\b"
+    r"|\blet[’']?s (?:first )?fix\b"
+    r"|^\W*(?:ok(?:ay)?\W+)?(?:do not|don[’']?t) do (?:that|this|it)\W*$"
     r"|^(?!.*\b(?:always|never|every\w*|all|each|any\w*|only)\b).*\bmust (?:be )?(?:updated?"
     r"|renamed?|moved?|removed?|replaced?|fixed|deleted?|created?|added?|changed?|split)\b"
+    r"|\bwe are required to\b|\bwonder(?:s|ing)?\b"
+    r"|^(?:make|add|apply|do|run|here)\b.*\bto (?:ensure|avoid)\b"
     # A wish, somebody's words, and what does not say what is meant.
-    r"|\bI should be able\b|\b(?:saying|says|said)[,:]? (?:okay|ok|if|that)\b"
+    r"|\bI should(?:n[’']?t)? be able\b|\b(?:plan|path|way|steps?) (?:for )?going forward\b"
+    r"|\bmake sure (?:that )?(?:we|you)(?:[’']?re| are)\b|\w(?:Error|Exception)\b:"
+    r"|\b(?:saying|says|said)[,:]? (?:okay|ok|if|that)\b"
     r"|\bwant (?:it|them|that|this|those|these)\W*$"
-    r"|\b(?:right|wrong|incorrect)[,:;]\s*(?:please|can|could|try|let|so|still|it still)\b"
+    r"|\b(?:right|wrong|incorrect)[,:;]\s*(?:please|can|could|try|let|so|still|it still|I see"
+    r"|we need)\b"
     # What names nothing cannot be followed once its neighbors are gone.
     r"|^(?:but |and )?(?:it|this|that|these|those|they) (?:must|should)"
     r"(?:n[’']?t| not)?(?: be)? \w+\W*$"
@@ -263,9 +274,9 @@ _DECISION: Final = lazy_pattern(
     rf"|\b{_WE_WILL}\s(?:(?!{_PURPOSE})[^.])*\b(?:instead of|rather than)\b"
     rf"|^(?:rather than|instead of)\b.*\b{_WE_WILL}"
     r"|^(?:switch(?:ing|ed)|mov(?:ing|ed)) to\b[^.]*\b(?:instead of|rather than)\b"
-    r"|\b(?:becomes?|stays?|is (?:deleted|kept|dropped|removed|replaced))\b[^.]*\brather than\b"
+    r"|\b(?:becomes?|stays?|is (?:deleted|kept|dropped|removed|replaced))\b[^.`]*\brather than\b"
     r"|^\w+ing\b.*\brather than\b.*\bwas right\b"
-    r"|\bnot (?:the|a|an)\b[^.,;]{1,60},?\s+because\b"
+    r"|, not (?:the|a|an)\b[^.,;]{1,60},?\s+because\b"
     r"|\bdecided once\b|\bswitched (?:to|from)\b.*\b(?:because|so that|for)\b|^last stop because\b"
     r"|결정(?:했|하였|함|됨|됐|되었|합니다|:)|하기로|선택(?:했|하겠|함)|대신.*(?:사용|쓰|하겠|합니다|했)",
     re.IGNORECASE,
@@ -276,7 +287,7 @@ _NOT_A_DECISION: Final = lazy_pattern(
     r"\?\s*$|\b(?:needs? (?:to be )?a decision|to decide|undecided|should (?:we|I)|tell me if"
     r"|let me know)\b"
     r"|\bdecision:\s*(?:whether|if|what|which|how|who)\b|, or (?:I[’']ll|let me)\b"
-    rf"|{_WE_WILL} {_STEP}use [^.]{{0,40}}\b(?:skills?|agents?|subagents?|tools?"
+    rf"|{_WE_WILL} {_STEP}use [^.]{{0,40}}\b(?:skills?|agent\w*|subagents?|tools?"
     r"|functions?|grep|search|apply_patch|a patch)\b"
     rf"|{_WE_WILL} {_STEP}use [^.,;]{{0,80}}? to (?:\w+ )?(?:check|find|look|search"
     r"|read|see|guide|structure|formulate|understand|explore|inspect|list|verify|get|determine|navigate"
@@ -293,7 +304,14 @@ _NOT_A_DECISION: Final = lazy_pattern(
     r"|concise|consistent|focused|minimal|organized|straightforward|tidy)\b"
     rf"|{_WE_WILL} (?:\w+ )?(?:produce|treat|consider|drive|give|summarize|present|report|list"
     r"|answer)\b"
-    r"|\b(?:rather than|instead of) (?:leaving|guessing|assuming|just|only|another)\b"
+    rf"|{_WE_WILL}[^.]*\b(?:rather than|instead of) (?:leav|guess|assum|conclud|wait|speculat"
+    r"|just\b|only\b|another\b)"
+    rf"|{_WE_WILL} (?:[^.]*\b(?:verify|enumerate|poll|provide|audit)|use my)\b"
+    # A choice that somebody else is to make, and one that is not named.
+    r"|\b(?:rather|wish|prefer|once|until|till|when|if|whether|before|after) (?:you|we|I)"
+    r"(?:[’']ve| have)? (?:\w+ )?(?:chose|picked|decided|settled|agreed)\b"
+    r"|\b(?:chose|picked) (?:it|this|that|them)\b(?! (?:over|because|for|as))"
+    r"|^here(?:[’']s| is| are)\b|^(?:\w+\s+)?decision:[^.]* or "
     rf"|{_WE_WILL} {_STEP}use an? [\w ]+ or [\w ]+\b"
     # Another attempt at the same, a step on the way, and what follows from a choice.
     rf"|{_WE_WILL} [^.]{{0,40}}\b(?:approach|method|way|strategy|tack|technique|workaround)\b"
@@ -303,11 +321,14 @@ _NOT_A_DECISION: Final = lazy_pattern(
     r"|\b(?:so that|ensure|sure|that|which|what|where|if|once|when|before)\b[^.,]{0,40}"
     rf"{_WE_WILL} (?:use|keep)\b"
     rf"|{_WE_WILL} keep (?:\w+ing|it up|on)\b"
-    r"|\byou (?:chose|picked|selected) (?:is|are|was|were|has|have|does)\b"
+    r"|\b(?:maybe|perhaps)\b|\b(?:best practices|industry standards?)\b|\bhere:$"
+    rf"|{_WE_WILL} (?:use|keep)\W*$|{_WE_WILL} keep (?:it|this|that|them) and\b"
+    r"|\b(?:you|I|we)(?:[’']ve)? (?:chose|picked|selected) (?:is|are|was|were|has|have|does)\b"
     r"|\b(?:the|that|which) \w+(?: \w+)? you (?:chose|picked|selected)\b(?!,)"
     rf"|{_WE_WILL} {_STEP}use [a-z]+_[a-z_]+\b|{_WE_WILL} {_STEP}use (?:the|this|that)"
-    r" (?:context|information|next|results?|output|above)\b"
-    rf"|{_WE_WILL} keep the rest\b|{_WE_WILL} (?:help you|provide a summary)\b"
+    r" (?:\w+ ){0,3}?(?:context|contents?|information|next|results?|output|above)\b|^if\b"
+    rf"|{_WE_WILL} keep (?:the rest\b|(?:this|it|that|them)\W*$|[\w ]{{0,20}}(?:style|code block))"
+    rf"|{_WE_WILL} (?:help you|provide a summary)\b"
     r"|^\W*(?:why|how|what)\b"
     rf"|{_WE_WILL} fix\b[^.]*\bto (?!use\b)\w+ [^.]*\binstead of\b"
     r"|\b(?:different|another) (?:approach|way|method)\b"
@@ -319,10 +340,14 @@ _NOT_A_DECISION: Final = lazy_pattern(
 into, or by which tool."""
 
 
+_QUOTED: Final = lazy_pattern(r"[\"“][^\"“”]*[\"”]")
+
+
 def find_rules(text: str) -> Iterator[str]:
     """Yield the sentences of a person's own words (`typed_words`) that set a rule, in order."""
     for sentence in find_sentences(RULE_PATTERN, text):
-        if _RULE.search(sentence) and not _NOT_A_RULE.search(sentence):
+        own = _QUOTED.sub("…", sentence)
+        if _RULE.search(own) and not _NOT_A_RULE.search(own):
             yield sentence
 
 
@@ -338,9 +363,6 @@ def find_memory_rules(text: str) -> Iterator[str]:
         is_rule = _MEMORY_RULE.search(sentence) and not _NOT_A_RULE.search(sentence)
         if is_rule and not sentence.endswith(":"):
             yield sentence
-
-
-_QUOTED: Final = lazy_pattern(r"[\"“][^\"“”]*[\"”]")
 
 
 def find_decisions(text: str) -> Iterator[str]:

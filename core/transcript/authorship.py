@@ -148,7 +148,8 @@ _CLIENT_BLOCK: Final = lazy_pattern(
 _FENCE: Final = lazy_pattern(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
 _QUOTED_LINE: Final = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _QUOTATION: Final = lazy_pattern(
-    r"(\bI(?: \w+)? (?:said|meant|asked|told you)[,:]? )?[\"“]([^\"“”\n]*)[\"”]"
+    r"(\bI(?: \w+)? (?:said|meant|asked|told you)[,:]? "
+    r"|\b(?i:never|do not|don[’']?t) (?:\w+ ){1,3})?[\"“]([^\"“”\n]*)[\"”]"
 )
 MAX_QUOTED_NAME_WORDS: Final = 4  # a longer quotation is someone else's words
 

@@ -17,6 +17,7 @@ DOCUMENT: Final = lazy_pattern(
     r"|diff --git |@@ -\d|==> |\s*\d+(?:→|\t)|\|.*\|\s*$|(?:From|Subject): \S"
     r"|(?:[^\"“\n]*[\"“][^\"”\n]*[\"”])*[^\"“\n]*[\"“][^\"”\n]{20,}$"
     r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|Traceback \(most recent|\s*[$❯➜⏺⎿●] \S|--- FAIL: "
+    r"|\(\w+ pid=\d|\s*(?:Uncaught )?\w*(?:Error|Exception)\b[^\n]{0,40}:|\[[\w-]+:[\w:-]+\]"
     r"|\s*(?:warn(?:ing)?|error|fail|info|debug|hint|note)(?::|\[\w+\]:|:?\s*$)"
     r"|\s*(?:FAIL|PASS) +\S+[/.]\S|\s*[✓✔✗✘×] \S"
     r"|\s*(?:at \S+ ?\(|File \"[^\"\n]+\", line \d|npm (?:ERR!|error)|Caused by:)"

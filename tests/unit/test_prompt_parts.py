@@ -59,6 +59,8 @@ def test_what_a_person_typed_is_whole(text: str) -> None:
         f"    at read (cart.js:1:2)\n{FOREIGN}",
         f"Warning:\n     {FOREIGN}",
         f"❯ cat cart.txt\n{FOREIGN}",
+        f"(Server pid=80)\n(Server pid=80) {FOREIGN}",
+        f"Uncaught TypeError: no cart. {FOREIGN}",
         f"total = 1\nrest = 2\n# {FOREIGN}",
         f"      - name: Check\n        run: |\n          {FOREIGN}",
         f'"The cart is for all guests\nof the shop. {FOREIGN}"',
@@ -68,7 +70,8 @@ def test_what_a_person_typed_is_whole(text: str) -> None:
     ],
     ids=[
         "heading", "table", "traceback", "log", "framework", "tests", "frame", "warning",
-        "terminal", "code", "yaml", "quotation", "letter", "specification", "plan",
+        "terminal", "server", "error", "code", "yaml", "quotation", "letter", "specification",
+        "plan",
     ],
 )  # fmt: skip
 def test_a_document_lasts_to_the_end(document: str) -> None:

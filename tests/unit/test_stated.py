@@ -63,6 +63,7 @@ from ..bench.bench_stated import DECIDED, LABELS, RULE, key_of, read_labels
         "Please always confirm what you asked me is actually done.",
         "Never read (e.g. print) the file with the keys.",
         "Don't stop until all tests pass.",
+        "make sure a guest never sees the address of another one",
     ],
 )
 def test_a_rule_is_found(sentence: str) -> None:
@@ -137,6 +138,19 @@ def test_a_rule_is_found(sentence: str) -> None:
         "say what should not be included",
         "Undo that, I don't want them.",
         "The export file must be renamed after that",
+        "please make sure everything of the old shop is removed",
+        "I need a new page, make sure it works on both screens",
+        "it is on, so must be something else",
+        "that's wrong, i see no button at all",
+        "AVOID slow queries detected:",
+        "The answer must contain:",
+        "ok, don't do that",
+        "let's first fix the link, it shouldn't be blue",
+        "I wonder whether it should only be read",
+        "make sure were on the test server",
+        "dont like it.",
+        "PostgresError: must be owner of the table",
+        "Is there a plan going forward",
     ],
 )
 def test_a_sentence_that_describes_is_no_rule(sentence: str) -> None:
@@ -209,6 +223,19 @@ def test_a_decision_that_was_taken_is_found(sentence: str) -> None:
         "I liked the color you chose better.",
         "Let me fix the sum to count weeks instead of days.",
         "I'll treat this as a review rather than just an answer.",
+        "This lets the wheel turn instead of stopping it.",
+        "I'd rather you chose the name.",
+        "I'll write that once you've decided on the first part.",
+        "Let me count them rather than guess.",
+        "You chose it knowingly.",
+        "Decision: wait or use the other one",
+        "Here's what we've agreed on:",
+        "I'll use my own words.",
+        "maybe let's have them right instead of left",
+        "let's keep it and go to the next",
+        "let's use best practices",
+        "The sections I've picked are better.",
+        "Add the page so we keep it, and I'll keep this.",
     ],
 )
 def test_a_reason_or_a_contrast_alone_is_no_decision(sentence: str) -> None:
@@ -262,3 +289,11 @@ def test_the_labels_of_the_recorded_sessions_name_no_text() -> None:
     assert all(any(kind.values()) and not all(kind.values()) for kind in labels.values())
     assert set(json.loads(LABELS.read_text())) == set(labels)
     assert key_of(" Never  push.") == key_of("never push.")
+
+
+def test_a_rule_keeps_what_it_quotes() -> None:
+    banner = 'Never add "Made by a robot, with much love" to a message.'
+    assert stated(banner) == [banner]
+    # What somebody else wrote sets none, and a quoted rule is not the person's.
+    assert stated('The page says "You must always sign in, whatever it costs".') == []
+    assert stated('Please add "You must never do that" to the page.') == []
