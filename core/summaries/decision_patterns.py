@@ -181,14 +181,15 @@ _MEMORY_RULE: Final = lazy_pattern(
 _SUBJECT: Final = r"\b(?:I|we|they|it|he|she|which|that|who|where)(?:[’'](?:ll|ve|m|re))?"
 
 _UNIVERSAL: Final = (
-    r"\b(?:always|never|every(?!thing)\w*|each|any(?!thing)\w*|only|do not|don[’']?t|from now on"
-    r"|going forward)\b"
+    r"\b(?:always|never|every(?!thing)\w*|each|any(?!thing)\w*|only|do not|don[’']?t|prefer"
+    r"|from now on|going forward|(?:claude|agents)\.md)\b"
 )
 """What makes a request hold for longer than one piece of work."""
 
 _NOT_A_RULE: Final = lazy_pattern(
     # A question, also without its mark, and a clause that asks nothing by itself.
-    r"^(?:(?:so|also|and|but|ok(?:ay)?|now|then|yes|no)[, ]+)*(?:(?:can|could|would|will|should)"
+    r"^(?!.*\b(?:always|never)\b)(?:(?:so|also|and|but|or|ok(?:ay)?|now|then|yes|no)[, ]+)*"
+    r"(?:(?:can|could|would|will|should)"
     r" (?:we|you|I|it|there|this|that|they|the)|(?:is|are) (?:it|there|this|that|they|we|the)"
     r"|(?:do|does|did) (?:you|we|I|they|it|the)|(?:is|are|should|could|would)n[’']?t)\b"
     r"|^(?:what|which|how|why|where|who|whether|whatever)\b"
@@ -202,7 +203,8 @@ _NOT_A_RULE: Final = lazy_pattern(
     # What must be so, as it follows from something.
     r"|\b(?:so|then|therefore|thus|which means|meaning)[, ]+"
     r"(?:it|this|that|there|they|the \w+) must\b|\bif (?:I|we|you|it) must\b"
-    r"|\bthere must be (?:an?|some\w*|other|another)\b|^because\b|\bseems?\b"
+    r"|^(?:but |so )?there must be (?:some|other|another|an? \w+(?: \w+){0,3} (?:that|which|who)\b"
+    r"|an? (?:reason|way|problem|bug|mistake))|^because\b|\bseems?\b"
     r"|\b(?:I|we) (?:think|guess|assume|suppose)\b.*\bmust\b|\bmust be (?:there|here|somewhere)\b"
     r"|\b(?:it|this|that|they) must be \w+ing\b"
     r"|\bmust[- ](?:fix(?:es)?|haves?|knows?|requirements?)\b"
@@ -298,19 +300,20 @@ _NOT_A_DECISION: Final = lazy_pattern(
     rf"|{_WE_WILL} {_STEP}use `[a-z_]+`\.?$"
     rf"|{_WE_WILL} {_STEP}use [^.]{{0,40}}?(?:\b(?:scripts?|commands?|operations?|\w*search|browser"
     r"|terminal|curl|python|node|bash|jq)\b|\b[a-z]+_[a-z]+ and\b)"
-    rf"|{_WE_WILL} {_STEP}use [^.]{{0,40}}?(?:`[a-z][\w.-]* [^`]+`|`?\b[a-z]+_in_[a-z]+\b"
+    rf"|{_WE_WILL} {_STEP}use [^.]{{0,40}}?(?:`[a-z][\w.-]* [^`]+`(?![^.]* in (?:the|our|an?)\b)"
+    r"|`?\b[a-z]+_in_[a-z]+\b"
     r"|\b(?:rebase|CLI|command[- ]line)\b)"
     # How an answer is given, which is no choice about the work.
     rf"|{_WE_WILL} {_STEP}(?:use|keep) [^.]*\b(?:backticks?|bullet points?|headers?|markdown"
     r"|explanations?|final (?:answer|message)|my (?:answer|response|summary))\b"
     rf"|\bfinal (?:answer|message|response)\b|{_WE_WILL} keep (?:track|an eye|in mind|work)\b"
-    rf"|{_WE_WILL} keep (?:it|things|this|that|the \w+)(?: \w+)? (?:simple|short|brief|tight|clear"
-    r"|clean|concise|consistent|focused|minimal|organized|straightforward|tidy)\b"
+    rf"|{_WE_WILL} keep (?!.*`)(?:it|things|this|that|the \w+)(?: \w+)? (?:simple|short|brief"
+    r"|tight|clear|clean|concise|consistent|focused|minimal|organized|straightforward|tidy)\b"
     rf"|{_WE_WILL} (?:\w+ )?(?:produce|treat|consider|drive|give|summarize|present|report|list"
     r"|answer)\b"
     rf"|{_WE_WILL}[^.]*\b(?:rather than|instead of) (?:leav|guess|assum|conclud|wait|speculat"
     r"|just\b|only\b|another\b)"
-    rf"|{_WE_WILL} (?:[^.]*\b(?:verify|enumerate|poll|provide|audit)|use my)\b"
+    rf"|{_WE_WILL} (?:(?:[^.]*\band )?(?:verify|enumerate|poll|provide|audit)|use my)\b"
     # A choice that somebody else is to make, and one that is not named.
     r"|\b(?:rather|wish|prefer|once|until|till|when|if|whether|before|after) (?:you|we|I)"
     r"(?:[’']ve| have)? (?:\w+ )?(?:chose|picked|decided|settled|agreed)\b"
@@ -319,7 +322,7 @@ _NOT_A_DECISION: Final = lazy_pattern(
     rf"|{_WE_WILL} {_STEP}use an? [\w ]+ or [\w ]+\b"
     # Another attempt at the same, a step on the way, and what follows from a choice.
     rf"|{_WE_WILL} [^.]{{0,40}}\b(?:approach|method|way|strategy|tack|technique|workaround)\b"
-    r"(?![^.]*\b(?:instead of|rather than)\b)"
+    r"(?![^.]*(?:\b(?:instead of|rather than)\b|: \w))"
     rf"|^(?:\w+[,.!]? ){{0,2}}(?:now|next|then|first),? {_WE_WILL} {_STEP}use\b"
     r"(?![^.]*\b(?:instead of|rather than|as the|as our)\b)"
     r"|\b(?:so that|ensure|sure|that|which|what|where|if|once|when|before)\b[^.,]{0,40}"
@@ -327,7 +330,8 @@ _NOT_A_DECISION: Final = lazy_pattern(
     rf"|{_WE_WILL} keep (?:\w+ing|it up|on)\b"
     r"|\b(?:maybe|perhaps)\b|\b(?:best practices|industry standards?)\b|\bhere:$"
     rf"|{_WE_WILL} (?:use|keep)\W*$|{_WE_WILL} {_STEP}(?:use|keep|go with|stick with)"
-    r" (?:it|this|that|these|those|them)\b(?!.*\b(?:instead|rather|as|apart|separate\w*|for now)\b)"
+    r" (?!.*`)(?:it|this|that|these|those|them)\b"
+    r"(?!.*\b(?:instead|rather|as|apart|separate\w*|for now)\b)"
     r"|\b(?:you|I|we)(?:[’']ve)? (?:chose|picked|selected) (?:is|are|was|were|has|have|does)\b"
     r"|\b(?:the|that|which) \w+(?: \w+)? you (?:chose|picked|selected)\b(?!,)"
     rf"|{_WE_WILL} {_STEP}use [a-z]+_[a-z_]+\b|{_WE_WILL} {_STEP}use (?:the|this|that)"
@@ -335,7 +339,6 @@ _NOT_A_DECISION: Final = lazy_pattern(
     rf"|{_WE_WILL} keep (?:the rest\b|[\w ]{{0,20}}(?:style|code block))"
     rf"|{_WE_WILL} (?:help you|provide a summary)\b"
     r"|^\W*(?:why|how|what)\b"
-    rf"|{_WE_WILL} fix\b[^.]*\bto (?!use\b)\w+ [^.]*\binstead of\b"
     r"|\b(?:different|another) (?:approach|way|method)\b"
     rf"|{_WE_WILL} {_STEP}(?:check|verify|look|read|see|investigate|explore|search"
     r"|run|try|test|debug)\b",

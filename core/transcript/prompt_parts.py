@@ -21,7 +21,7 @@ DOCUMENT: Final = lazy_pattern(
     r"|\s*(?:warn(?:ing)?|error|fail|info|debug|hint|note)(?::|\[\w+\]:|:?\s*$)"
     r"|\s*(?:FAIL|PASS) +\S+[/.]\S|\s*[✓✔✗✘×] \S"
     r"|\s*(?:at \S+ ?\(|File \"[^\"\n]+\", line \d|npm (?:ERR!|error)|Caused by:)"
-    r"|\d{1,2}:\d\d(?::\d\d)?\s*$"
+    r"|\d{1,2}:\d\d(?::\d\d)?\s*$|\s*\d+:\d+\s+(?:warning|error)\b"
     r"|(?:low|medium|high|critical|minor|major) (?:severity|priority)\s*$)"
     r"|^[^\n]{0,200}\b(?:files?|readme|docs?|documents?|documentation|pages?|articles?|web ?sites?"
     r"|outputs?|logs?|errors?|messages?|e?mails?|issues?|tickets?|comments?|reviews?|posts?"
@@ -74,15 +74,17 @@ _ORDER: Final = lazy_pattern(
 _PARAGRAPH_END: Final = lazy_pattern(r"\n[ \t]*\n")
 _SPOKEN: Final = lazy_pattern(
     r"\b(?:I|we|my|me|us|our|please|pls|plz|let(?:[’']?s| me)|(?:can|could|would) you|thanks|thank"
-    r"|hey|ok|okay)\b|\b(?:I|we)[’']\w",
+    r"|hey|ok|okay)\b|\b(?:I|we)[’']\w|(?<!\S)@[\w.(\[-]+/",
     re.IGNORECASE,
 )
-"""A person speaks. "You" is no sign of it: a model's answer addresses the person too."""
+"""A person speaks, or names a file as the client completes it. "You" is no sign of it: a model's
+answer addresses the person too."""
 
 _OWN_LABEL: Final = r"(?:constraints?|rules?|important|note|remember|scope|goal|task|context)"
 _ADDRESSED: Final = lazy_pattern(r"\b(?:you|your)\b|\byou[’']\w|\?\s*$", re.I | re.M)
 _COMMANDED: Final = lazy_pattern(
-    rf"\W*(?:\d+\W+)?(?:{_OWN_LABEL}:\s+)?(?:{COMMAND_VERBS}|do|don[’']t|always|only)\b",
+    rf"\W*(?:\d+\W+)?(?:{_OWN_LABEL}:\s+)?(?:{COMMAND_VERBS}|do|don[’']t|always|only)\b"
+    rf"|[^\n]*\b{COMMAND_VERBS}:[ \t]*\n",
     re.IGNORECASE,
 )
 _FUNCTION_WORD: Final = lazy_pattern(r"\b(?:the|is|are|this|these|of|to|and|but|in|for)\b")
@@ -177,7 +179,7 @@ def _is_title(line: str, following: str) -> bool:
 
 def is_written(part: str) -> bool:
     """Whether a paragraph reads like a document: it has two signs of one, and nobody speaks."""
-    if len(part) < MIN_WRITTEN_CHARS or _SPOKEN.search(part):
+    if len(part) < MIN_WRITTEN_CHARS or _SPOKEN.search(part) or part.lstrip()[:1].islower():
         return False
     is_english = len(_FUNCTION_WORD.findall(part)) >= MIN_FUNCTION_WORDS
     is_command = _COMMANDED.match(part) is not None

@@ -40,8 +40,16 @@ def own(text: str) -> str:
             "Constraints: Keep the `Cart` and the `Total` apart, and never let the one import the"
             " other, not even in tests or examples."
         ),
+        (
+            "In @src/cart/total.py the total is read from `Cart` and `Goods`, and the tax of the"
+            " guest must never be read twice."
+        ),
+        (
+            "the total is read from `Cart` and `Goods` — and the tax of the guest must never be"
+            " read twice, so the page is as fast as it was."
+        ),
     ],
-    ids=["short", "a list", "somebody speaks", "one title", "constraints"],
+    ids=["short", "a list", "speaks", "one title", "constraints", "a file", "small letters"],
 )
 def test_what_a_person_typed_is_whole(text: str) -> None:
     assert own(text) == text
@@ -61,6 +69,7 @@ def test_what_a_person_typed_is_whole(text: str) -> None:
         f"❯ cat cart.txt\n{FOREIGN}",
         f"(Server pid=80)\n(Server pid=80) {FOREIGN}",
         f"Uncaught TypeError: no cart. {FOREIGN}",
+        f"12:3 Warning: {FOREIGN}",
         f"total = 1\nrest = 2\n# {FOREIGN}",
         f"      - name: Check\n        run: |\n          {FOREIGN}",
         f'"The cart is for all guests\nof the shop. {FOREIGN}"',
@@ -70,8 +79,8 @@ def test_what_a_person_typed_is_whole(text: str) -> None:
     ],
     ids=[
         "heading", "table", "traceback", "log", "framework", "tests", "frame", "warning",
-        "terminal", "server", "error", "code", "yaml", "quotation", "letter", "specification",
-        "plan",
+        "terminal", "server", "error", "linter", "code", "yaml", "quotation", "letter",
+        "specification", "plan",
     ],
 )  # fmt: skip
 def test_a_document_lasts_to_the_end(document: str) -> None:

@@ -64,6 +64,8 @@ from ..bench.bench_stated import DECIDED, LABELS, RULE, key_of, read_labels
         "Never read (e.g. print) the file with the keys.",
         "Don't stop until all tests pass.",
         "make sure a guest never sees the address of another one",
+        "can you write down that we should always run the linter too",
+        "There must be a folder for the pictures.",
     ],
 )
 def test_a_rule_is_found(sentence: str) -> None:
@@ -221,7 +223,6 @@ def test_a_decision_that_was_taken_is_found(sentence: str) -> None:
         "Now let's use our helpers in the page:",
         "Read the page so that we'll use its terms.",
         "I liked the color you chose better.",
-        "Let me fix the sum to count weeks instead of days.",
         "I'll treat this as a review rather than just an answer.",
         "This lets the wheel turn instead of stopping it.",
         "I'd rather you chose the name.",
