@@ -217,8 +217,8 @@ def reached_level(
     """Return the most urgent level whose threshold `ratio` (0..1 and above) has reached."""
     if ratio is None:
         return None
-    reached = (each.level for each in thresholds if each.is_reached(ratio))
-    return max(reached, key=_RANKS.__getitem__, default=None)
+    reached = [each.level for each in thresholds if each.is_reached(ratio)]
+    return max(reached, key=_RANKS.__getitem__) if reached else None
 
 
 def warning_urgency(warning: LevelWarning) -> tuple[int, float]:

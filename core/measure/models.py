@@ -290,13 +290,18 @@ def find_price(
     custom = max(filter(name.startswith, custom_prices), key=len, default=None)
     if custom is not None:
         return parse_price(custom_prices[custom])
-    price = _list_price(model_family(name) or "", rate)
+    return _list_price(model_family(name) or "", int(rate))
+
+
+@lru_cache(maxsize=256)  # every session asks, and what a rate contains takes long to find out
+def _list_price(family: str, rate: int) -> TokenPrice | None:
+    price = _price_without_region(family, rate)
     if price is None or not rate & PriceRate.US:
         return price
     return TokenPrice(*(US_FACTOR * each for each in msgspec.structs.astuple(price)))
 
 
-def _list_price(family: str, rate: int) -> TokenPrice | None:
+def _price_without_region(family: str, rate: int) -> TokenPrice | None:
     price = _FAST_PRICES.get(family) if rate & PriceRate.FAST else None
     if price is None and rate & PriceRate.LONG_PROMPT:
         price = _LONG_PROMPT_PRICES.get(family)

@@ -23,8 +23,22 @@ MAX_NAME_CHARS: Final = 80  # one of many names: the client's tools have up to 6
 _FIRST_CHARS: Final = 16  # of a text, in which most have a letter
 
 
+def has_usual_signs(text: str) -> bool:
+    """Whether all signs are as harmless as letters and take one cell: there is nothing to do."""
+    if text.isascii():
+        return text.isprintable()
+    return _usual_signs().fullmatch(text) is not None
+
+
+@cache
+def _usual_signs() -> re.Pattern[str]:
+    return re.compile("[ -~…≈·×–—‘’“”→░█-▏]*")  # quicker than to look for any other sign
+
+
 def sanitize_text(text: str) -> str:
     """Remove control, bidirectional and invisible characters; cut to MAX_TEXT_CHARS."""
+    if len(text) <= MAX_TEXT_CHARS and has_usual_signs(text):
+        return text
     clean = _strip(text.replace("\r\n", "\n"))
     return clean if len(clean) <= MAX_TEXT_CHARS else clean[:MAX_TEXT_CHARS] + _TRUNCATION_NOTE
 
@@ -72,7 +86,7 @@ def sanitize_id(text: str) -> str:
     clean = sanitize_title(text)
     if len(clean) <= MAX_ID_CHARS and clean == text:
         return text
-    from hashlib import blake2b  # takes 1 ms to import, and no client's id comes here
+    from ..files.digests import blake2b  # no client's id comes here
 
     digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     return f"{clean[: MAX_ID_CHARS - len(digest) - 1]}~{digest}"

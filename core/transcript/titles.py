@@ -11,6 +11,7 @@ from .slash_commands import find_slash_command
 MAX_READ_CHARS: Final = 8_000  # of a prompt: its beginning says what it is about
 MAX_BLOCK_LINES: Final = 20  # that are joined: no sentence is longer
 MIN_LETTERS: Final = 2  # of a prompt that says something
+_FIRST_CHARS: Final = 100  # which show of almost every text that it says something
 
 _SMALL_TALK_TEXT: Final = (
     "a again and claude continue do done exit fine from go goes going great hello help here "
@@ -80,6 +81,11 @@ _WORD: Final = re.compile(r"[^\W\d_]+(?:'[a-z]+)?")
 
 def is_telling(text: str) -> bool:
     """Return whether a text says what a session is about: `9`, `ok` and `resume please` do not."""
+    start = text[:_FIRST_CHARS].rpartition(" ")[0] if len(text) > _FIRST_CHARS else ""
+    return _has_telling_word(start) or _has_telling_word(text)
+
+
+def _has_telling_word(text: str) -> bool:
     letters, says_more = 0, False
     for found in _WORD.finditer(text.casefold()):
         letters += len(found[0])

@@ -19,6 +19,7 @@ from ctxtop.core.transcript.sanitize import (
 from ctxtop.core.transcript.stored_paths import path_spellings
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 
 @pytest.mark.parametrize(
@@ -146,3 +147,11 @@ def test_a_path_names_its_file_and_no_other(text: str) -> None:
     shown = sanitize.sanitize_path(text)
     assert text in path_spellings(shown) or "<U+" in text
     assert not sanitize._NEEDS_TRANSLATION.search(shown)
+
+
+def test_usual_signs_are_left_alone_and_take_one_cell() -> None:
+    usual = [char for char in map(chr, range(0x110000)) if sanitize.has_usual_signs(char)]
+    assert {"a", "~", " ", "…", "≈", "█"} <= set(usual)
+    assert [char for char in usual if sanitize._strip(char) != char or cell_len(char) != 1] == []
+    assert sanitize.has_usual_signs("".join(usual))
+    assert not any(map(sanitize.has_usual_signs, ("a\n", "\x1b[m", "é", "語", "—\u200d", "\u202e")))

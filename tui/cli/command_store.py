@@ -156,6 +156,8 @@ MIN_ID_CHARS: Final = 8
 def shorten_ids(session_ids: Iterable[str]) -> dict[str, str]:
     """Cut ids to the same length, as short as still tells them apart."""
     ordered = sorted(set(session_ids))
+    if len({each[:MIN_ID_CHARS] for each in ordered}) == len(ordered):
+        return {each: each[:MIN_ID_CHARS] for each in ordered}
     shared = (len(os.path.commonprefix(pair)) for pair in pairwise(ordered))  # noqa: RUF071 -- ids
     length = max([MIN_ID_CHARS - 1, *shared]) + 1
     return {each: each[:length] for each in ordered}

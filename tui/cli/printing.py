@@ -3,17 +3,17 @@
 import codecs
 import os
 import shlex
-import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 import click
 from click.core import ParameterSource
 
 from ...core.store.bulkhead import NOT_SHOWN, place_of, work_apart
-from ...core.transcript.sanitize import one_line, sanitize_text
+from ...core.transcript.sanitize import MAX_TEXT_CHARS, has_usual_signs, one_line, sanitize_text
 from ..tables import Cell, Column, Item, TextColumn, fitting_columns, total_cells
 from ..text.ascii_signs import to_ascii
 from ..text.formats import fit_left, fit_right, shorten_middle, text_cells
@@ -53,12 +53,22 @@ def draw_table(columns: Iterable[TextColumn[Item]], items: Sequence[Item]) -> li
         [_measured_column(column, items) for column in columns], width, _min_cells
     )
     widths = _shrunk_widths(shown, width)
-    return [_table_line(shown, widths, line) for line in range(len(items) + 1)]
+    drawn = [
+        _fitted_cells(column, cells, len(items) + 1)
+        for column, cells in zip(shown, widths, strict=True)
+    ]
+    return [COLUMN_GAP.join(line).rstrip() for line in zip(*drawn, strict=True)]
 
 
 def terminal_width() -> int:
-    fallback = (80 if sys.stdout.isatty() else PIPE_WIDTH, 24)
-    return shutil.get_terminal_size(fallback).columns
+    """Return its columns as `shutil` does, which takes as long to load as half of our tables."""
+    with suppress(ValueError):
+        if (chosen := int(os.environ.get("COLUMNS", ""))) > 0:
+            return chosen
+    with suppress(ValueError, OSError):  # it is closed, or no terminal
+        if sys.__stdout__ and (columns := os.get_terminal_size(sys.__stdout__.fileno()).columns):
+            return columns
+    return 80 if sys.stdout.isatty() else PIPE_WIDTH
 
 
 def paint(text: str, color: str) -> str:
@@ -77,9 +87,11 @@ def wants_colors() -> bool:
 def print_lines(lines: Iterable[str], *, ascii_only: bool = False) -> None:
     """Print lines, in ASCII on request or where the output is not UTF-8."""
     encoding = output_encoding()
-    for line in lines:
-        shown = to_ascii(line) if ascii_only or encoding != "utf-8" else line
-        print(shown if encoding == "utf-8" else shown.encode(encoding, "replace").decode(encoding))
+    shown = [to_ascii(line) if ascii_only or encoding != "utf-8" else line for line in lines]
+    if shown:
+        # At once: an unbuffered output would take a system call for each line.
+        text = "\n".join(shown)
+        print(text if encoding == "utf-8" else text.encode(encoding, "replace").decode(encoding))
 
 
 def output_encoding() -> str:
@@ -92,29 +104,44 @@ def _measured_column(column: TextColumn[Item], items: Sequence[Item]) -> Column[
     cells = [Cell(column.header.upper(), "quiet")]
     cells += work_apart(
         items,
-        lambda some: [_clean_cell(column.value(item)) for item in some],
+        lambda some: _clean_cells([column.value(item) for item in some]),
         lambda item: f"the column {column.header} of {place_of(item)}",
         NOT_SHOWN,
         None,
         lambda *_: Cell(NOT_SHOWN, "bad"),
     )
-    if not column.flexible:
+    width = _plain_cells(cells)
+    if not column.flexible and (width is None or width > MAX_WHOLE_CELLS):
         cells = [Cell(shorten_middle(cell.text, MAX_WHOLE_CELLS), cell.style) for cell in cells]
+        width = None
     return Column(
         column.header,
         cells.__getitem__,
         right=column.right,
         flexible=column.flexible,
         priority=column.priority,
-        cells=max(text_cells(cell.text) for cell in cells),
+        cells=max(text_cells(cell.text) for cell in cells) if width is None else width,
     )
 
 
-def _clean_cell(cell: Cell | str) -> Cell:
-    if isinstance(cell, str):
-        return Cell(one_line(cell))
-    # A drawn cell keeps its spaces.
-    return Cell(sanitize_text(cell.text).translate(_LINE_BREAKS), cell.style)
+def _plain_cells(cells: Sequence[Cell]) -> int | None:
+    """Return the width of cells of usual signs, which need no look at each; None for others."""
+    texts = [cell.text for cell in cells]
+    return max(map(len, texts)) if has_usual_signs("".join(texts)) else None
+
+
+def _clean_cells(cells: Sequence[Cell | str]) -> list[Cell]:
+    """Sanitize cells; a text becomes one line, and a drawn cell keeps its spaces."""
+    texts = [cell if isinstance(cell, str) else cell.text for cell in cells]
+    is_long = max(map(len, texts), default=0) > MAX_TEXT_CHARS
+    if not is_long and has_usual_signs("".join(texts)):
+        return [Cell(" ".join(cell.split())) if isinstance(cell, str) else cell for cell in cells]
+    return [
+        Cell(one_line(cell))
+        if isinstance(cell, str)
+        else Cell(sanitize_text(cell.text).translate(_LINE_BREAKS), cell.style)
+        for cell in cells
+    ]
 
 
 def _min_cells(columns: Sequence[Column[int, Cell]]) -> int:
@@ -134,12 +161,12 @@ def _shrunk_widths(columns: Sequence[Column[int, Cell]], width: int) -> list[int
     return widths
 
 
-def _table_line(columns: Sequence[Column[int, Cell]], widths: Sequence[int], line: int) -> str:
-    cells = ((column.right, column.value(line)) for column in columns)
-    return COLUMN_GAP.join(
-        paint((fit_right if right else fit_left)(cell.text, width), cell.style)
-        for (right, cell), width in zip(cells, widths, strict=True)
-    ).rstrip()
+def _fitted_cells(column: Column[int, Cell], width: int, lines: int) -> list[str]:
+    cells = [column.value(line) for line in range(lines)]
+    fit: Callable[[str, int], str] = fit_right if column.right else fit_left
+    if column.cells <= width and _plain_cells(cells) is not None:
+        fit = str.rjust if column.right else str.ljust
+    return [paint(fit(cell.text, width), cell.style) for cell in cells]
 
 
 LABEL_CELLS: Final = 10
@@ -192,12 +219,18 @@ def repeat_command(context: click.Context, *arguments: str) -> str:
 
 
 def print_result(
-    context: click.Context, record: object, lines: Callable[[], list[str]], empty: str = ""
+    context: click.Context,
+    record: object | Callable[[], object],
+    lines: Callable[[], list[str]],
+    empty: str = "",
 ) -> int:
-    """Print a record as JSON with --json, else the lines, or `empty` instead of none."""
+    """Print a record as JSON with --json, else the lines, or `empty` instead of none.
+
+    A record that takes long to make may be a function, like the lines.
+    """
     options = options_of(context)
     if options.as_json:
-        print(dump_json(record, output_encoding()))
+        print(dump_json(record() if callable(record) else record, output_encoding()))
     else:
         print_lines(lines() or ([empty] if empty else []), ascii_only=options.ascii_only)
     return DONE

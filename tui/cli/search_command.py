@@ -7,16 +7,16 @@ from functools import partial
 from typing import Final
 
 import click
-from rich.cells import cell_len, set_cell_size
 
 from ...collectors.claude_code.collector_thread import Collector
+from ...collectors.claude_code.discover import ClaudeFolder
 from ...collectors.claude_code.turn_finder import SearchHit, SearchResults, search_turns
 from ...core.model.session import Session
 from ...core.store.queries.search_queries import SearchProgress
 from ...core.store.readers import fleet_reader
-from ...core.transcript.sanitize import one_line
+from ...core.transcript.sanitize import has_usual_signs, one_line
 from ...core.transcript.turn_search import TurnQuery, parse_turn_query
-from ..text.formats import date_time, fit_left
+from ..text.formats import date_time, fit_left, text_cells
 from ..text.session_text import marked_title
 from .command_errors import print_error
 from .command_options import options_of, store_command
@@ -65,7 +65,7 @@ def search(context: click.Context, *, words: tuple[str, ...], limit: int) -> int
         sessions = _hit_sessions(snapshot, found.hits)
         return print_result(
             context,
-            [_hit_record(snapshot, hit, sessions.get(hit.session_id)) for hit in found.hits],
+            lambda: _hit_records(snapshot, found.hits, sessions),
             lambda: _hit_lines(snapshot, found.hits, sessions),
             f"nothing matches {typed!r} in {snapshot.places.config_dir}",
         )
@@ -99,8 +99,14 @@ def _report_incomplete(found: SearchResults, limit: int) -> None:
         print_error(f"the newest {limit:,}; --limit shows more")
 
 
-def _hit_record(snapshot: StoreSnapshot, hit: SearchHit, session: Session | None) -> Record:
+def _hit_records(
+    snapshot: StoreSnapshot, hits: Sequence[SearchHit], sessions: Mapping[str, Session]
+) -> list[Record]:
     folder = snapshot.places.folder
+    return [_hit_record(folder, hit, sessions.get(hit.session_id)) for hit in hits]
+
+
+def _hit_record(folder: ClaudeFolder, hit: SearchHit, session: Session | None) -> Record:
     path = folder.root / hit.path if hit.is_lost else folder.projects / hit.path
     return {
         **record_of(hit, "session_id agent_id role at"),
@@ -129,7 +135,7 @@ def _hit_lines(
         return []
     short_ids = snapshot.short_ids()
     titles = {name: one_line(marked_title(each)) for name, each in sessions.items()}
-    id_cells = max(cell_len(short_ids.get(hit.session_id, hit.session_id)) for hit in hits)
+    id_cells = max(text_cells(short_ids.get(hit.session_id, hit.session_id)) for hit in hits)
     other = _TIME_CELLS + _ROLE_CELLS + id_cells + 4 * len(COLUMN_GAP)
     room = terminal_width() - other
     title_cells = min(max(room - _MIN_SNIPPET_CELLS, _MIN_TITLE_CELLS), _MAX_TITLE_CELLS)
@@ -160,11 +166,19 @@ def _hit_sessions(snapshot: StoreSnapshot, hits: Sequence[SearchHit]) -> dict[st
     return {each.session_id: each for each in sessions}
 
 
+def _crop(text: str, cells: int) -> str:
+    if has_usual_signs(text):
+        return text[:cells]
+    from rich.cells import set_cell_size  # with tables of all signs
+
+    return set_cell_size(text, cells)
+
+
 def _snippet(hit: SearchHit, cells: int) -> str:
     """Cut the excerpt at its end, with its matches in bold where a terminal shows that."""
     text = hit.excerpt.text
-    if cell_len(text) > cells:
-        text = f"{set_cell_size(text, cells - 1).rstrip()}…"
+    if text_cells(text) > cells:
+        text = f"{_crop(text, cells - 1).rstrip()}…"
     parts, place = [], 0
     for begin, end in hit.excerpt.matches:
         if begin >= len(text):

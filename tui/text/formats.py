@@ -9,11 +9,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
-from rich.cells import cell_len, chop_cells
-
 from ...core.measure.compaction_quality import ReductionFlag, flag_reduction
 from ...core.measure.levels import ThresholdBase
-from ...core.transcript.sanitize import one_line
+from ...core.transcript.lazy_pattern import lazy_pattern
+from ...core.transcript.sanitize import has_usual_signs, one_line
 
 if TYPE_CHECKING:
     from ...core.measure.forecast import Forecast
@@ -349,7 +348,7 @@ def _two_digits(turns: float) -> int:
     return int(turns / step + 0.5) * step
 
 
-_MODEL: Final = re.compile(
+_MODEL: Final = lazy_pattern(
     r"(?:.*\.)?claude-(?:(?P<family>[a-z]+)-(?P<version>\d+(?:-\d{1,2}(?!\d))?)"
     r"|(?P<old_version>\d+(?:-\d{1,2}(?!\d))?)-(?P<old_family>[a-z]+))(?P<rest>.*)$"
 )
@@ -372,12 +371,13 @@ _MAX_CHARS_PER_CELL: Final = 8
 """A sign with its marks and joiners has no more characters, and a text can have 4,000."""
 
 
-_ONE_CELL_SIGNS: Final = re.compile("[ -~…≈·×–—‘’“”→░█-▏]*")
-
-
 def text_cells(text: str) -> int:
     """Return the cells that a text takes; what most tables hold is not looked up sign by sign."""
-    return len(text) if _ONE_CELL_SIGNS.fullmatch(text) else cell_len(text)
+    if has_usual_signs(text):
+        return len(text)
+    from rich.cells import cell_len  # with tables of all signs
+
+    return cell_len(text)
 
 
 def fit_left(text: str, cells: int) -> str:
@@ -398,7 +398,7 @@ def fit_right(text: str, cells: int) -> str:
 
 def _is_whole(text: str, cells: int) -> bool:
     """Return whether a text of usual signs fits: most cells of a table do, as they are."""
-    return len(text) <= cells and _ONE_CELL_SIGNS.fullmatch(text) is not None
+    return len(text) <= cells and has_usual_signs(text)
 
 
 def shorten(text: str, cells: int) -> str:
@@ -415,12 +415,14 @@ def shorten(text: str, cells: int) -> str:
     return found["before"] + shorten_path(found["path"], cells - len(found["before"]))
 
 
-_PATH: Final = re.compile(r"(?P<before> *(?:[A-Za-z]+ )?)(?P<path>(?:[~.:\w@+-]*[/\\])+[^\s/\\]*)")
+_PATH: Final = lazy_pattern(
+    r"(?P<before> *(?:[A-Za-z]+ )?)(?P<path>(?:[~.:\w@+-]*[/\\])+[^\s/\\]*)"
+)
 
 
 MAX_PATH_CELLS: Final = 48  # of a path in a sentence that is too long
 # It begins with its slash, which is far quicker to find than a place that nothing stands before.
-_PATH_IN_TEXT: Final = re.compile(r"/(?<![\w./~…]/)(?:[^\s/:;,'\"“”]+/)+[^\s/:;,'\"“”]+")
+_PATH_IN_TEXT: Final = lazy_pattern(r"/(?<![\w./~…]/)(?:[^\s/:;,'\"“”]+/)+[^\s/:;,'\"“”]+")
 
 
 def _shorten_paths(text: str, cells: int) -> str:
@@ -441,7 +443,7 @@ def shorten_path(path: str, cells: int) -> str:
     if _fits(text, cells):
         return text
     name = re.split(r"[/\\](?=[^/\\])", text)[-1]
-    if cell_len(name) + len("…/") > cells:
+    if text_cells(name) + len("…/") > cells:
         return shorten_end(name, cells)
     end = _last_cells(text, cells - 1).lstrip(_JOINER)
     folder = re.search(r"[/\\]", end)
@@ -450,6 +452,8 @@ def shorten_path(path: str, cells: int) -> str:
 
 def shorten_middle(text: str, cells: int) -> str:
     """Shorten an id to `cells` cells by taking out its middle; wide characters stay whole."""
+    if _is_whole(text, cells):
+        return text
     text = _drawable(text)
     if _fits(text, cells):
         return text
@@ -475,10 +479,13 @@ def _fits(text: str, cells: int) -> bool:
 
 
 def _first_cells(text: str, cells: int) -> str:
-    if cells < 1 or text[:cells].isascii():
+    # With the sign that follows: a mark would belong to the last one.
+    if cells < 1 or text[:cells].isascii() or has_usual_signs(text[: cells + 1]):
         return text[: max(0, cells)]
+    from rich.cells import chop_cells
+
     taken = next(iter(chop_cells(text[: _MAX_CHARS_PER_CELL * cells], cells)), "")
-    return taken if cell_len(taken) <= cells else ""
+    return taken if text_cells(taken) <= cells else ""
 
 
 def _last_cells(text: str, cells: int) -> str:
@@ -488,7 +495,7 @@ def _last_cells(text: str, cells: int) -> str:
         return text[-cells:]
     taken = ""
     for character in reversed(text):
-        if cell_len(character + taken) > cells:
+        if text_cells(character + taken) > cells:
             break
         taken = character + taken
     return taken
