@@ -36,8 +36,9 @@ SIZES: Final = ((60, 20), (240, 70), (40, 12), (80, 24))
 def whole(it: Opened) -> None:
     """Every line fills the screen: nothing is cut off, nothing stands beside it."""
     width, height = it.app.screen.size
-    assert len(it.lines) == height
-    assert {cell_len(line) for line in it.lines} == {width}
+    lines = it.lines  # drawn each time
+    assert len(lines) == height
+    assert {cell_len(line) for line in lines} == {width}
 
 
 async def test_every_page_by_keys_alone(demo: Stage) -> None:
