@@ -186,7 +186,7 @@ _UNIVERSAL: Final = (
 )
 """What makes a request hold for longer than one piece of work."""
 
-_NOT_A_RULE: Final = lazy_pattern(
+_OF_THE_MOMENT: Final = lazy_pattern(
     # A question, also without its mark, and a clause that asks nothing by itself.
     r"^(?!.*\b(?:always|never)\b)(?:(?:so|also|and|but|or|ok(?:ay)?|now|then|yes|no)[, ]+)*"
     r"(?:(?:can|could|would|will|should)"
@@ -231,12 +231,17 @@ _NOT_A_RULE: Final = lazy_pattern(
     r"(?:n[’']?t| not)?(?: be)? \w+\W*$"
     r"|^and (?:avoid|never|always|only) \w+\W*$|\bI can\b.*\bonly\b"
     r"|^not? only\b|\balways \d|\bfollowing\b.*:$|\byou never (?:did|\w+ed)\b"
-    r"|\?\s*$|\bcan always\b|\bwould be to\b|\bcould\b(?!.*\bmust\b)|\bbug\b|\broot cause\b"
+    r"|\b(?:make sure|ensure) to (?:check|look|implement|add|test|create|run)\b",
+    re.IGNORECASE,
+)
+"""What a prompt asks, concludes or wants done once, where a memory file would mean it for good."""
+
+_NOT_A_RULE: Final = lazy_pattern(
+    r"\?\s*$|\bcan always\b|\bwould be to\b|\bcould\b(?!.*\bmust\b)|\bbug\b|\broot cause\b"
     r"|\b(?:don[’']t|do not) (?:know|think|see|mind|care)\b"
     # The message of an error, a guess, an example, and the check of one piece of work.
     r"|\berror['\"]?\s*[:–—-][^.]*\bmust be\b"
     r"|\bmake sure (?:that )?the \w+ (?:name )?(?:is|are) (?:correct|available|installed|loaded)\b"
-    r"|\bmake sure to (?:check|look|implement)\b"
     r"|\bmake sure (?:that )?(?:it|they|everything)\b[^.,;]{0,60}\bwork(?:s|ing)?$"
     r"|\b(?:possibly|perhaps|maybe)\b|^(?:for example|e\.g\.)"
     r"|\b(?:and|then),? (?:then )?make sure (?:that )?"
@@ -355,7 +360,7 @@ def find_rules(text: str) -> Iterator[str]:
     """Yield the sentences of a person's own words (`typed_words`) that set a rule, in order."""
     for sentence in find_sentences(RULE_PATTERN, text):
         own = _QUOTED.sub("…", sentence)
-        if _RULE.search(own) and not _NOT_A_RULE.search(own):
+        if _RULE.search(own) and not (_NOT_A_RULE.search(own) or _OF_THE_MOMENT.search(own)):
             yield sentence
 
 

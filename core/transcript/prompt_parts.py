@@ -13,16 +13,16 @@ from typing import Final
 from .lazy_pattern import lazy_pattern
 
 DOCUMENT: Final = lazy_pattern(
-    r"^(?:#{1,6} +\S|(?:---|\+\+\+|===)\s*$|<!|<\?xml|<[a-zA-Z][\w-]*(?: [^<>\n]*)?>\s*$|#!/"
-    r"|diff --git |@@ -\d|==> |\s*\d+(?:→|\t)|\|.*\|\s*$|(?:From|Subject): \S"
+    r"^(?:#{1,6} +\S|(?:---|\+\+\+|===)[ \t]*$|<!|<\?xml|<[a-zA-Z][\w-]*(?: [^<>\n]*)?>[ \t]*$|#!/"
+    r"|diff --git |@@ -\d|==> |[ \t]*\d+(?:→|\t)|\|.*\|[ \t]*$|(?:From|Subject): \S"
     r"|(?:[^\"“\n]*[\"“][^\"”\n]*[\"”])*[^\"“\n]*[\"“][^\"”\n]{20,}$"
-    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|Traceback \(most recent|\s*[$❯➜⏺⎿●] \S|--- FAIL: "
-    r"|\(\w+ pid=\d|\s*(?:Uncaught )?\w*(?:Error|Exception)\b[^\n]{0,40}:|\[[\w-]+:[\w:-]+\]"
-    r"|\s*(?:warn(?:ing)?|error|fail|info|debug|hint|note)(?::|\[\w+\]:|:?\s*$)"
-    r"|\s*(?:FAIL|PASS) +\S+[/.]\S|\s*[✓✔✗✘×] \S"
-    r"|\s*(?:at \S+ ?\(|File \"[^\"\n]+\", line \d|npm (?:ERR!|error)|Caused by:)"
-    r"|\d{1,2}:\d\d(?::\d\d)?\s*$|\s*\d+:\d+\s+(?:warning|error)\b"
-    r"|(?:low|medium|high|critical|minor|major) (?:severity|priority)\s*$)"
+    r"|\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d|Traceback \(most recent|[ \t]*[$❯➜⏺⎿●] \S|--- FAIL: "
+    r"|\(\w+ pid=\d|[ \t]*(?:Uncaught )?\w*(?:Error|Exception)\b[^\n]{0,40}:|\[[\w-]+:[\w:-]+\]"
+    r"|[ \t]*(?:warn(?:ing)?|error|fail|info|debug|hint|note)(?::|\[\w+\]:|:?[ \t]*$)"
+    r"|[ \t]*(?:FAIL|PASS) +\S+[/.]\S|[ \t]*[✓✔✗✘×] \S"
+    r"|[ \t]*(?:at \S+ ?\(|File \"[^\"\n]+\", line \d|npm (?:ERR!|error)|Caused by:)"
+    r"|\d{1,2}:\d\d(?::\d\d)?[ \t]*$|[ \t]*\d+:\d+[ \t]+(?:warning|error)\b"
+    r"|(?:low|medium|high|critical|minor|major) (?:severity|priority)[ \t]*$)"
     r"|^[^\n]{0,200}\b(?:files?|readme|docs?|documents?|documentation|pages?|articles?|web ?sites?"
     r"|outputs?|logs?|errors?|messages?|e?mails?|issues?|tickets?|comments?|reviews?|posts?"
     r"|feedback|findings?|suggestions?|reports?|reviewers?|copilot|coderabbit"
@@ -60,14 +60,15 @@ _TITLE_START: Final = lazy_pattern(r"[^\w\s\"'`(]{0,3} *(?:\d+[.)] *)?[A-Z]")
 _NUMBERED: Final = lazy_pattern(r"\d+[.)]")
 _LIST_ITEM: Final = lazy_pattern(r"[ \t]*(?:[-*•+o]|\d+[.)]|[a-z][.)])[ \t]+\S")
 _CODE_LINE: Final = lazy_pattern(
-    r"[ \t]*(?:[})\]]+[;,)]*|.*[{;][ \t]*|[ \t]+[\w.\"'-]+: ?\S*|- \w+: .*|[ \t]+#.*|.*[^\s]\\"
+    r"[})\]]+[;,)]*|.*[{;]|- \w+: .*|.*[^\s]\\"
     r"|(?:import|from|export|const|let|var|def|class|function|return|public|private|echo|if|fi|done)\b"
     r".*[(){}\[\]=;\"'].*|\w[\w.]*\(.*\)[ \t]*[:;{]?|.*(?:=>|&&|\|\||\$\{|::).*"
-    r"|[ \t]*[a-z][\w.]* \+?= \S.*)"
+    r"|[a-z][\w.]* \+?= \S.*"
 )
+_INDENTED_CODE: Final = lazy_pattern(r"[\w.\"'-]+: ?\S*|#.*")
 _LETTER: Final = lazy_pattern(r"(?<=\n)(?:dear|hi|hello|welcome)\b[^\n]{0,60}[,!]", re.IGNORECASE)
 _ORDER: Final = lazy_pattern(
-    r"^[ \t]*(?:[^\w\s\"'`(]{1,3}|\d+[.)])?[ \t]*(?:please )?(?:do not|don[’']?t|never|always"
+    r"^[ \t]*(?:(?:[^\w\s\"'`(]{1,3}|\d+[.)])[ \t]*)?(?:please )?(?:do not|don[’']?t|never|always"
     r"|avoid|only|prefer|ensure|make sure|make only|keep)\b.*",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -95,7 +96,7 @@ _TYPOGRAPHY: Final = lazy_pattern(r"[—–•●→⇒✅❌⚠│├└“]|\*
 """What keyboards lack: models, documents and the frames of terminals have it."""
 
 _LABEL: Final = lazy_pattern(
-    r"^[ \t]*(?:[-*+•]|\d+[.)])?[ \t]*(?:\*\*[^*\n]{2,60}\*\*|[A-Z][\w /&-]{2,40}:[ \t]+\S"
+    r"^[ \t]*(?:(?:[-*+•]|\d+[.)])[ \t]*)?(?:\*\*[^*\n]{2,60}\*\*|[A-Z][\w /&-]{2,40}:[ \t]+\S"
     r"|\w[\w `/&-]{2,40} [—–] \S)",
     re.MULTILINE,
 )
@@ -136,10 +137,16 @@ def _find_document(text: str) -> int:
     end = min((each.start() for each in found), default=len(text))
     code: list[int] = []
     for offset, line, _ in _numbered_lines(text[:end]):
-        code = [*code, offset] if _CODE_LINE.fullmatch(line.rstrip()) else []
+        code = [*code, offset] if _is_code(line) else []
         if len(code) >= MIN_CODE_LINES:
             return code[0]
     return end
+
+
+def _is_code(line: str) -> bool:
+    words = line.strip()  # so that no pattern tries each of many blanks
+    is_indented = line[:1] in {" ", "\t"} and _INDENTED_CODE.fullmatch(words) is not None
+    return is_indented or _CODE_LINE.fullmatch(words) is not None
 
 
 def _find_brief(text: str) -> int:

@@ -161,6 +161,9 @@ def test_a_clients_summary_states_no_rule() -> None:
         "1. Keep functions short.",
         "**Testing**: run pytest with -q.",
         "Errors must name the file.",
+        "Ensure all tests are green before a commit.",
+        "Make sure everything is formatted.",
+        "The changelog must be updated with each change.",
     ],
 )
 def test_a_line_of_a_memory_file_that_commands_is_a_rule(line: str) -> None:
