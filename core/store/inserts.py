@@ -122,9 +122,10 @@ _SESSION_CONFLICT: Final = (
     " ON CONFLICT (file_id) DO UPDATE SET "
     + ", ".join(f"{name} = COALESCE(excluded.{name}, {name})" for name in _KEEP_NEWEST)
     + "".join(f", {name} = COALESCE({name}, excluded.{name})" for name in _KEEP_FIRST)
-    # Prompts of before may be written again: the newest by its time counts.
+    # Prompts of before may be written again: the newest by its time counts, without times the last.
     + "".join(
-        f", {name} = IIF(excluded.prompt_at < prompt_at, {name}, COALESCE(excluded.{name}, {name}))"
+        f", {name} = IIF(COALESCE(excluded.prompt_at, 0) < prompt_at, {name},"
+        f" COALESCE(excluded.{name}, {name}))"
         for name in ("last_prompt", "git_branch", "prompt_at")
     )
     # Only the first line that was read can be the file's first.

@@ -68,6 +68,22 @@ def test_results_of_parallel_calls_count_in_the_order_of_their_lines(
     assert state(collector, store)["leaf_uuid"] == first["uuid"]
 
 
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+def test_the_last_prompt_is_the_newest_by_its_time_in_however_many_pieces_it_was_read(
+    path: Path, collector: Collector, store: Path, pieces: int
+) -> None:
+    newest, older, timeless = user("sort", at=9), user("draw", at=1), user("glue", at=5)
+    del timeless["timestamp"]
+    lines = [newest, older, timeless]
+    write(path, [])
+    for piece in range(pieces):
+        append(path, lines[3 * piece // pieces : 3 * (piece + 1) // pieces])
+        collector.scan()
+    with closing(open_reader(store)) as db:
+        (row,) = session_queries.sessions(db)
+    assert row.last_prompt == "sort"
+
+
 def test_a_text_that_takes_the_place_of_messages_is_no_prompt(
     path: Path, collector: Collector, store: Path
 ) -> None:

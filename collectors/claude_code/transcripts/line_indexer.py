@@ -119,13 +119,12 @@ def _add_message_title(builder: FactBuilder, blocks: list[RawBlock]) -> None:
 
 
 def _add_prompt(builder: FactBuilder, line: TranscriptLine, text: str) -> None:
-    at = line.at
+    at, newest_at = line.at, builder.session.get("prompt_at")
     # /branch appends old messages again, behind the new ones.
-    if at is None or at >= builder.session.get("prompt_at", 0):
+    if newest_at is None or (at is not None and at >= newest_at):
         # Most give way to the next one: the builder sanitizes the last.
         builder.session["last_prompt"] = text
-        if at is not None:
-            builder.session["prompt_at"] = at
+        builder.session["prompt_at"] = at
         if line.git_branch and line.git_branch != DETACHED_HEAD:
             builder.session["git_branch"] = line.git_branch
     if "prompt_title" not in builder.session and (title := prompt_title(text)):
