@@ -57,7 +57,7 @@ def find_client() -> Path | None:
 
 def why_not() -> str | None:
     """Return why this machine cannot create a network namespace; None if it can."""
-    for program in ("unshare", "ip"):
+    for program in ("unshare", "ip", "perl"):
         if shutil.which(program) is None:
             return f"there is no `{program}`"
     tried = subprocess.run(

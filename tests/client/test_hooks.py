@@ -27,7 +27,7 @@ from tests.log_rows import log_rows
 from ..extra_feature import feature
 from ..recorder import Recorder
 from .features import hook_command
-from .lab import LARGE
+from .lab import LARGE, append_to
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,8 +40,7 @@ RECORDED = sorted(HOOK_EVENTS - {"WorktreeCreate"})
 
 def logger(lab: Lab) -> Json:
     """The lab's own hook, which ours is compared with."""
-    words = [sys.executable, "-I", str(lab.root / "append.py"), str(lab.hook_log)]
-    return {"type": "command", "command": shlex.join(words)}
+    return {"type": "command", "command": append_to(lab.hook_log)}
 
 
 def record_all(lab: Lab) -> None:
