@@ -7,6 +7,7 @@ import os
 import pty
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -131,6 +132,9 @@ def test_a_client_inside_script_is_found_in_the_pane_around_it(lab: Lab) -> None
         assert shown_pane(screen) == pane
         assert find_pane(screen.entry()["pid"]) is None, "no key is sent there"
     finally:
+        # `script` and what is in it live on when their terminal is closed.
+        if client_pid := screen.entry().get("pid"):
+            os.kill(client_pid, signal.SIGKILL)
         screen.close()
 
 
