@@ -265,8 +265,10 @@ def _peaks(
     contexts: tuple[records.ResponseRecord | records.PeakRecord, ...]
     contexts = (*facts.responses, *facts.peaks)
     for seen in contexts:
-        key = seen.model, earlier.get(seen.message_id, seen.sidechain)
-        peaks[key] = max(peaks.get(key, 0), seen.context_tokens)
+        sidechain = earlier.get(seen.message_id, seen.sidechain) if earlier else seen.sidechain
+        key = seen.model, sidechain
+        if seen.context_tokens > peaks.get(key, -1):
+            peaks[key] = seen.context_tokens
     return [(file_id, *key, tokens) for key, tokens in peaks.items()]
 
 
@@ -274,6 +276,9 @@ def _known_sidechains(
     db: Connection, file_id: int, responses: Sequence[records.ResponseRecord], first: int
 ) -> dict[str, bool]:
     """Return by id whether answers that began before an offset are in a sidechain."""
+    begun = "SELECT 1 FROM response WHERE file_id = ? AND offset < ?"
+    if not db.execute(begun, (file_id, first)).fetchone():
+        return {}  # as in most files, which are read in one run
     names = msgspec.json.encode([each.message_id for each in responses]).decode()
     rows = db.execute(
         "SELECT message_id, sidechain FROM response WHERE file_id = ? AND offset < ?"
