@@ -184,8 +184,8 @@ def _hash_samples(read: _ReadAt, offset: int) -> str:
     if offset <= SAMPLE_COUNT * SAMPLE_BYTES:
         return _hash(read(0, offset))
     step = (offset - SAMPLE_BYTES) / (SAMPLE_COUNT - 1)
-    places = (int(step * number) for number in range(SAMPLE_COUNT))
-    return _hash(b"".join(read(place, SAMPLE_BYTES) for place in places))
+    places = [int(step * number) for number in range(SAMPLE_COUNT)]
+    return _hash(b"".join([read(place, SAMPLE_BYTES) for place in places]))
 
 
 def _state_after(file: BinaryIO, status: FileStatus, behind: bytes, block: LineBlock) -> TailState:

@@ -6,6 +6,7 @@ Records of a transcript are array-like, because another process than the one tha
 read them. The fields of a record are the columns of its table, by name.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import ClassVar, Final
 
@@ -156,8 +157,12 @@ MAX_TOOL_CALLS: Final = 1_000  # tool calls of one answer that are counted; 60 w
 
 def join_tools(known: str, more: str) -> str:
     """Add tool calls that are not listed yet; each ends with a comma (ResponseRecord.tools)."""
-    names = list(dict.fromkeys(f"{known}{more}".split(",")[:-1]))[:MAX_TOOL_CALLS]
-    return "".join(f"{name}," for name in names)
+    return join_calls(f"{name}," for name in f"{known}{more}".split(",")[:-1])
+
+
+def join_calls(calls: Iterable[str]) -> str:
+    """Join tool calls that each end with a comma, each once."""
+    return "".join(list(dict.fromkeys(calls))[:MAX_TOOL_CALLS])
 
 
 class AdditionRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):

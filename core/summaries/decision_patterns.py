@@ -11,6 +11,7 @@ from typing import Final
 
 from ..transcript.lazy_pattern import lazy_pattern
 from ..transcript.prompt_parts import COMMAND_VERBS
+from ..transcript.sanitize import beyond_ascii
 
 DECISION_PATTERN: Final = lazy_pattern(
     r"\b(?:decided|decision|(?:we|I|you) chose|chosen|opted (?:for|to)|settled on|agreed (?:on|to)"
@@ -57,7 +58,7 @@ def states_rule(text: str) -> bool:
     if (
         _RULE_WORDS.isdisjoint(words.split())
         and b"asked you" not in words
-        and not _OTHER_LETTERS.search(text)
+        and not _OTHER_LETTERS.search(beyond_ascii(text))
     ):
         return False
     return RULE_PATTERN.search(text) is not None

@@ -68,7 +68,11 @@ def line_author(line: TranscriptLine, unread: Collection[str] = ()) -> Author:
         return Author.OTHER
     if line.tool_use_result is not UNSET and line.tool_denial_kind != USER_REJECTED:
         return Author.OTHER
-    if any(mark is not UNSET and mark not in _UNMARKED for mark in _line_marks(line)):
+    marks = _line_marks(line)
+    # Most lines have none.
+    if marks.count(UNSET) < len(marks) and any(
+        mark is not UNSET and mark not in _UNMARKED for mark in marks
+    ):
         return Author.OTHER
     if line.origin is not None:
         return Author.PERSON if line.origin.kind == _PERSON_ORIGIN else Author.OTHER

@@ -5,6 +5,7 @@ Sources for the types, which are those of Claude Code 1.0 to 2.1.329: claude-cod
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -75,6 +76,7 @@ class BlockGlance(msgspec.Struct, gc=False):
     name: str | None = None
     tool_use_id: str | None = None
     is_error: Raw | UnsetType = UNSET
+    content: Raw | UnsetType = UNSET  # of a tool's result
 
 
 class MessageGlance(msgspec.Struct, gc=False):
@@ -98,6 +100,9 @@ class ResultGlance(msgspec.Struct, gc=False):
     tool_uses: Raw | UnsetType = field(name="totalToolUseCount", default=UNSET)
 
 
+_OTHER_RESULT: Final = ResultGlance()
+
+
 class LineGlance(msgspec.Struct, gc=False, rename="camel"):
     """The few fields that most lines are read for; no text is decoded."""
 
@@ -116,6 +121,18 @@ class LineGlance(msgspec.Struct, gc=False, rename="camel"):
     request_ref: str | None = None
     request_id: str | None = None
     is_unmetered: bool | None = None  # the answer's usage is not known yet, or never will be
+    parent_uuid: Raw | UnsetType = UNSET
+    logical_parent_uuid: Raw | UnsetType = UNSET
+
+
+def client_times(lines: Iterable[LineGlance]) -> list[str]:
+    """Return when the client wrote lines, without those that say nothing about that."""
+    return [
+        line.timestamp
+        for line in lines
+        if line.timestamp
+        and ((line.type != "system" and not line.is_compact_summary) or not is_own_compaction(line))
+    ]
 
 
 def is_own_compaction(seen: LineGlance) -> bool:
@@ -168,24 +185,29 @@ def has_failed_result(message: MessageGlance) -> bool:
     return False
 
 
-def list_tool_calls(message: MessageGlance) -> list[BlockGlance]:
-    if type(message.content) is not list:
-        return []
-    return [
-        block
-        for block in message.content
-        if type(block) is BlockGlance and block.type == "tool_use"
-    ]
+class AnswerBlocks(msgspec.Struct, frozen=True, gc=False):
+    """What a line of an answer holds."""
+
+    calls: list[BlockGlance]  # of tools
+    has_text: bool  # whether that is empty is not decoded
+
+
+def read_answer_blocks(message: MessageGlance) -> AnswerBlocks:
+    content = message.content
+    calls: list[BlockGlance] = []
+    if type(content) is not list:
+        return AnswerBlocks(calls, type(content) is str)
+    has_text = False
+    for block in content:
+        if type(block) is BlockGlance:
+            if block.type == "tool_use":
+                calls.append(block)
+            elif block.type == "text":
+                has_text = True
+    return AnswerBlocks(calls, has_text)
 
 
 def has_agent_result(line: LineGlance) -> bool:
     """Return whether a tool's result has one of the fields that refer to an agent."""
     result = line.tool_use_result
-    return type(result) is ResultGlance and not (
-        result.agent_id is UNSET
-        and result.teammate_id is UNSET
-        and result.task_id is UNSET
-        and result.retrieval_status is UNSET
-        and result.stopped_task_id is UNSET
-        and result.tool_uses is UNSET
-    )
+    return type(result) is ResultGlance and result != _OTHER_RESULT

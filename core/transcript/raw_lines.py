@@ -99,9 +99,9 @@ def time_span(timestamps: list[str]) -> tuple[int | None, int | None, int | None
         timestamp_to_ms(min(timestamps)),
         timestamp_to_ms(max(timestamps)),
     ]
-    if None in moments or any(
-        len(stamp) != _TIMESTAMP_CHARS or stamp[-1] != "Z" for stamp in timestamps
-    ):
+    ends = "".join(timestamps)[_TIMESTAMP_CHARS - 1 :: _TIMESTAMP_CHARS]
+    is_usual = set(map(len, timestamps)) == {_TIMESTAMP_CHARS} and set(ends) == {"Z"}
+    if None in moments or not is_usual:
         # Only times in the client's own format sort as text does.
         moments = list(map(timestamp_to_ms, timestamps))
     known = [moment for moment in moments if moment is not None]

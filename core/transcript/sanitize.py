@@ -215,7 +215,7 @@ def _code(char: str) -> str:
 
 def remove_invisible(text: str) -> str:
     """Remove invisible characters, except those that writing systems need."""
-    if text.isascii() or not _INVISIBLE_OR_JOINER.search(text):
+    if text.isascii() or not _INVISIBLE_OR_JOINER.search(beyond_ascii(text)):
         return text
     # In this order: whether a joiner stays depends on its remaining neighbors.
     for pattern in _invisible_patterns():
@@ -227,6 +227,15 @@ def remove_invisible(text: str) -> str:
 def _invisible_patterns() -> tuple[re.Pattern[str], ...]:
     """Compile what takes 3 ms when it is first needed: most texts never need it."""
     return re.compile(_REMOVED_INVISIBLE), re.compile(_LOOSE_JOINERS)
+
+
+_ASCII: Final = bytes(range(0x80))
+
+
+def beyond_ascii(text: str) -> str:
+    """Return the characters that are not ASCII: most texts have few, and they are found quickly."""
+    others = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+    return others.decode("utf-8", "surrogatepass")
 
 
 def _strip(text: str) -> str:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from ctxtop.collectors.claude_code.tail import LineBlock
 from ctxtop.collectors.claude_code.transcripts.line_indexer import index_block
+from ctxtop.core.measure.tokens import client_token_estimate
 from ctxtop.core.store.transcript_records import FileKind, SourceFile, TranscriptRecords
+from ctxtop.core.transcript.entry_decoder import decode_entry
 from ctxtop.core.transcript.line_types import why_ignored
 
 from ..transcripts import (
@@ -417,6 +419,37 @@ def test_a_usage_whose_counts_cannot_be_read_is_none_not_the_sum_of_the_others(
     assert facts.responses == ()
     assert facts.bad[0].reason.endswith("; read without message.usage")
     assert [each.name for each in facts.open_calls] == ["Bash"]
+
+
+RESULTS: dict[str, Any] = {
+    "a text": "é" * 90,
+    "texts and a picture": [text("a" * 41), {"type": "image", "source": {}}, text("b" * 41)],
+    "half of a pair": "\ud83d" + "c" * 80,
+    "nothing": "",
+    "null": None,
+    "of another shape": [1, 2],
+}
+
+
+@pytest.mark.parametrize("content", RESULTS.values(), ids=RESULTS)
+def test_a_result_counts_as_the_whole_line_says(content: Any) -> None:  # noqa: ANN401 -- any JSON
+    line = tool_result("t1", content, {})
+    entry = decode_entry(0, encode([line]), {})
+    expected = sum(map(client_token_estimate, entry.parts)) if entry else 0
+    assert sum(each.tokens for each in read(line).additions) == expected
+
+
+def test_a_call_counts_once_however_its_id_ends() -> None:
+    calls = [tool("Read", "2_toolu"), tool("Read", "toolu"), tool("Read", "toolu")]
+    (answer,) = read(assistant(content=calls[:1]), assistant(content=calls[1:])).responses
+    assert answer.tools == "2_toolu,toolu,"
+
+
+def test_a_file_begins_where_it_began_whatever_else_is_odd_in_its_first_line() -> None:
+    first = user("x", cwd="/a/b") | {"parentUuid": 5, "uuid": "u1"}
+    for parent, began in ((5, "/a/b"), (None, "/a/b"), ("u0", None)):
+        facts = read(first | {"parentUuid": parent})
+        assert (facts.session.cwd, facts.session.began_in) == ("/a/b", began)
 
 
 def test_a_line_with_an_odd_field_is_counted_once() -> None:

@@ -1,7 +1,7 @@
 """What an answer costs: its tokens by model and rate, with those that other models used for it."""
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -22,10 +22,11 @@ _LONG, _FAST, _US = map(int, (PriceRate.LONG_PROMPT, PriceRate.FAST, PriceRate.U
 _SPEEDS: Final = frozenset({None, "", "standard"})  # the client prices any other as fast mode
 
 
-class Charged(NamedTuple):
+class Charged(msgspec.Struct, frozen=True, gc=False):
     """How an answer is priced."""
 
     own: TokenUsage  # its own tokens, over all its steps
+    prompt_tokens: int  # of them, those that the model saw
     rate: int  # a `PriceRate`
     cache_1h_tokens: int  # of those that it wrote to the cache
     web_searches: int
@@ -42,12 +43,15 @@ def read_charges(
     searches = reported_usage.web_searches(usage)
     resumed = [each.usage for each in paused if each.usage is not None] if paused else []
     if not others and not resumed:
-        return Charged(whole.usage, _part_rate(own, rate), own.cache_1h_tokens, searches, None)
+        rate = _part_rate(own, rate)
+        return Charged(whole.usage, whole.prompt_tokens, rate, own.cache_1h_tokens, searches, None)
     first = replace(_to_charge(own, rate, responses=1), web_searches=searches)
     charges = [first, *(_to_charge(each, rate, responses=_answers(each)) for each in others)]
     charges += [each for part in resumed for each in _read_resumed(part, model)]
     text = msgspec.json.encode(_merge(charges)).decode()
-    return Charged(whole.usage, first.rate, whole.cache_1h_tokens, searches, text)
+    return Charged(
+        whole.usage, whole.prompt_tokens, first.rate, whole.cache_1h_tokens, searches, text
+    )
 
 
 def _read_resumed(usage: RawUsage, model: str) -> Iterator[ChargeRecord]:

@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from ....core.compaction.recovery.limit_errors import parse_limit_error
 from ....core.compliance.result_formats import COMPRESSED_MARKER
 from ....core.measure.models import LARGE_WINDOW_SUFFIX
 from ....core.model.context import DEFERRED_SUFFIX, ContextReport, ReportedCategory
@@ -18,7 +17,6 @@ from ....core.transcript import lenient_json, line_decoder
 from ....core.transcript.line_types import LEADING_TYPE
 from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_text, sanitize_title
-from ..config.hook_settings import describe_command
 
 
 def read_boundary(offset: int, line: line_decoder.TranscriptLine) -> records.BoundaryRecord:
@@ -104,6 +102,8 @@ def read_hook_runs(offset: int, line: line_decoder.TranscriptLine) -> list[recor
     reason = "; ".join(filter(str.strip, texts)) or None
     event = line_decoder.decode_string(line.hook_label) or "Stop"
     hooks = line_decoder.decode_list(line.hook_infos, line_decoder.HookInfo)[:MAX_SUMMARY_HOOKS]
+    from ..config.hook_settings import describe_command  # few files name hooks
+
     return [
         records.HookRunRecord(
             offset=offset,
@@ -358,6 +358,8 @@ def read_refusal(offset: int, line: line_decoder.TranscriptLine) -> records.ApiE
     details = line_decoder.decode_value(line.error_details)
     detail = details if isinstance(details, str) else message
     stated = line_decoder.decode_value(line.error)
+    from ....core.compaction.recovery.limit_errors import parse_limit_error  # refusals are rare
+
     error = parse_limit_error({"details": details, "message": message, "error": stated})
     if error and error.exceeds_window:
         sizes = error.current_tokens, error.max_tokens

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ....core.files.project_folder import find_launch_folder
 from ....core.store import transcript_records as records
 from ....core.transcript import line_decoder, sanitize
+from ....core.transcript.line_types import LineGlance, client_times
 from ....core.transcript.raw_lines import time_span
 from .transcript_ends import starts_session
 from .turn_tracking import MergedAnswers, TurnTracker, UncountedLines
@@ -99,13 +100,30 @@ def _limit_record(record: RecordT) -> RecordT:
 def _has_unlimited_text(batch: Sequence[msgspec.Struct]) -> bool:
     """Return whether any text of these records, all of one type, has to change: few do.
 
-    A column at a time, because most of its values are the same model, version or id.
+    A column at a time, because most of its values are the same model, version or id, and because
+    ids are looked at together.
     """
-    return any(
-        type(value) is str and limit(value) != value
-        for name, limit in _limited_fields(type(batch[0]))
-        for value in set(map(attrgetter(name), batch))
-    )
+    for name, limit in _limited_fields(type(batch[0])):
+        values = set(map(attrgetter(name), batch))
+        if limit in _PLAIN_CHARS and _are_plain(values, _PLAIN_CHARS[limit]):
+            continue
+        if any(type(value) is str and limit(value) != value for value in values):
+            return True
+    return False
+
+
+_PLAIN_CHARS: Final[dict[Callable[[str], str], int]] = {
+    sanitize.sanitize_id: sanitize.MAX_ID_CHARS,
+    _sanitize_tools: MAX_TOOLS_CHARS,
+}
+"""What keeps every text of printable ASCII, up to so many characters."""
+
+
+def _are_plain(values: set[Any], chars: int) -> bool:
+    if set(map(type, values)) != {str}:
+        return False
+    joined = "".join(values)
+    return joined.isascii() and joined.isprintable() and max(map(len, values)) <= chars
 
 
 @cache
@@ -131,9 +149,8 @@ class FactBuilder:
         self.transcript_path: Final = transcript_path  # the whole path
         self.is_agent: Final = source.kind is records.FileKind.AGENT
         self.lines = 0
-        self.times: list[str] = []
-        self.cwd = self.version = ""
-        self.leaf_uuid: str | None = None  # uuid of the newest line of the conversation
+        self.seen: Final[list[LineGlance]] = []  # all lines that were not skipped
+        self.has_folder = False  # whether any of them names one
         self.session: dict[str, Any] = {}  # further fields of its record
         self.leaf_titles: dict[str, str] = {}  # by the last line of the named conversation
         self.answers: Final = MergedAnswers()
@@ -180,7 +197,9 @@ class FactBuilder:
         return bool(line.is_sidechain) and not self.is_agent
 
     def build(self) -> records.TranscriptRecords:
-        opened_at, started_at, last_at = time_span(self.times)
+        opened_at, started_at, last_at = time_span(client_times(self.seen))
+        newest = self.seen[::-1]
+        leaves = (line.uuid for line in newest if line.uuid and not line.is_sidechain)
         lists: dict[str, Any] = {name: tuple(found) for name, found in self._records.items()}
         return _limit_texts(
             records.TranscriptRecords(
@@ -189,9 +208,9 @@ class FactBuilder:
                     started_at=started_at,
                     last_at=last_at,
                     opened_at=opened_at,
-                    cwd=self.cwd or None,
-                    client_version=self.version or None,
-                    leaf_uuid=self.leaf_uuid,
+                    cwd=next((line.cwd for line in newest if line.cwd), None),
+                    client_version=next((line.version for line in newest if line.version), None),
+                    leaf_uuid=next(leaves, None),  # of the newest line of the conversation
                     **self.turns.session_fields(),
                     **self.session,
                 ),
@@ -213,15 +232,14 @@ class FactBuilder:
             )
         )
 
-    def add_folder(self, cwd: str, line: memoryview) -> None:
+    def add_folder(self, cwd: str, line: LineGlance) -> None:
         # As the store joins batches: a line after any line with a folder is not the first.
-        if not self.cwd and starts_session(line_decoder.decode_line(line)):
+        if not self.has_folder and starts_session(line):
             self.session["began_in"] = sanitize.sanitize_path(cwd) or None
         if self.session.get("launched_in") is None:
             self.session["launched_in"] = find_launch_folder(
                 cwd[: sanitize.MAX_PATH_CHARS], self.source.project
             )
-        # Last: a line that cannot be decoded is read again without what hinders that.
         self.chain_cwd = cwd
 
     def add_fork(self, line: line_decoder.TranscriptLine) -> None:

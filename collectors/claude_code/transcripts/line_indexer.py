@@ -158,12 +158,21 @@ def _index_system_line(builder: FactBuilder, offset: int, line: TranscriptLine) 
         builder.count_type(f"system/{subtype}", known=subtype in line_types.IGNORED_SYSTEM)
 
 
+_READ_ATTACHMENTS: Final = frozenset(
+    {"model", "queued_command", "teammate_mailbox", *client_output.NOTE_ATTACHMENTS}
+)
+"""Of others only the type is needed."""
+
+
 def _index_attachment(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
-    attachment = decode_attachment(line)
-    # What else is in it is read later, without a place for lines that cannot be.
-    for field in (line.attachment, line.rendered):
-        decode_value(field)
-    kind = (attachment.type if attachment else None) or "without type"
+    # All of it: what is read later has no place for lines that cannot be.
+    value, _ = decode_value(line.attachment), decode_value(line.rendered)
+    kind = value.get("type") if type(value) is dict else None
+    attachment = None
+    if type(kind) is not str or kind in _READ_ATTACHMENTS or "identity" in value:
+        attachment = decode_attachment(line)
+        kind = attachment.type if attachment else None
+    kind = kind or "without type"
     if attachment and kind in {"queued_command", "teammate_mailbox"}:
         builder.add(
             *agent_results.read_queued_returns(offset, line, attachment, is_agent=builder.is_agent)
@@ -277,17 +286,17 @@ def _index_lines(builder: FactBuilder, block: LineBlock) -> None:
     data, first, end = block.data, block.offset, block.size
     view, find = memoryview(data), data.find
     match_type, glance = line_types.LEADING_TYPE.match, line_types.glance_unchecked
-    position = 0
+    position = lines = 0
     while position < end:
         stop = find(b"\n", position, end)
         if stop < 0:
             # The last line of a file may have no line end.
             stop = end
         if data[position] == _OPEN and data[stop - 1] == _CLOSE:
-            builder.lines += 1
+            lines += 1
             line = view[position:stop]
             # Only lines that are not messages begin with their type.
-            head = match_type(line) if data.startswith(_TYPE, position + 2) else None
+            head = match_type(line) if data[position + 2 : position + 3] == _TYPE else None
             if not head or not _index_by_type(builder, first + position, line, head[1]):
                 try:
                     _index_line(builder, first + position, line, glance(line))
@@ -295,9 +304,10 @@ def _index_lines(builder: FactBuilder, block: LineBlock) -> None:
                     _index_repaired(builder, first + position, bytes(line))
         # A crash can leave NUL bytes where a line was to be (claude-code-formats 1.7).
         elif text := data[position:stop].strip(LINE_PADDING):
-            builder.lines += 1
+            lines += 1
             _index_repaired(builder, first + position, text)
         position = stop + 1
+    builder.lines += lines
 
 
 def _index_by_type(builder: FactBuilder, offset: int, line: memoryview, kind: bytes) -> bool:
@@ -316,10 +326,12 @@ def _index_by_type(builder: FactBuilder, offset: int, line: memoryview, kind: by
 
 def _index_repaired(builder: FactBuilder, offset: int, line: bytes) -> None:
     """Index a line that may be invalid JSON: repair it, or record it as a bad line."""
+    builder.uncounted.forget(offset)
     try:
         try:
             _index_line(builder, offset, memoryview(line), line_types.glance(line))
         except NotJsonError:
+            builder.uncounted.forget(offset)
             repaired = repair_line(line)
             _index_line(builder, offset, memoryview(repaired), line_types.glance(repaired))
     except NotJsonError as error:
@@ -332,6 +344,7 @@ def _index_repaired(builder: FactBuilder, offset: int, line: bytes) -> None:
 def _index_readable_fields(builder: FactBuilder, offset: int, line: bytes) -> str:
     """Index what can be read of a line; return what that left out, or "" if nothing can."""
     try:
+        builder.uncounted.forget(offset)
         readable, builder.unread = line_types.without_unreadable_fields(line)
         unread = builder.unread
         _index_line(builder, offset, memoryview(readable), line_types.glance(readable))
@@ -343,18 +356,12 @@ def _index_readable_fields(builder: FactBuilder, offset: int, line: bytes) -> st
 
 
 def _index_line(builder: FactBuilder, offset: int, line: memoryview, seen: LineGlance) -> None:
-    kind, message, is_sidechain = seen.type, seen.message, seen.is_sidechain
-    stamp, cwd, version = seen.timestamp, seen.cwd, seen.version
-    if stamp and not line_types.is_own_compaction(seen):
-        builder.times.append(stamp)
-    if cwd:
-        if cwd != builder.chain_cwd and not (builder.is_agent or is_sidechain):
-            builder.add_folder(cwd, line)
-        builder.cwd = cwd
-    if version:
-        builder.version = version
-    if seen.uuid and not is_sidechain:
-        builder.leaf_uuid = seen.uuid
+    builder.seen.append(seen)
+    kind, message, is_sidechain, cwd = seen.type, seen.message, seen.is_sidechain, seen.cwd
+    if cwd and cwd != builder.chain_cwd:
+        if not (builder.is_agent or is_sidechain):
+            builder.add_folder(cwd, seen)
+        builder.has_folder = True
     if seen.forked_from and "forked_from" not in builder.session:
         builder.add_fork(decode_line(line))
     if is_sidechain and not builder.is_agent:
@@ -367,16 +374,21 @@ def _index_line(builder: FactBuilder, offset: int, line: memoryview, seen: LineG
         _index_other(builder, offset, line, seen)
 
 
+# Looking up a member takes longer than a line's other steps.
+_RESULT: Final = TurnState.RESULT
+_ANSWERED: Final = TurnState.ANSWERED
+
+
 def _index_user(
     builder: FactBuilder, offset: int, line: memoryview, seen: LineGlance, message: MessageGlance
 ) -> None:
     is_result = line_types.starts_with_tool_result(message)
     is_sidechain = seen.is_sidechain and not builder.is_agent
     if not is_sidechain:
-        builder.uncounted.add(offset, line)
+        builder.uncounted.add(offset, line, message)
         if is_result:
             builder.turns.add_results(message)
-            builder.turns.set_turn(TurnState.RESULT, offset, seen.timestamp)
+            builder.turns.begin_line(_RESULT, offset, seen.timestamp)
     if not is_result or line_types.has_agent_result(seen) or seen.is_compact_summary:
         _index_user_line(builder, offset, decode_line(line))
     elif not is_sidechain and line_types.has_failed_result(message):
@@ -397,19 +409,19 @@ def _index_assistant(
         elif not is_sidechain:
             builder.turns.set_turn(TurnState.OVER, offset, seen.timestamp)
         return
-    calls = line_types.list_tool_calls(message)
+    blocks = line_types.read_answer_blocks(message)
+    calls = blocks.calls
     if not is_sidechain:
         exact = not builder.is_agent and turn_tracking.has_exact_output(seen.version)
         if seen.is_unmetered:
             builder.uncounted.add(offset, line)
         else:
             builder.uncounted.add_answer(offset, None if exact else line, message.id)
-        builder.turns.set_turn(TurnState.ANSWERED, offset, seen.timestamp)
+        builder.turns.begin_line(_ANSWERED, offset, seen.timestamp)
         if calls:
             builder.turns.add_calls(offset, line, calls)
-    tools = turn_tracking.tool_id_endings(calls) if calls else ""
     if not seen.is_unmetered:
-        builder.answers.add(offset, seen, message, sidechain=is_sidechain, tools=tools)
+        builder.answers.add(offset, seen, message, blocks, sidechain=is_sidechain)
     if builder.is_agent or (
         calls and not line_types.FULLY_DECODED_TOOLS.isdisjoint([call.name for call in calls])
     ):

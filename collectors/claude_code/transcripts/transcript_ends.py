@@ -7,16 +7,25 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from msgspec import Raw, UnsetType
+
 from ....core.files.transcript_file import open_transcript, transcript_status
 from ....core.transcript.conversation import Entry, PartKind, Role, without_sidechains
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_entries
 from ....core.transcript.lenient_json import NotJsonError, UnexpectedShapeError
 from ....core.transcript.line_decoder import TranscriptLine
-from ....core.transcript.line_types import glance
+from ....core.transcript.line_types import LineGlance, glance
 from ....core.transcript.raw_lines import complete_line_length
 
+_QUOTE: Final = b'"'
 
-def starts_session(line: TranscriptLine) -> bool:
+
+def _is_named(parent: str | Raw | UnsetType | None) -> bool:
+    # As a whole line is read: without what is no text.
+    return bytes(memoryview(parent)[:1]) == _QUOTE if type(parent) is Raw else type(parent) is str
+
+
+def starts_session(line: TranscriptLine | LineGlance) -> bool:
     """Whether a file's first line was written where the person started the client.
 
     A file can also begin at a compaction or with a handoff: such a line names what it continues,
@@ -24,7 +33,7 @@ def starts_session(line: TranscriptLine) -> bool:
     """
     fork = line.forked_from
     is_handoff = fork is not None and fork.message_uuid not in {None, line.uuid}
-    return line.parent_uuid is None and line.logical_parent_uuid is None and not is_handoff
+    return not (_is_named(line.parent_uuid) or _is_named(line.logical_parent_uuid) or is_handoff)
 
 
 HEAD_BYTES: Final = 64 * 1024  # an agent's first prompt is in the first line

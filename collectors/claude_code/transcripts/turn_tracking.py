@@ -18,12 +18,13 @@ from ....core.store.transcript_records import (
     ResponseRecord,
     SidechainLineRecord,
     TurnState,
-    join_tools,
+    join_calls,
 )
 from ....core.transcript import lenient_json, line_decoder, reported_usage
-from ....core.transcript.entry_decoder import NamedToolCall, decode_entry
+from ....core.transcript.conversation import MessagePart, PartKind
+from ....core.transcript.entry_decoder import NamedToolCall, decode_entry, decode_parts
 from ....core.transcript.line_decoder import RawBlock, RawMessage, TranscriptLine
-from ....core.transcript.line_types import BlockGlance, LineGlance, MessageGlance
+from ....core.transcript.line_types import AnswerBlocks, BlockGlance, LineGlance, MessageGlance
 from ....core.transcript.raw_lines import text_key, timestamp_to_ms
 from ....core.transcript.reported_usage import PausedResponse, RawUsage
 from ....core.transcript.sanitize import sanitize_title
@@ -40,7 +41,7 @@ class MergedAnswer(msgspec.Struct, gc=False):
     usage: RawUsage
     output_tokens: int
     sidechain: bool
-    tools: str
+    calls: list[str]  # as `tool_id_endings` lists them
     request_ref: str | None = None
     has_text: bool = False
     client_version: str | None = None
@@ -50,8 +51,13 @@ class MergedAnswer(msgspec.Struct, gc=False):
 
     def to_record(self) -> ResponseRecord:
         """Convert it: counts are those of its last line, the output is the highest of any line."""
-        charged = read_charges(self.usage, self.model or "", self.paused)
-        spent = charged.own
+        usage, missed = self.usage, self.cache_miss
+        charged = read_charges(usage, self.model or "", self.paused)
+        spent, context, last_output, is_lowered = charged.own, charged.prompt_tokens, None, False
+        if usage.iterations:
+            context = reported_usage.read_context(usage, spent)
+            last_output = reported_usage.last_output_tokens(usage)
+            is_lowered = reported_usage.is_estimated_usage(usage)
         return ResponseRecord(
             offset=self.offset,
             last_offset=self.last_offset,
@@ -62,35 +68,22 @@ class MergedAnswer(msgspec.Struct, gc=False):
             cache_creation_tokens=spent.cache_creation_tokens,
             cache_read_tokens=spent.cache_read_tokens,
             output_tokens=self.output_tokens,
-            context_tokens=reported_usage.read_context(self.usage, spent),
+            context_tokens=context,
             sidechain=self.sidechain,
-            tools=self.tools,
+            tools=join_calls(self.calls) if self.calls else "",
             request=text_key(self.request_ref) if self.request_ref else None,
-            last_output_tokens=reported_usage.last_output_tokens(self.usage),
+            last_output_tokens=last_output,
             cache_1h_tokens=charged.cache_1h_tokens,
-            lowered=reported_usage.is_estimated_usage(self.usage),
+            lowered=is_lowered,
             has_text=self.has_text,
             client_version=self.client_version,
-            cache_miss=self.cache_miss.type if self.cache_miss else None,
-            cache_missed_tokens=(
-                self.cache_miss.cache_missed_input_tokens if self.cache_miss else None
-            ),
+            cache_miss=missed.type if missed else None,
+            cache_missed_tokens=missed.cache_missed_input_tokens if missed else None,
             rate=charged.rate,
             web_searches=charged.web_searches,
             charges=charged.charges,
             also_counted_tokens=self.also_counted_tokens,
         )
-
-
-def has_text(message: MessageGlance) -> bool:
-    """Whether a line of an answer holds a text; whether that is empty is not decoded."""
-    blocks = message.content
-    if type(blocks) is not list:
-        return type(blocks) is str
-    for each in blocks:  # noqa: SIM110 -- takes half as long, for nearly every line of an answer
-        if type(each) is BlockGlance and each.type == "text":
-            return True
-    return False
 
 
 class MergedAnswers:
@@ -99,7 +92,13 @@ class MergedAnswers:
         self._superseded: list[tuple[str, str | None, bool, RawUsage]] = []
 
     def add(
-        self, offset: int, line: LineGlance, message: MessageGlance, *, sidechain: bool, tools: str
+        self,
+        offset: int,
+        line: LineGlance,
+        message: MessageGlance,
+        blocks: AnswerBlocks,
+        *,
+        sidechain: bool,
     ) -> None:
         usage = message.usage
         if usage is None:
@@ -117,9 +116,9 @@ class MergedAnswers:
                 usage,
                 output,
                 sidechain,
-                tools,
+                tool_id_endings(blocks.calls),
                 line.request_ref,
-                has_text(message),
+                blocks.has_text,
                 line.version,
                 line_decoder.read_cache_miss(message.diagnostics),
                 message.paused,
@@ -130,17 +129,18 @@ class MergedAnswers:
             self._superseded.append((message_id, answer.model, answer.sidechain, answer.usage))
             answer.model, answer.usage = message.model, usage
         answer.last_offset = offset
-        answer.paused = message.paused or answer.paused
+        answer.request_ref = answer.request_ref or line.request_ref
+        if message.paused:
+            answer.paused = message.paused
         if message.context_management is not None:
             more = reported_usage.also_counted_tokens(message.context_management)
             answer.also_counted_tokens = max(answer.also_counted_tokens, more)
-        answer.request_ref = answer.request_ref or line.request_ref
-        # A line that is appended again repeats no call.
-        if tools and tools not in answer.tools:
-            answer.tools = join_tools(answer.tools, tools)
+        if blocks.calls:
+            answer.calls += tool_id_endings(blocks.calls)
         if output > answer.output_tokens:
             answer.output_tokens = output
-        answer.has_text = answer.has_text or has_text(message)
+        if blocks.has_text:
+            answer.has_text = True
         if message.diagnostics is not UNSET:
             missed = line_decoder.read_cache_miss(message.diagnostics)
             answer.cache_miss = missed or answer.cache_miss
@@ -196,13 +196,9 @@ def progress_type(line: TranscriptLine) -> str:
     return (data.type if data else None) or "without type"
 
 
-def tool_id_endings(blocks: Iterable[RawBlock | BlockGlance]) -> str:
-    """List the tool calls of a line: the end of each id and a comma."""
-    endings = ""
-    for block in blocks:
-        if block.type == "tool_use":
-            endings += (block.id or "?")[-TOOL_ID_CHARS:].replace(",", "") + ","
-    return endings
+def tool_id_endings(calls: Iterable[RawBlock | BlockGlance]) -> list[str]:
+    """Return the end of each tool call's id, and a comma."""
+    return [(call.id or "?")[-TOOL_ID_CHARS:].replace(",", "") + "," for call in calls]
 
 
 def _step_response(
@@ -220,7 +216,11 @@ def _step_response(
         usage=message.usage,
         output_tokens=message.usage.output_tokens or 0,
         sidechain=True,
-        tools=tool_id_endings(line_decoder.decode_blocks(message.content)),
+        calls=tool_id_endings(
+            block
+            for block in line_decoder.decode_blocks(message.content)
+            if block.type == "tool_use"
+        ),
         paused=message.paused,
     ).to_record()
 
@@ -251,6 +251,10 @@ class TurnTracker:
         self._ended: dict[str, None] = {}
         self._turn: tuple[TurnState, int, str | None] | None = None
         self._at_file_start: Final = at_file_start  # then no call is open from before the run
+
+    def begin_line(self, turn: TurnState, offset: int, timestamp: str | None) -> None:
+        """Set what a line shows by itself, before `set_turn` may be called for it."""
+        self._turn = turn, offset, timestamp
 
     def set_turn(self, turn: TurnState, offset: int, timestamp: str | None) -> None:
         if self._turn is None or self._turn[1] != offset:
@@ -323,22 +327,47 @@ def _questions(value: object) -> list[str]:
     return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
+_UncountedLine = tuple[int, memoryview | None, str | None, MessageGlance | None]
+"""Its offset and text, the id of the answer that it belongs to, and the message of a user's."""
+
+
+def _result_parts(message: MessageGlance) -> tuple[MessagePart, ...] | None:
+    """Return what a message of one tool's result holds; None for any other.
+
+    It takes a third of the time of decoding the line, which holds the result twice.
+    """
+    content = message.content
+    block = content[0] if type(content) is list and len(content) == 1 else None
+    if type(block) is not BlockGlance or block.type != "tool_result" or not block.tool_use_id:
+        return None
+    result = RawBlock(type=block.type, tool_use_id=block.tool_use_id, content=block.content)
+    try:
+        return tuple(decode_parts([result], PartKind.META, {}))
+    except lenient_json.NotJsonError:
+        return None  # as the line is to be repaired first
+    except lenient_json.UnexpectedShapeError:
+        return ()
+
+
 class UncountedLines:
     """Lines of one run since its last answer began, and those before each boundary."""
 
     def __init__(self, *, at_file_start: bool) -> None:
-        self._lines: list[tuple[int, memoryview | None, str | None]] = []
+        self._lines: list[_UncountedLine] = []
         self._message_id: str | None = None
         self._from_file_start = at_file_start
         self._answer_offset = 0
         self._ended_earlier: AdditionRecord | None = None
         self._records: list[AdditionRecord] = []
 
-    def add(self, offset: int, line: memoryview | None, message_id: str | None = None) -> None:
-        # A line that could not be decoded whole is read again without what hindered that.
+    def add(self, offset: int, line: memoryview, message: MessageGlance | None = None) -> None:
+        """Add a line; `message` is that of a user's line."""
+        self._lines.append((offset, line, None, message))
+
+    def forget(self, offset: int) -> None:
+        """Take a line back that is read again, without what hindered its decoding."""
         if self._lines and self._lines[-1][0] == offset:
             self._lines.pop()
-        self._lines.append((offset, line, message_id))
 
     def add_answer(self, offset: int, line: memoryview | None, message_id: str | None) -> None:
         """Add an answer's line; a new answer drops the lines before it, as it counts them itself.
@@ -347,15 +376,16 @@ class UncountedLines:
         answer of a run continues one from an earlier run.
         """
         message_id = message_id or f"at {offset}"
-        if self._message_id != message_id and (self._message_id or self._from_file_start):
+        if self._message_id != message_id:
             if self._message_id and not self._from_file_start:
                 # What the store has of an earlier run is superseded as well.
                 key = text_key(self._message_id)
                 self._ended_earlier = AdditionRecord(self._answer_offset, key, 0)
-            self._lines.clear()
+            if self._message_id or self._from_file_start:
+                self._lines.clear()
+            self._message_id = message_id
         self._answer_offset = offset
-        self._message_id = message_id
-        self.add(offset, line, message_id)
+        self._lines.append((offset, line, message_id, None))
 
     def measure_at_boundary(self) -> None:
         self._measure()
@@ -371,13 +401,15 @@ class UncountedLines:
             self._records.append(self._ended_earlier)
             self._ended_earlier = None
         calls: dict[str, NamedToolCall] = {}
-        for offset, line, message_id in self._lines:
-            entry = None if line is None else decode_entry(offset, bytes(line), calls)
-            parts = entry.parts if entry and not entry.hidden else ()
+        for offset, line, message_id, message in self._lines:
+            parts = _result_parts(message) if message else None
+            if parts is None:
+                entry = None if line is None else decode_entry(offset, bytes(line), calls)
+                parts = entry.parts if entry and not entry.hidden else ()
             tokens = sum(map(client_token_estimate, parts))
             if tokens or message_id is not None:
-                message = None if message_id is None else text_key(message_id)
-                self._records.append(AdditionRecord(offset, message, tokens))
+                key = None if message_id is None else text_key(message_id)
+                self._records.append(AdditionRecord(offset, key, tokens))
         self._lines.clear()
 
 
