@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Final
 from ctxtop.core.measure.token_estimate import fit_least_absolute
 from ctxtop.core.measure.tokens import (
     TASK_REMINDERS,
+    TOKENIZER_PROFILES,
     TokenClass,
+    Tokenizer,
     TokenizerProfile,
     count_token_classes,
     model_text,
@@ -105,7 +107,11 @@ def measure(steps: Iterable[GrowthStep]) -> TokenizerProfile:
         targets.append(PRIOR_WEIGHT * value)
     found = fit_least_absolute(rows, targets, PRIOR)
     around = dict(zip(AROUND, found[len(TokenClass) :], strict=True))
-    return TokenizerProfile(tuple(found[: len(TokenClass)]), **around, spread=0.0)
+    # Signatures are no texts: their size was measured apart.
+    signature = TOKENIZER_PROFILES[Tokenizer.NEWER].signature
+    return TokenizerProfile(
+        tuple(found[: len(TokenClass)]), **around, signature=signature, spread=0.0
+    )
 
 
 def main() -> None:
