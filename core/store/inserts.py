@@ -115,6 +115,7 @@ _KEEP_NEWEST: Final = (
         "worktree",
         "worktree_owner",
         "moved_to",
+        "noted_prompt",
     ),
 )
 
@@ -124,9 +125,13 @@ _SESSION_CONFLICT: Final = (
     + "".join(f", {name} = COALESCE({name}, excluded.{name})" for name in _KEEP_FIRST)
     # Prompts of before may be written again: the newest by its time counts, without times the last.
     + "".join(
-        f", {name} = IIF(COALESCE(excluded.prompt_at, 0) < prompt_at, {name},"
-        f" COALESCE(excluded.{name}, {name}))"
-        for name in ("last_prompt", "git_branch", "prompt_at")
+        f", {name} = IIF(COALESCE(excluded.prompt_at, 0) < prompt_at,"
+        f" {older}, COALESCE(excluded.{name}, {name}))"
+        for name, older in (
+            ("last_prompt", "COALESCE(excluded.noted_prompt, last_prompt)"),
+            ("git_branch", "git_branch"),
+            ("prompt_at", "prompt_at"),
+        )
     )
     # Only the first line that was read can be the file's first.
     + ", began_in = IIF(cwd IS NULL, excluded.began_in, began_in)"

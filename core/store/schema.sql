@@ -100,6 +100,7 @@ CREATE TABLE session (
     prompt_title TEXT, -- What the first prompt that says something is about.
     message_title TEXT, -- The same of the first message that no person typed as a prompt.
     prompt_at INTEGER, -- When the last prompt was sent: old ones may be written again behind it.
+    noted_prompt TEXT, -- What the client noted as the last prompt, in a line without a time.
     git_branch TEXT, -- At the last prompt.
     model TEXT, -- The model that was asked for, before the first answer too.
     model_offset INTEGER, -- Of the line that named the model.

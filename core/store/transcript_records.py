@@ -379,6 +379,7 @@ class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
     prompt_title: str | None = None  # what the first prompt that says something is about
     message_title: str | None = None  # the same of a message that no person typed as a prompt
     prompt_at: int | None = None  # of the last prompt
+    noted_prompt: str | None = None  # what the client noted as the last one, which has no time
     git_branch: str | None = None  # at the last prompt
     model: str | None = None  # the model that was asked for, known before the first answer
     model_offset: int | None = None  # of the line that named it

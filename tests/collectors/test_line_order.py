@@ -74,14 +74,20 @@ def test_the_last_prompt_is_the_newest_by_its_time_in_however_many_pieces_it_was
 ) -> None:
     newest, older, timeless = user("sort", at=9), user("draw", at=1), user("glue", at=5)
     del timeless["timestamp"]
-    lines = [newest, older, timeless]
+    noted = {"type": "last-prompt", "lastPrompt": "paint", "sessionId": SESSION}
     write(path, [])
-    for piece in range(pieces):
-        append(path, lines[3 * piece // pieces : 3 * (piece + 1) // pieces])
-        collector.scan()
-    with closing(open_reader(store)) as db:
-        (row,) = session_queries.sessions(db)
-    assert row.last_prompt == "sort"
+
+    def last(*lines: dict[str, Any]) -> str | None:
+        for piece in range(pieces):
+            append(path, list(lines[3 * piece // pieces : 3 * (piece + 1) // pieces]))
+            collector.scan()
+        with closing(open_reader(store)) as db:
+            (row,) = session_queries.sessions(db)
+        return row.last_prompt
+
+    assert last(newest, older, timeless) == "sort"
+    assert last(older, noted, older) == "paint"  # what the client notes counts where it stands
+    assert last(older, user("glaze", at=10), older) == "glaze"
 
 
 def test_a_text_that_takes_the_place_of_messages_is_no_prompt(

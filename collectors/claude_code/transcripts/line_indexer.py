@@ -192,10 +192,12 @@ def _index_attachment(builder: FactBuilder, offset: int, line: TranscriptLine) -
 
 
 def _index_title(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
+    noted = strip_pasted_text(line.last_prompt or "")
     titles = {
         "custom_title": line.custom_title,
         "ai_title": line.ai_title,
-        "last_prompt": strip_pasted_text(line.last_prompt or ""),
+        "last_prompt": noted,
+        "noted_prompt": noted,  # it counts behind whatever prompts are written again before it
         "summary_title": None if line.leaf_uuid else line.summary,
     }
     for name, value in titles.items():
