@@ -277,7 +277,8 @@ class _SizeWalk:
         estimate = self._overhead + self._text_estimates[end]
         estimate -= sum(each.estimate for each in self._parts[:end] if id(each) in cleared)
         if total >= MIN_BELIEVED_SHARE * estimate:
-            is_recorded = (parse_version(answer.version) or (0,)) >= RECORDED_SINCE
+            version = parse_version(answer.version)
+            is_recorded = version is not None and version >= RECORDED_SINCE
             self._limit = max(self._least_limit, RECORDED_GROWTH_FACTOR if is_recorded else 0.0)
             self._size_until(end, total, cleared)
 

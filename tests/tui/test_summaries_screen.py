@@ -313,7 +313,7 @@ async def test_what_a_boundary_stands_for(demo: Stage) -> None:
         await it.press("d")
         screen = await replaced(it)
         assert "20 messages, 8 tool uses" in it.words
-        assert "names 3 of 7 things · leaves out 4" in it.words
+        assert "names 3 of 6 things · leaves out 3" in it.words
         assert "✗ /home/dev/notes-app/app/editor/Editor.tsx" in it.words
         await it.press("f")
         await it.until(lambda: "merge.ts" not in things(screen))
