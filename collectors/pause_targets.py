@@ -16,19 +16,19 @@ from ..core.actions.session_pause import PauseLook, PauseTarget, write_hand_off
 from ..core.measure.effective_config import resolve_settings
 from ..core.measure.window import read_auto_compact_config
 from ..core.model.agent import AgentStatus
+from ..core.model.config_records import SettingsFileRecord
 from ..core.model.session import Session
+from ..core.model.transcript_records import LiveSession
 from ..core.policy.resolve import Policies
+from ..core.readers import fleet_reader
+from ..core.readers.limits_reader import read_sessions_near_limits
 from ..core.store.automation_records import (
     PauseRecord,
     ReadTranscript,
     open_transcripts,
     read_pauses,
 )
-from ..core.store.config_records import SettingsFileRecord
 from ..core.store.queries import config_queries
-from ..core.store.readers import fleet_reader
-from ..core.store.readers.limits_reader import read_sessions_near_limits
-from ..core.store.transcript_records import LiveSession
 from .claude_code.discover import ClaudeFolder
 from .claude_code.registry import list_open_sessions, read_client_environment
 from .client_compact.client_compaction import is_plugin_alive

@@ -13,7 +13,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from ..core.files.file_operations import write_file_atomically
 from ..core.files.safe_open import open_regular
-from ..core.measure.levels import Threshold
+from ..core.model.levels import Threshold
 from ..core.policy.resolve import POLICY_TABLE, flatten_tables
 from ..core.policy.value_types import PolicyValue, format_threshold, to_json_value
 from ..core.transcript.sanitize import reveal_text

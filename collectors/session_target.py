@@ -19,12 +19,12 @@ from ..core.compaction.compaction_target import CompactionTarget
 from ..core.compaction.receipts import CompactionReceipt, backup_retention
 from ..core.compaction.recovery.recovery_run import RecoveryRetry, retry_delay_ms
 from ..core.files.project_folder import find_launch_folder
+from ..core.model.conversation import Role
 from ..core.model.session import Session
 from ..core.policy.policy import Policy
 from ..core.store.automation_records import claim_client_run
 from ..core.store.database import StoreError, state_folder
 from ..core.store.writer import Writer
-from ..core.transcript.conversation import Role
 from ..core.transcript.entry_decoder import read_entries
 from ..core.transcript.stored_paths import find_folder
 from .claude_code.discover import ClaudeFolder

@@ -13,8 +13,8 @@ from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.config import config_reader
 from ctxtop.collectors.claude_code.config.save_files import SystemFolders
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.core.model.config_records import StagingLocation
 from ctxtop.core.store.bulkhead import take_faults
-from ctxtop.core.store.config_records import StagingLocation
 from ctxtop.core.store.writer import Writer
 
 from .recorder import Recorder

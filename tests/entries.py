@@ -8,7 +8,7 @@ import json
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.core.transcript.conversation import Author, Boundary, Entry, MessagePart, PartKind, Role
+from ctxtop.core.model.conversation import Author, Boundary, Entry, MessagePart, PartKind, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

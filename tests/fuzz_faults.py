@@ -23,8 +23,8 @@ from ctxtop.collectors.claude_code.post_scan_jobs import (
 )
 from ctxtop.collectors.claude_code.transcripts import line_indexer
 from ctxtop.collectors.claude_code.transcripts.fact_builder import FactBuilder
-from ctxtop.core.store.readers import fleet_reader, warning_evaluation
-from ctxtop.core.store.readers.compliance_reader import ComplianceReader
+from ctxtop.core.readers import fleet_reader, warning_evaluation
+from ctxtop.core.readers.compliance_reader import ComplianceReader
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.transcript import entry_decoder
 from ctxtop.tui.cli import json_records, result_tables

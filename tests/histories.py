@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.collectors.claude_code.collector_thread import StoredChange
-    from ctxtop.core.store.transcript_records import SourceFile, TailState, TranscriptRecords
+    from ctxtop.core.model.transcript_records import SourceFile, TailState, TranscriptRecords
 
 OTHER: Final = "22222222-2222-4333-8444-555555555555"
 PROJECTS: Final = (PROJECT, "-home-dev-other")

@@ -13,9 +13,9 @@ from ctxtop.collectors.claude_code.transcript_details import read_composition
 from ctxtop.core.compaction.transcript_reading import PlanSource, read_transcript_view
 from ctxtop.core.compaction.transcript_view import open_transcript
 from ctxtop.core.measure.conversation_steps import entry_steps, join_results
-from ctxtop.core.store.readers.fleet_reader import read_sessions
+from ctxtop.core.model.conversation import PartKind
+from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.token_samples import read_part_counters
-from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.tui.cli.json_records import composition_record
 from ctxtop.tui.screens.session.conversation_reading import ConversationPlace, read_sizes
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from ctxtop.core.compaction.transcript_view import TranscriptView
     from ctxtop.core.measure.composition import Composition
+    from ctxtop.core.model.conversation import Entry
     from ctxtop.core.model.session import Session
-    from ctxtop.core.transcript.conversation import Entry
 
 TURNS: Final = 5
 """Newest answers of a session after which the sizes are compared."""

@@ -29,10 +29,10 @@ from ctxtop.core.actions.session_access import (
 )
 from ctxtop.core.actions.session_pause import PauseLook, PauseTarget, pause_session
 from ctxtop.core.compaction.plan import RefusalKind
-from ctxtop.core.measure.activity import UNKNOWN_CACHE, PromptCache
-from ctxtop.core.measure.models import FIVE_MINUTES_MS, HOUR_MS
+from ctxtop.core.model.claude_models import FIVE_MINUTES_MS, HOUR_MS
 from ctxtop.core.model.context import Context, ContextState
 from ctxtop.core.model.session import Session, SessionStatus
+from ctxtop.core.model.session_activity import UNKNOWN_CACHE, PromptCache
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.store.automation_records import read_pauses

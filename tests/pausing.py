@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from ctxtop.core.actions.pause_rules import PauseCandidate
 from ctxtop.core.actions.session_access import Via
-from ctxtop.core.measure.activity import PromptCache
-from ctxtop.core.measure.models import HOUR_MS
+from ctxtop.core.model.claude_models import HOUR_MS
 from ctxtop.core.model.context import Context, ContextState
 from ctxtop.core.model.session import Session, SessionStatus
+from ctxtop.core.model.session_activity import PromptCache
 from msgspec.structs import replace
 
 from .tui.makers import WINDOW, session

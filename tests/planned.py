@@ -16,9 +16,9 @@ from ctxtop.core.compaction.transcript_planning import STRATEGIES, PlanDraft
 from ctxtop.core.compaction.transcript_reading import PlanSource, read_transcript_view
 from ctxtop.core.compaction.transcript_view import open_transcript
 from ctxtop.core.files.json_spans import replace_value
-from ctxtop.core.measure.models import LARGE_WINDOW
 from ctxtop.core.measure.token_estimate import Estimator
-from ctxtop.core.transcript.conversation import PartKind, newest_model
+from ctxtop.core.model.claude_models import LARGE_WINDOW
+from ctxtop.core.model.conversation import PartKind, newest_model
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace

@@ -12,8 +12,8 @@ from ctxtop.core.actions.session_compaction import options_with_policy
 from ctxtop.core.compaction.plan import PlanOptions, Severity
 from ctxtop.core.compaction.strategies.summary_and_cut import summarize_by_rules
 from ctxtop.core.measure.composition import ContextContent, ContextPart, break_down_context
+from ctxtop.core.model.conversation import MessagePart, PartKind
 from ctxtop.core.summaries.summary_building import read_summary_settings
-from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
 from .planned import COUNTERS, plan_of, source_of
 from .worked import WORDS, Session

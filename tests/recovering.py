@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.core.compaction.plan import Operation
-    from ctxtop.core.transcript.conversation import MessagePart
+    from ctxtop.core.model.conversation import MessagePart
 
 SETTINGS: Final = RecoverySettings()
 

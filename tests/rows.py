@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctxtop.core.store.queries.query_rows import AgentRow, SessionRow
+from ctxtop.core.model.stored_rows import AgentRow, SessionRow
 
 from .transcripts import PROJECT, SESSION
 

@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.core.store.config_records import (
+from ctxtop.core.model.config_records import (
     FileMark,
     SaveFileContent,
     SaveFileKind,
     SaveFileRecord,
     StagingLocation,
 )
+from ctxtop.core.model.conversation import Entry, MessagePart, PartKind, Role
 from ctxtop.core.store.queries.config_queries import MemoryNoteRow, StopBlockRow
-from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind, Role
 
 if TYPE_CHECKING:
     pass

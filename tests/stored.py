@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.core.store.readers.summary_reader import find_summaries, read_summary_rows
+from ctxtop.core.readers.summary_reader import find_summaries, read_summary_rows
 from ctxtop.core.summaries.summary_search import SummaryCriteria
 
 if TYPE_CHECKING:
     import sqlite3
 
-    from ctxtop.core.store.queries.query_rows import SummaryRow
+    from ctxtop.core.model.stored_rows import SummaryRow
 
 
 def stored_summaries(db: sqlite3.Connection, search: str = "") -> list[SummaryRow]:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from ctxtop.core.store.queries.limit_queries import AnswerRow
-    from ctxtop.core.store.queries.spending_queries import ModelUsageRow
+    from ctxtop.core.model.answer_rows import AnswerRow, ModelUsageRow
 
 FROM_THE_START_MS: Final = 0
 

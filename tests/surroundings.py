@@ -9,7 +9,7 @@ import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.core.store.config_records import (
+from ctxtop.core.model.config_records import (
     ConfigScope,
     DefinitionKind,
     DefinitionRecord,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.core.store.config_records import SaveFileRecord, SettingValue
+    from ctxtop.core.model.config_records import SaveFileRecord, SettingValue
 
 MARK: Final = FileMark(1, 1, 1)
 

@@ -96,7 +96,7 @@ def test_the_wheel_runs_its_own_code_in_a_hostile_folder(
     script = (
         "import sys; target = sys.argv.pop(1)\n"
         "sys.path[:] = [place for place in sys.path if '__editable__' not in place] + [target]\n"
-        "import ctxtop.core.store.readers.fleet_reader as own; assert"
+        "import ctxtop.core.readers.fleet_reader as own; assert"
         " own.__file__.startswith(target), own.__file__\n"
         "from ctxtop.tui.cli import main; main()"
     )

@@ -9,7 +9,7 @@ from ctxtop.core.store.queries.spending_queries import model_usage, usage_by_ses
 if TYPE_CHECKING:
     import sqlite3
 
-    from ctxtop.core.store.queries.query_rows import UsageRow
+    from ctxtop.core.model.stored_rows import UsageRow
 
 
 def usage_of_sessions(db: sqlite3.Connection) -> list[UsageRow]:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.core.measure.token_estimate import Estimator
-from ctxtop.core.transcript.conversation import drops_thinking
+from ctxtop.core.model.conversation import drops_thinking
 from ctxtop.core.transcript.entry_decoder import decode_entry
 
 from . import transcripts as made

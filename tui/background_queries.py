@@ -87,7 +87,7 @@ class WorkerThread:
 
 def internal_error(error: Exception) -> Problem:
     """Turn an unexpected error into a problem of this thread."""
-    from ..core.model.problem import fault_problem
+    from ..core.transcript.faults import fault_problem
 
     return fault_problem(threading.current_thread().name, "failed", error)
 

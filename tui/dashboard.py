@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..core.model.agent import Agent
     from ..core.model.problem import Problem
     from ..core.model.session import Session
-    from ..core.store.queries.query_rows import SummaryRow
+    from ..core.model.stored_rows import SummaryRow
     from .feed import Feed
     from .messages import FleetView
     from .screens.log.event_log import EventLog

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ..core.model.agent import Agent
     from ..core.model.problem import Problem
     from ..core.model.session import Session
+    from ..core.model.stored_rows import SummaryRow
     from ..core.policy.resolve import Policies
-    from ..core.store.queries.query_rows import SummaryRow
     from ..core.store.writer import Writer
 
 
@@ -302,10 +302,10 @@ class _ViewReader:
     """Reads views through one connection; what has not changed is not read again."""
 
     def __init__(self, db: sqlite3.Connection, now_ms: int) -> None:
+        from ..core.readers.fleet_reader import FleetReader
+        from ..core.readers.limits_reader import LimitsMonitor
+        from ..core.readers.saves_reader import SavesMonitor
         from ..core.store.database import store_path
-        from ..core.store.readers.fleet_reader import FleetReader
-        from ..core.store.readers.limits_reader import LimitsMonitor
-        from ..core.store.readers.saves_reader import SavesMonitor
 
         self._db: Final = db
         self._store: Final = store_path(db)
@@ -319,7 +319,7 @@ class _ViewReader:
 
     def is_current(self, now_ms: int) -> bool:
         """Whether nothing has changed by the passing of time alone."""
-        from ..core.model.agent import has_new_zombie
+        from ..core.measure.agent_building import has_new_zombie
 
         return (
             self.fleet.is_current(now_ms)
@@ -369,8 +369,8 @@ class _ViewReader:
         policies: Policies,
         now_ms: int,
     ) -> tuple[Agent, ...]:
-        from ..core.model.agent import has_new_zombie
-        from ..core.store.readers.fleet_reader import read_agents
+        from ..core.measure.agent_building import has_new_zombie
+        from ..core.readers.fleet_reader import read_agents
 
         session = next((each for each in sessions if each.session_id == session_id), None)
         # The fleet's reader creates a session again whenever anything of it may have changed.
@@ -384,8 +384,8 @@ class _ViewReader:
     def _read_summaries(
         self, sessions: tuple[Session, ...], search: str, now_ms: int
     ) -> tuple[SummaryRow, ...]:
+        from ..core.readers.summary_reader import find_summaries, read_summary_rows
         from ..core.store.queries.session_queries import summaries_fingerprint
-        from ..core.store.readers.summary_reader import find_summaries, read_summary_rows
         from ..core.summaries.summary_search import SummaryCriteria
 
         key = (search, summaries_fingerprint(self._db))

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ..core.model.agent import Agent
     from ..core.model.problem import Problem
     from ..core.model.session import Session
+    from ..core.model.stored_rows import SummaryRow
     from ..core.saves.project_saves import SavesReport
-    from ..core.store.queries.query_rows import SummaryRow
     from ..core.store.warning_log import ContextWarning
 
 

@@ -17,7 +17,7 @@ from .screens.terminal_actions import TerminalApp
 if TYPE_CHECKING:
     from ..core.model.agent import Agent
     from ..core.model.session import Session
-    from ..core.store.queries.query_rows import SummaryRow
+    from ..core.model.stored_rows import SummaryRow
     from .screens.fleet.fleet_screen import FleetScreen
     from .screens.page import Page
     from .widgets.whole_text_pane import Description
@@ -274,7 +274,7 @@ class NavigationApp(TerminalApp):
         self.push_screen(screen, lambda agreed: on_yes() if agreed else None)
 
     def open_summary(self, row: SummaryRow, title: str) -> None:
-        from ..core.store.readers.summary_reader import summary_flaws
+        from ..core.readers.summary_reader import summary_flaws
         from .screens.summaries.summary_screen import SummaryDetails, SummaryScreen
 
         session = self.find_session(row.session_id)

@@ -16,7 +16,7 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final
 
 from ..core.host import find_program
-from ..core.measure.levels import Level
+from ..core.model.levels import Level
 from ..core.model.session import SILENT_ANSWERS, Session
 from ..core.policy.policy import Policy
 from ..core.policy.schema import AUTO, OFF

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from ...core.files.transcript_file import open_transcript
-from ...core.store.transcript_records import AgentMeta
+from ...core.model.transcript_records import AgentMeta
 from ...core.transcript.lenient_json import NotJsonError, UnexpectedShapeError, decode_readable
 from ...core.transcript.reported_usage import Count
 from ...core.transcript.sanitize import sanitize_id, sanitize_title

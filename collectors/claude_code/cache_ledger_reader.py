@@ -21,10 +21,10 @@ from ...core.measure.prompt_cache.cache_ledger import (
     to_request,
 )
 from ...core.measure.prompt_cache.rewrites import Rewrite, SharedStarts, chains, find_rewrites
+from ...core.model.answer_rows import CacheAnswerRow
 from ...core.store.bulkhead import NOT_READ, bulkhead
 from ...core.store.database import state_folder
 from ...core.store.queries import cache_queries
-from ...core.store.queries.cache_queries import CacheAnswerRow
 from ...core.store.queries.spending_queries import decode_charges
 from .transcripts.cache_changes import read_changes
 

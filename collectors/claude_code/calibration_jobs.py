@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from ...core.measure import forecast
 from ...core.measure.token_estimate import GrowthStep, GrowthTracker, make_sample
 from ...core.measure.tokens import TextCount, count_text
+from ...core.model.stored_rows import FillRow
+from ...core.readers.fleet_reader import read_histories
 from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.queries.evidence_queries import calibrated_answers, save_forecast_calibration
-from ...core.store.queries.query_rows import FillRow
-from ...core.store.readers.fleet_reader import read_histories
 from ...core.store.token_samples import (
     LearnedStep,
     SampleWriter,

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from ...core.files.transcript_file import open_transcript
 from ...core.model.problem import Problem, ProblemReporter, unreadable_problem
+from ...core.model.transcript_records import LiveSession, SourceFile, TailState
 from ...core.store.bulkhead import FAILED, NOT_READ, bulkhead, take_faults
-from ...core.store.transcript_records import LiveSession, SourceFile, TailState
 from ...core.store.writer import GONE_SIZE, NO_DEVICE, StaleTailError, Writer
 from ...core.transcript.lenient_json import NotJsonError
 from ...core.transcript.raw_lines import complete_line_length

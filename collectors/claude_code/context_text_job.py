@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from ...core.measure.counting_rule import UNREPORTED_USAGE, CountingRule
+from ...core.model.counting_rule import UNREPORTED_USAGE, CountingRule
+from ...core.model.transcript_records import FileKind
 from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.post_scan_writer import (
     TextCountRow,
@@ -21,13 +22,12 @@ from ...core.store.post_scan_writer import (
     text_counts,
     text_files,
 )
-from ...core.store.transcript_records import FileKind
 from ...core.store.writer import Writer
 from ..policy_files import PolicyFiles
 from .discover import ClaudeFolder
 
 if TYPE_CHECKING:
-    from ...core.transcript.conversation import Entry
+    from ...core.model.conversation import Entry
 
 TEXT_BUDGET_S: Final = 2.0  # of one scan; older sessions are counted after the next one
 
@@ -94,7 +94,7 @@ class ContextTextJob:
         save_counted_text(self._writer, file, counting.text_rule, counted)
 
     def _entries(self, file: TextFile, start: int) -> Iterator[Entry]:
-        from ...core.transcript.conversation import without_sidechains
+        from ...core.model.conversation import without_sidechains
         from ...core.transcript.entry_decoder import iter_entries
 
         entries = iter_entries(self._folder.projects / file.path, start)

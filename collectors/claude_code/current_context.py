@@ -13,21 +13,25 @@ from msgspec.structs import replace
 from ...core.files.safe_open import open_regular
 from ...core.injection.context_selection import RunOutcome
 from ...core.injection.injected_text import break_client_tags
-from ...core.measure.counting_rule import CountingRule
 from ...core.measure.evidence import ContextEvidence, Evidence
-from ...core.measure.models import SMALL_WINDOW
-from ...core.measure.window import AUTO_COMPACT_VARIABLES, ClaimSource
+from ...core.measure.session_building import make_session
+from ...core.measure.window import AUTO_COMPACT_VARIABLES
+from ...core.model import conversation
+from ...core.model.answer_facts import TokenUsage
+from ...core.model.claude_models import SMALL_WINDOW
 from ...core.model.context import (
     Context,
     StoredTokenCounts,
     decode_text_counts,
     measure_context,
 )
-from ...core.model.session import make_session
+from ...core.model.context_window import ClaimSource
+from ...core.model.counting_rule import CountingRule
+from ...core.model.evidence_rows import EvidenceRows
 from ...core.policy.policy import Policy
 from ...core.policy.resolve import Policies
 from ...core.store.queries import session_queries
-from ...core.store.queries.evidence_queries import EvidenceRows, read_evidence_rows
+from ...core.store.queries.evidence_queries import read_evidence_rows
 from ...core.summaries import steering
 from ...core.summaries.session_rules import (
     RULE_ATTACHMENTS,
@@ -35,8 +39,7 @@ from ...core.summaries.session_rules import (
     RuleChoices,
     session_rules,
 )
-from ...core.transcript import conversation, lenient_json, line_decoder
-from ...core.transcript.answer_facts import TokenUsage
+from ...core.transcript import lenient_json, line_decoder
 from ...core.transcript.entry_decoder import decode_entry, iter_lines
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.hook_inputs import note_store_error, open_store_without_waiting

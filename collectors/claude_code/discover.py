@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from ...core.files.safe_open import NOT_REGULAR_FILE
+from ...core.lazy_pattern import lazy_pattern
 from ...core.model.problem import Problem, printable_path, unreadable_problem
-from ...core.store.transcript_records import FileKind, SourceFile
-from ...core.transcript.lazy_pattern import lazy_pattern
+from ...core.model.transcript_records import FileKind, SourceFile
 
 MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
 

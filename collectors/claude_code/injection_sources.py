@@ -20,17 +20,17 @@ from ...core.injection.context_selection import (
     RunOutcome,
     StartingAgent,
     find_tags,
-    make_earlier_result,
     outcome_of_status,
 )
+from ...core.model.answer_facts import AGENT_RESUMED_MS
+from ...core.model.conversation import PartKind
+from ...core.model.transcript_records import AgentReturnRecord
+from ...core.readers.earlier_results import make_earlier_result
 from ...core.store.bulkhead import NOT_READ, bulkhead
 from ...core.store.queries.agent_queries import results_of_project, results_of_type
-from ...core.store.transcript_records import AgentReturnRecord
 from ...core.summaries.artifacts import TODO_TOOLS, TodoList, parse_tool_input
 from ...core.transcript import lenient_json, line_decoder
-from ...core.transcript.answer_facts import AGENT_RESUMED_MS
 from ...core.transcript.client_messages import TASK_NOTIFICATION, TEAMMATE_TAG
-from ...core.transcript.conversation import PartKind
 from ...core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_lines
 from ...core.transcript.line_types import PLAN_TOOL
 from ...core.transcript.sanitize import sanitize_text

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ...core.measure.limit_use import add_causes
-from ...core.store.readers.limits_reader import LimitsReport, read_limits_report
+from ...core.readers.limits_reader import LimitsReport, read_limits_report
 from .cache_ledger_reader import read_cache_ledger
 
 

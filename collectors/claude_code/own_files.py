@@ -13,14 +13,15 @@ from msgspec.structs import replace
 
 from ...core.files.digests import blake2b
 from ...core.files.safe_open import open_regular
-from ...core.measure.forecast import Interval
+from ...core.model.log_records import LogPart, LogRecords
+from ...core.model.outlook import Interval
 from ...core.model.problem import Problem, ProblemReporter
 from ...core.model.session import Session
+from ...core.model.transcript_records import BadLine, LogKind, TailState
 from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.database import state_folder
-from ...core.store.log_records import LogPart, LogRecords, LogWriter
+from ...core.store.log_writer import LogWriter
 from ...core.store.queries.log_queries import shown_sessions
-from ...core.store.transcript_records import BadLine, LogKind, TailState
 from ...core.store.writer import StaleTailError, Writer
 from ...core.transcript.raw_lines import ms_to_timestamp
 from ..plugin.plugin_log import FOLDER_MODE, ROTATE_BYTES, log_folder
@@ -281,9 +282,7 @@ class StatusLineFiles:
         self._problems.resolve(folder)
 
     def _write(self, sessions: list[str], now_ms: int) -> None:
-        from ...core.store.readers import (
-            fleet_reader,  # with all that it needs, only where there is work
-        )
+        from ...core.readers import fleet_reader
 
         db, policies = self._writer.connection, self._files.policies
         for session in fleet_reader.read_sessions(db, now_ms, sessions, policies):

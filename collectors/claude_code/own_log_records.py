@@ -8,8 +8,8 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from ...core.measure.activity import CACHE_LIFETIMES_MS
-from ...core.measure.models import LARGE_WINDOW_SUFFIX
-from ...core.store.log_records import (
+from ...core.model.claude_models import LARGE_WINDOW_SUFFIX
+from ...core.model.log_records import (
     AnswerItemRecord,
     HookEventRecord,
     LimitReadingRecord,
@@ -17,7 +17,7 @@ from ...core.store.log_records import (
     MeasurementRecord,
     StatusSnapshotRecord,
 )
-from ...core.store.transcript_records import BadLine, ClientReportRecord, LogKind, WindowRecord
+from ...core.model.transcript_records import BadLine, ClientReportRecord, LogKind, WindowRecord
 from ...core.transcript.line_decoder import Dollars
 from ...core.transcript.reported_usage import Count
 from ...core.transcript.sanitize import sanitize_text, sanitize_title

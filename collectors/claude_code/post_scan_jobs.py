@@ -14,12 +14,12 @@ import msgspec
 from ...core.archive.archive_mode import ArchiveMode
 from ...core.model.problem import Problem, ProblemReporter
 from ...core.model.session import Session
+from ...core.model.transcript_records import FileKind
 from ...core.policy.policy import Policy
 from ...core.store import post_scan_writer
 from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.post_scan_writer import PendingReports, UnmeasuredSave
 from ...core.store.queries.config_queries import project_roots
-from ...core.store.transcript_records import FileKind
 from ...core.store.warning_log import mark_evaluated, pending_batches, save_evaluations
 from ...core.store.writer import Writer
 from ...core.transcript.sanitize import map_texts, sanitize_text
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from ...core.actions.automation import ActionRunners, Automation
     from ...core.actions.session_access import SessionAccess
     from ...core.archive.archive_index import TranscriptArchive
-    from ...core.measure.compaction_report import CompactionReport
     from ...core.measure.token_estimate import Estimator
+    from ...core.model.conversation import MessagePart
     from ...core.saves.save_noise import SaveNoise
     from ...core.store.queries.search_queries import SearchProgress
-    from ...core.transcript.conversation import MessagePart
+    from ...core.summaries.compaction_report import CompactionReport
     from .archive_job import ArchiveJob
     from .calibration_jobs import ForecastCalibrationJob, TokenCalibrationJob
     from .discover import ClaudeFolder
@@ -152,15 +152,13 @@ class CompactionReportJob:
 
     def run(self, seconds: float) -> frozenset[str]:
         """Report pending compactions, newest first, for about `seconds`; return their sessions."""
-        from ...core.measure.compaction_report import (
-            REPORT_VERSION,  # with all the rules: not before the first paint
-        )
+        from ...core.summaries.compaction_report import REPORT_VERSION
 
         pending = post_scan_writer.pending_reports(self._writer, REPORT_VERSION)
         return self._files.run(seconds, pending)
 
     def _report_file(self, pending: PendingReports) -> bool:
-        from ...core.measure.compaction_report import REPORT_VERSION
+        from ...core.summaries.compaction_report import REPORT_VERSION
 
         rows = self._read(pending)
         post_scan_writer.save_reports(self._writer, pending.file_id, REPORT_VERSION, rows)
@@ -170,12 +168,12 @@ class CompactionReportJob:
         return bool(rows)
 
     def _read(self, pending: PendingReports) -> list[tuple[int, str, str]]:
-        from ...core.measure.compaction_report import (
+        from ...core.model.conversation import without_sidechains
+        from ...core.summaries.compaction_report import (
             CompactionReport,
             encode_report,
             report_compactions,
         )
-        from ...core.transcript.conversation import without_sidechains
         from ...core.transcript.entry_decoder import read_entries
         from .transcripts.replaced_content import read_cleared_messages
 
@@ -275,7 +273,7 @@ class WarningEvaluator:
         db = self._writer.connection
         changed: set[str] = set()
         for batch in pending_batches(db, policies, _query_filter(session_ids)):
-            from ...core.store.readers.warning_evaluation import evaluate_warnings
+            from ...core.readers.warning_evaluation import evaluate_warnings
 
             now_ms = time.time_ns() // 1_000_000
             with self._writer.transaction():

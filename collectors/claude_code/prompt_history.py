@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from ...core.files.safe_open import open_regular
-from ...core.model.session import project_name
+from ...core.measure.session_building import project_name
 from ...core.transcript.lenient_json import NotJsonError, UnexpectedShapeError, decode_readable
 from ...core.transcript.redaction import redact
 from ...core.transcript.sanitize import sanitize_text, sanitize_title

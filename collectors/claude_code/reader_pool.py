@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
+from ...core.model.transcript_records import SourceFile, TailState, TranscriptRecords
 from ...core.store.bulkhead import NOT_READ, bulkhead
-from ...core.store.transcript_records import SourceFile, TailState, TranscriptRecords
 from .discover import FoundFile
 from .tail import TailChange, read_tail
 from .transcripts.line_indexer import index_block

@@ -10,9 +10,9 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 
 from ...core.files.safe_open import open_regular
-from ...core.measure.models import has_registry_entry
 from ...core.measure.window import AUTO_COMPACT_OPTION, AUTO_COMPACT_VARIABLES
-from ...core.store.transcript_records import LiveSession
+from ...core.model.claude_models import has_registry_entry
+from ...core.model.transcript_records import LiveSession
 from ...core.transcript.lenient_json import NotJsonError, UnexpectedShapeError, decode_readable
 from ...core.transcript.sanitize import sanitize_path, sanitize_title
 from ..plugin.plugin_log import MAX_TIME_S

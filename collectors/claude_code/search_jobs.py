@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ...core.model.transcript_records import FileKind
 from ...core.store import search_index
 from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.queries.search_queries import SearchProgress, search_progress
@@ -19,7 +20,6 @@ from ...core.store.search_index import (
     TurnPlace,
     UnindexedTranscript,
 )
-from ...core.store.transcript_records import FileKind
 from ...core.store.writer import Writer
 from ...core.transcript.entry_decoder import decode_entry, iter_lines
 from ...core.transcript.turn_search import index_terms, searched_text, turn_role

@@ -9,8 +9,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from ...core.store.log_records import LimitReadingRecord
-from ...core.store.transcript_records import ClientReportRecord
+from ...core.model.log_records import LimitReadingRecord
+from ...core.model.transcript_records import ClientReportRecord
 from ...core.transcript.reported_usage import Count
 from ...core.transcript.sanitize import sanitize_title
 from ..plugin.plugin_log import MAX_PERCENT, MAX_TIME_S, MAX_TOKENS, MIN_TIME_S

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ...core.files.digests import blake2b
 from ...core.files.transcript_file import FileStatus, open_transcript, transcript_status
-from ...core.store.transcript_records import BadLine, TailState
+from ...core.model.transcript_records import BadLine, TailState
 from ...core.transcript.raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length
 from .discover import FoundFile
 

@@ -23,7 +23,6 @@ from ...core.measure.composition import (
     context_parts,
     tool_call_name,
 )
-from ...core.measure.counting_rule import DEFAULT_COUNTING, UNREPORTED_USAGE, CountingRule
 from ...core.measure.part_sizes import (
     NO_SNAPSHOT,
     PartSizes,
@@ -32,13 +31,11 @@ from ...core.measure.part_sizes import (
     size_conversation,
     update_snapshot,
 )
+from ...core.measure.session_building import stored_token_counts
 from ...core.measure.tokens import CachedPartCounter, PartCounter
+from ...core.model.answer_rows import TimelineAnswerRow
 from ...core.model.context import ContextState, tokens_in_use
-from ...core.model.session import stored_token_counts
-from ...core.store.queries import context_queries, session_queries
-from ...core.store.queries.context_queries import TimelineAnswerRow
-from ...core.store.token_samples import read_part_counters
-from ...core.transcript.conversation import (
+from ...core.model.conversation import (
     Entry,
     MessagePart,
     PartKind,
@@ -49,6 +46,9 @@ from ...core.transcript.conversation import (
     remove_cleared_content,
     remove_dropped_thinking,
 )
+from ...core.model.counting_rule import DEFAULT_COUNTING, UNREPORTED_USAGE, CountingRule
+from ...core.store.queries import context_queries, session_queries
+from ...core.store.token_samples import read_part_counters
 from ...core.transcript.entry_decoder import decode_entry, iter_entries, iter_lines
 from ...core.transcript.restored_content import with_restored
 from ...core.transcript.sanitize import sanitize_text, sanitize_title

@@ -16,7 +16,7 @@ from ...core.actions.session_access import (
 )
 from ...core.compaction.compaction_target import SESSION_LOCK_KIND
 from ...core.files.file_operations import LockHeldError, user_lock
-from ...core.store.transcript_records import LiveSession
+from ...core.model.transcript_records import LiveSession
 from ...core.transcript.sanitize import sanitize_title
 from ..claude_code.discover import ClaudeFolder
 from ..claude_code.registry import SessionRegistry, list_open_sessions, read_session_registry

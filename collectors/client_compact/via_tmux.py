@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from ...core.actions.session_access import CompactFailure, NotCompactedError, Via
-from ...core.store.transcript_records import LiveSession
+from ...core.model.transcript_records import LiveSession
 from ..client_terminal.tmux_panes import TmuxPane, strip_escapes
 from .request_receipts import (
     COMPACT_TIMEOUT_S,

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ...core.transcript.conversation import RESULT_KINDS, Entry, PartKind, decode_tool_input
+from ...core.model.conversation import RESULT_KINDS, Entry, PartKind, decode_tool_input
 from ..claude_code.transcripts.transcript_ends import read_recent_entries
 
 

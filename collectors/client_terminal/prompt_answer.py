@@ -18,8 +18,8 @@ import msgspec
 
 from ...core.compaction.compaction_target import SESSION_LOCK_KIND
 from ...core.files.file_operations import LockHeldError, user_lock
+from ...core.model.transcript_records import LiveSession
 from ...core.policy.policy import Policy
-from ...core.store.transcript_records import LiveSession
 from ...core.transcript.stored_paths import find_folder
 from ..claude_code.registry import read_session_registry
 from ..client_compact.request_receipts import wait_for

@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from ...core.files.file_operations import make_private_folder, write_file_atomically
+from ...core.model.transcript_records import LogKind
 from ...core.saves.save_status import SaveState
 from ...core.store import automation_records
-from ...core.store.transcript_records import LogKind
 from ...core.store.writer import Writer
 from ..claude_code.own_files import own_log_folder
 from ..claude_code.registry import linux_stat_field

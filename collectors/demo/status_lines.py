@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
-from ...core.measure.models import MILLION, find_price, prompt_rate
 from ...core.measure.plan_limits import FIVE_HOURS, WEEK, WINDOW_LENGTHS_MS
+from ...core.model.claude_models import MILLION, find_price, prompt_rate
 from .conversation_writer import AnswerUsage
 from .demo_data import MODEL_OF_ID, DemoJson, shape
 from .demo_transcript import DemoSession, set_time, to_millis, write_file

@@ -20,10 +20,10 @@ from typing import Any, Final
 
 from ctxtop import __version__
 
+from ...core.compliance.agent_inventory import is_force_hook
 from ...core.files.file_operations import write_file_atomically
 from ...core.files.json_edit import JsonTextError, decode_utf8
 from ...core.files.safe_open import open_regular
-from ...core.measure.agent_inventory import is_force_hook
 from ...core.measure.effective_config import MANAGED_DROP_INS_FOLDER
 from ..claude_code.config.config_files import (
     InvalidJsonError,

@@ -15,11 +15,11 @@ from ..compaction.compression_level import compacting_sizes, defined_compression
 from ..compaction.plan import CompactionPlan, CompactionRefusedError, PlanOptions, Refusal
 from ..compaction.policy_strategy import automatic_strategy
 from ..compaction.recovery.recovery_run import AttemptRefusedError
-from ..measure.compaction_quality import ReductionFlag
 from ..model.problem import Problem
 from ..model.session import Session
 from ..policy.schema import NATIVE
 from ..store.database import StoreError, open_reader
+from ..summaries.compaction_quality import ReductionFlag
 from . import session_access
 from .session_access import NotCompactedError, NotPlannedError, SessionAccess
 from .session_compaction import PlanContext, apply_compaction, in_place_mode, plan_compaction

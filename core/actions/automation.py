@@ -17,12 +17,13 @@ from ..model.problem import Problem
 from ..store import automation_records
 from ..store.automation_records import AutomaticRunRecord
 from ..store.bulkhead import FAILED, bulkhead
+from .stored_recoveries import AUTOMATIC_RUN_TIMEOUT_MS, clean_up_runs, read_recovery
 
 Notify = Callable[[Problem], None]
 
 if TYPE_CHECKING:
     from ..compaction.automation_rules import AutomationDecision, AutomationInput, PastRun
-    from ..measure.counting_rule import CountingRule
+    from ..model.counting_rule import CountingRule
     from ..model.session import Session
     from ..policy.policy import Policy
     from ..policy.resolve import Policies
@@ -88,7 +89,7 @@ class Automation:
         self._checked_at = now_ms
         if not 0 <= now_ms - self._cleaned_at < CLEANUP_INTERVAL_MS:
             self._cleaned_at = now_ms
-            automation_records.clean_up_runs(self._writer.connection, now_ms)
+            clean_up_runs(self._writer.connection, now_ms)
         if self._thread is None:
             self._begin_first(now_ms)
 
@@ -103,7 +104,7 @@ class Automation:
         db, policies = self._writer.connection, self._policies()
         if not any(check_automation_enabled(each).allowed for each in policies.all):
             return
-        from ..store.readers import fleet_reader
+        from ..readers import fleet_reader
 
         runs = automation_records.read_automatic_runs(db, now_ms - RUN_HISTORY_MS)
         for session in fleet_reader.read_sessions(db, now_ms, None, policies):
@@ -160,7 +161,7 @@ class Automation:
             reason, action = decision.why, self._runners.compact
         else:
             # Once for each refusal (002-37).
-            run = automation_records.read_recovery(self._writer.connection, session.session_id)
+            run = read_recovery(self._writer.connection, session.session_id)
             decision = decide_recovery(policy, situation, run.changed_at if run else None)
             reason, action = f"it ended in {error.error_type}", self._runners.recover
         return decision.allowed and self._begin(session, policy, situation, reason, action)
@@ -178,9 +179,7 @@ class Automation:
             last_written_at=session.last_activity_at,
             runs=tuple(self._past_run(run, session.context.counting) for run in own),
             is_run_active=any(
-                run.outcome is None
-                and now_ms - run.at < automation_records.AUTOMATIC_RUN_TIMEOUT_MS
-                for run in own
+                run.outcome is None and now_ms - run.at < AUTOMATIC_RUN_TIMEOUT_MS for run in own
             ),
         )
 

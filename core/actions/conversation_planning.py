@@ -20,6 +20,7 @@ from ..compaction.transcript_planning import (
 from ..compaction.transcript_reading import PlanSource, read_as_scanned, read_transcript_view
 from ..compaction.transcript_view import TranscriptView, VisibleBlock, open_transcript, shorten_part
 from ..compaction.turn_restoring import plan_restore
+from ..model.conversation import MessagePart, PartKind
 from ..store.database import summary_cache_folder
 from ..summaries.model_providers import OpenAiApi, make_provider
 from ..summaries.model_summary import ModelSummaryOptions, ProviderName, ProviderRetry
@@ -36,7 +37,6 @@ from ..summaries.summary_facts import find_template
 from ..summaries.tool_outcomes import OUTPUT_TOOLS, SHELL_TOOLS
 from ..summaries.turn_digest import QUESTION_TOOL
 from ..transcript.client_messages import is_given_task
-from ..transcript.conversation import MessagePart, PartKind
 from ..transcript.sanitize import one_line
 from ..transcript.visible_messages import waits_for_model
 from .session_access import NotPlannedError, SessionAccess

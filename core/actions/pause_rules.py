@@ -7,15 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..measure.models import HOUR_MS, parse_version
-from ..measure.pause_costs import (
-    PauseCosts,
-    PauseQuestion,
-    PauseWay,
-    PlannedSize,
-    PricedModel,
-    compare_ways,
-)
+from ..measure.pause_costs import PauseCosts, PauseQuestion, PlannedSize, PricedModel, compare_ways
+from ..model.claude_models import HOUR_MS, parse_version
+from ..model.pause_ways import PauseWay
 from ..model.session import SessionStatus
 from .session_access import Via
 

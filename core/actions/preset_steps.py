@@ -23,9 +23,9 @@ from ..compaction.recovery.recovery_run import (
 from ..compliance.expectations import LAST_MESSAGE, OFF, WHOLE_TRANSCRIPT, compliance_settings
 from ..injection.context_selection import injection_limits
 from ..injection.injected_text import prompt_thresholds
-from ..measure.counting_rule import CHARACTER_UNITS
-from ..measure.levels import Threshold, ThresholdBase, ThresholdOp
-from ..measure.models import LARGE_WINDOW, unknown_model_window
+from ..model.claude_models import LARGE_WINDOW, unknown_model_window
+from ..model.counting_rule import CHARACTER_UNITS
+from ..model.levels import Threshold, ThresholdBase, ThresholdOp
 from ..policy.policy import Policy, PolicyOrigin
 from ..policy.resolve import RawValue, resolve_policy
 from ..policy.schema import AUTO, DEFAULT_PRESET, NATIVE

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ..compaction.plan import ROLLOVER, PlanOptions, RefusalKind
 from ..compaction.receipts import ApplyMode, CompactionReceipt, ReceiptState, ReceiptStore
-from ..measure.pause_costs import PauseWay
+from ..model.pause_ways import PauseWay
 from ..store import automation_records
 from ..store.automation_records import PauseRecord
 from ..store.database import StoreError, open_reader

@@ -22,19 +22,19 @@ from ..compaction.recovery.recovery_steps import RecoveryChoice, RecoveryContext
 from ..compaction.strategies.summary_and_cut import summarize_by_rules
 from ..compaction.transcript_reading import CounterOf, PlanSource, read_transcript_view
 from ..compaction.transcript_view import TranscriptView, open_transcript
-from ..measure.window import ClaimSource
+from ..model.context_window import ClaimSource
+from ..model.conversation import Entry, PartKind
 from ..model.session import SessionStatus
-from ..store.automation_records import clean_up_runs, read_recovery, update_recovery
 from ..store.database import StoreError, explain_error, open_reader
 from ..store.token_samples import read_part_counters
 from ..store.writer import Writer
 from ..summaries.rule_choices import read_rule_choices
 from ..summaries.summary_building import SummarySettings, read_summary_settings
-from ..transcript.conversation import Entry, PartKind
 from ..transcript.entry_decoder import iter_entries, read_entries
 from ..transcript.sanitize import sanitize_text
 from .conversation_planning import read_conversation
 from .session_access import ActionFailure, ResumeResult, SessionAccess
+from .stored_recoveries import clean_up_runs, read_recovery, update_recovery
 
 
 class NothingToRecoverError(Exception):

@@ -13,8 +13,8 @@ from ..compaction.automation_rules import (
     decide_recovery,
 )
 from ..compaction.receipts import BackupRetention, CompactionReceipt
-from ..measure.levels import Level, PlacedThreshold, Threshold, reached_level
-from ..measure.models import LARGE_WINDOW_SUFFIX, PriceRate, find_price
+from ..model.claude_models import LARGE_WINDOW_SUFFIX, PriceRate, find_price
+from ..model.levels import Level, PlacedThreshold, Threshold, reached_level
 from ..model.session import Session, SessionStatus
 from ..policy.policy import Policy, PolicyOrigin, ResolvedValue, make_policy
 from ..policy.resolve import RawValue, resolve_policy

@@ -5,10 +5,10 @@ from typing import Final
 
 import msgspec
 
-from ..measure.models import CACHE_WRITE_5M_FACTOR, OUTPUT_FACTOR, cache_read_factor
 from ..measure.pause_costs import CLIENT_SUMMARY_TOKENS
-from ..measure.window import ClaimSource
+from ..model.claude_models import CACHE_WRITE_5M_FACTOR, OUTPUT_FACTOR, cache_read_factor
 from ..model.context import Context
+from ..model.context_window import ClaimSource
 from ..model.session import SessionStatus
 from ..policy.policy import Policy, PolicyOrigin
 from .compression_level import (

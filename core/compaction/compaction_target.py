@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ..files import file_operations as files
-from ..transcript.conversation import Entry
+from ..model.conversation import Entry
 from ..transcript.stored_paths import shell_word
 from ..transcript.visible_messages import is_call, is_result, visible_entries
 from .plan import Refusal, RefusalKind, refusal_error, refuse_if_any

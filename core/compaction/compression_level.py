@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from ..measure.levels import Level, PlacedThreshold, ThresholdOp
 from ..model.context import Context
+from ..model.levels import Level, PlacedThreshold, ThresholdOp
 from ..policy.policy import Policy
 
 COMPRESSION_LEVELS: Final = (Level.LIGHT, Level.MEDIUM, Level.AGGRESSIVE)  # the mildest first

@@ -11,9 +11,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ..model.conversation import Entry, PartKind, newest_model
 from ..summaries.key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
 from ..summaries.mentions import split_words
-from ..transcript.conversation import Entry, PartKind, newest_model
 from ..transcript.visible_messages import behind_bound_answer
 from . import plan as plans
 from .edit_builder import iter_strings

@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from ..files.json_spans import JsonPointerError, JsonSpan, escape_token, replace_spans
+from ..model.conversation import RESULT_KINDS, PartKind, decode_tool_input
 from ..summaries.decision_patterns import quote_line
-from ..transcript.conversation import RESULT_KINDS, PartKind, decode_tool_input
 from ..transcript.entry_decoder import MEDIA_BLOCKS
 from ..transcript.raw_lines import replace_lone_surrogates
 from .plan import Edit, Operation, RemoveLine, ReplaceValue, Severity

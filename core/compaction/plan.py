@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
-from ..measure.compaction_quality import (
+from ..model.claude_models import CACHE_WRITE_1H_FACTOR, CACHE_WRITE_5M_FACTOR, cache_read_factor
+from ..summaries.artifacts import ArtifactCounts
+from ..summaries.compaction_quality import (
     DEFAULT_TARGET_REDUCTION,
     ReductionFlag,
     flag_reduction,
     kept_shares,
 )
-from ..measure.models import CACHE_WRITE_1H_FACTOR, CACHE_WRITE_5M_FACTOR, cache_read_factor
-from ..summaries.artifacts import ArtifactCounts
 from ..summaries.summary_facts import QuotedAnchor
 
 

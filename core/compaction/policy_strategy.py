@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ..measure.levels import Level
+from ..model.levels import Level
 from ..policy.policy import Policy, PolicyOrigin
 from ..policy.schema import NATIVE
 from ..summaries.summary_building import read_summary_settings

@@ -8,9 +8,9 @@ import msgspec
 from msgspec.structs import replace
 
 from ..measure.tokens import TASK_REMINDERS
+from ..model import conversation
+from ..model.conversation import ConversationMessage, Entry, PartKind, newest_model
 from ..summaries.artifacts import TODO_TOOLS
-from ..transcript import conversation
-from ..transcript.conversation import ConversationMessage, Entry, PartKind, newest_model
 from ..transcript.visible_messages import (
     behind_bound_answer,
     is_call,

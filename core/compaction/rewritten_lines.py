@@ -23,10 +23,10 @@ from ..files.json_spans import (
     replace_spans,
     replace_value,
 )
+from ..model.conversation import Entry, PartKind
 from ..summaries.turn_digest import restore_command
 from ..transcript import lenient_json, line_decoder
 from ..transcript.authorship import DIGEST_MARKER
-from ..transcript.conversation import Entry, PartKind
 from ..transcript.line_decoder import TranscriptLine
 from ..transcript.raw_lines import ms_to_timestamp
 from .plan import AppendLine, Operation, RemoveLine, ReplaceValue, edits_of

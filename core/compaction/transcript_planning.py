@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from ..measure.models import SMALL_WINDOW
-from ..transcript.conversation import Role, binds_thinking, last_boundary
+from ..model.claude_models import SMALL_WINDOW
+from ..model.conversation import Role, binds_thinking, last_boundary
 from ..transcript.visible_messages import retained_uuids
 from . import plan as plans
 from . import transcript_view

@@ -19,10 +19,10 @@ from ..measure.part_sizes import (
     update_snapshot,
 )
 from ..measure.tokens import PartCounter
+from ..model import conversation
+from ..model.conversation import Entry, MessagePart, PartKind
 from ..summaries.key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
 from ..summaries.session_rules import NO_RULE_CHOICES, RuleChoices
-from ..transcript import conversation
-from ..transcript.conversation import Entry, MessagePart, PartKind
 from ..transcript.entry_decoder import iter_entries
 from ..transcript.reported_usage import ASIDE
 from ..transcript.restored_content import with_restored

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from ..files.json_spans import JsonSpan, find_span
 from ..files.safe_open import open_regular
-from ..measure.models import LARGE_WINDOW, SMALL_WINDOW
+from ..model.claude_models import LARGE_WINDOW, SMALL_WINDOW
+from ..model.conversation import Entry, MessagePart, remembered_leaf
 from ..summaries.mentions import NameIndex, decoded_text
-from ..transcript.conversation import Entry, MessagePart, remembered_leaf
 from ..transcript.raw_lines import MAX_LINE_BYTES, complete_line_length
 from .plan import DEFAULT_RESULT_CAPS, MAX_TRANSCRIPT_BYTES, Refusal, ResultCaps
 

@@ -7,6 +7,15 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ..model.conversation import (
+    Entry,
+    MessagePart,
+    PartKind,
+    Role,
+    has_prompt,
+    has_summary,
+    newest_model,
+)
 from ..summaries.artifacts import render_tool_input
 from ..summaries.extract import list_all_entries
 from ..summaries.turn_digest import (
@@ -15,15 +24,6 @@ from ..summaries.turn_digest import (
     parse_digest,
     render_digest,
     short_id,
-)
-from ..transcript.conversation import (
-    Entry,
-    MessagePart,
-    PartKind,
-    Role,
-    has_prompt,
-    has_summary,
-    newest_model,
 )
 from ..transcript.visible_messages import behind_bound_answer, visible_entries
 from .plan import RESTORE_TURN, Operation, Refusal, Severity

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from ..files.file_operations import open_regular_file
 from ..files.json_spans import find_span, read_value, replace_spans
+from ..model.conversation import Entry
 from ..transcript.client_messages import is_agent_message
-from ..transcript.conversation import Entry
 from ..transcript.entry_decoder import MEDIA_BLOCKS, THINKING_BLOCKS
 from ..transcript.visible_messages import visible_entries
 from .plan import Operation, Refusal, Severity, severity_of_edits

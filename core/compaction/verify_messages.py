@@ -7,15 +7,8 @@ from typing import Final
 
 import msgspec
 
-from ..transcript import conversation
-from ..transcript.conversation import (
-    Entry,
-    MessagePart,
-    PartKind,
-    Role,
-    group_messages,
-    newest_model,
-)
+from ..model import conversation
+from ..model.conversation import Entry, MessagePart, PartKind, Role, group_messages, newest_model
 from ..transcript.visible_messages import is_call, is_result, last_bound_thinking, open_turn
 from .plan import (
     RESTORE_TURN,

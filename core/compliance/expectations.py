@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-from .result_formats import ResultFormat, format_of_skills
+from ..model.findings import ExpectationSource, ExpectedFormat
+from ..model.result_formats import ResultFormat, format_of_skills
 
 TYPE_CHECKING = False
 
@@ -36,26 +36,6 @@ DEFAULT_RESULT_LIMITS: Final = ResultLimits()
 LAST_MESSAGE: Final = "last_message"
 WHOLE_TRANSCRIPT: Final = "whole_transcript"
 OFF: Final = "off"
-
-
-class ExpectationSource(StrEnum):
-    PRELOADED = "preloaded"  # the transcript shows that the agent was given the skill at its start
-    DECLARED = "declared"  # the agent's definition, as it is now
-    PROMPT = "prompt"
-    RULE = "rule"  # the policy, by the agent's type
-    NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedFormat:
-    format: ResultFormat
-    source: ExpectationSource
-    policy_format: ResultFormat = ResultFormat.NONE  # by the policy's rules for the agent's type
-
-    @property
-    def differs_from_policy(self) -> bool:
-        """The policy's rules say something else than what is expected (000-40)."""
-        return self.policy_format not in {ResultFormat.NONE, self.format}
 
 
 @dataclass(frozen=True, slots=True)

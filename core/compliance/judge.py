@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import pairwise
 
-from .expectations import DEFAULT_RESULT_LIMITS, ResultLimits
-from .findings import (
+from ..model.findings import (
     BLANK_RESULT,
     ComplianceVerdict,
     FindingCode,
@@ -17,7 +16,8 @@ from .findings import (
     make_finding,
     read_result_text,
 )
-from .result_formats import COMPRESSED_MARKER, FORMAT_OF_SKILL, ResultFormat
+from ..model.result_formats import COMPRESSED_MARKER, FORMAT_OF_SKILL, ResultFormat
+from .expectations import DEFAULT_RESULT_LIMITS, ResultLimits
 
 TYPE_CHECKING = False
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Final
 
-    from .findings import ComplianceFinding, ResultLine, ResultText
+    from ..model.findings import ComplianceFinding, ResultLine, ResultText
 
 
 CODE_FENCE: Final = "```"

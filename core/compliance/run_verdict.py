@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from enum import StrEnum
 from statistics import median
 
-from .expectations import WHOLE_TRANSCRIPT
-from .findings import (
+from ..model.findings import (
     BLANK_RESULT,
     FAILED_VERDICTS,
     MAX_SHOWN_LINE_CHARS,
@@ -17,9 +15,12 @@ from .findings import (
     ComplianceVerdict,
     FindingCode,
     Judgment,
+    MarkerLocation,
+    RunVerdict,
 )
+from ..model.result_formats import COMPRESSED_MARKER, ResultFormat
+from .expectations import WHOLE_TRANSCRIPT
 from .judge import judge_result
-from .result_formats import COMPRESSED_MARKER, ResultFormat
 
 TYPE_CHECKING = False
 
@@ -27,21 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Final
 
-    from .expectations import ComplianceSettings, ExpectedFormat, ResultLimits
-
-
-class MarkerLocation(StrEnum):
-    """Where a marker was found, the best place first (R000-01)."""
-
-    FINAL_ASSISTANT = "final_assistant"
-    EARLIER_ASSISTANT = "earlier_assistant"
-    TASK_PROMPT = "task_prompt"
-    HOOK_FEEDBACK = "hook_feedback"
-    TOOL_RESULT = "tool_result"
-    SKILL_TEXT = "skill_text"
-    INJECTED_CONTEXT = "injected_context"
-    OTHER = "other"
-    REQUEST_COPY = "request_copy"
+    from ..model.findings import ExpectedFormat
+    from .expectations import ComplianceSettings, ResultLimits
 
 
 _ASSISTANT: Final = "assistant"  # the origin of the agent's own answers
@@ -77,9 +65,6 @@ def grep_would_pass(lines: Iterable[MarkerLine], until: int | None) -> bool:
     return any(until is None or line.offset < until for line in lines)
 
 
-MAX_STOPS: Final = 2  # SubagentStops of one run: the first, and the one after a block (000-19)
-
-
 @dataclass(frozen=True, slots=True)
 class AgentRun:
     """What is known of one run of an agent; offsets are bytes in its transcript."""
@@ -107,35 +92,6 @@ class AgentRun:
     def answered_block(self) -> bool:
         """Whether its last message came after the first block; true if there was none."""
         return self.first_block is None or (self.final_offset or 0) > self.first_block
-
-
-@dataclass(frozen=True, slots=True)
-class RunVerdict:
-    verdict: ComplianceVerdict
-    expected: ExpectedFormat
-    judgment: Judgment  # of the final message alone
-    violations: tuple[ComplianceFinding, ...] = ()
-    warnings: tuple[ComplianceFinding, ...] = ()
-    marker_location: MarkerLocation | None = None
-    grep_passes: bool | None = None  # at the first stop; None without a transcript
-    blocked: bool | None = None  # None without a transcript or a record
-    stops: int = 0  # SubagentStop records of the run
-    retry_tokens: int = 0  # spent by the requests that a block made necessary (000-23)
-    replaced_result: str | None = None  # the last compliant message of a clobbered run
-
-    @property
-    def failed(self) -> bool:
-        return self.verdict in FAILED_VERDICTS
-
-    @property
-    def refires(self) -> int:
-        """How often the agent stopped beyond what a single block explains (000-19)."""
-        return max(0, self.stops - MAX_STOPS)
-
-    @property
-    def grep_was_wrong(self) -> bool:
-        """A grep would have passed a final message that does not comply (000-51, T-07)."""
-        return self.grep_passes is True and self.failed
 
 
 def judge_run(run: AgentRun, expected: ExpectedFormat, settings: ComplianceSettings) -> RunVerdict:

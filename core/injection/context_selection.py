@@ -14,21 +14,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
-from ..compliance.run_verdict import find_replaced_result
-from ..summaries.artifacts import DONE_STATUSES, IN_PROGRESS
-from ..transcript.answer_facts import AGENT_RESUMED_MS
+from ..measure.token_estimate import token_upper_bound
+from ..model.conversation import DONE_STATUSES, IN_PROGRESS
 from ..transcript.redaction import redact
-from .injected_text import (
-    CONTEXT_HEADING,
-    format_entry,
-    format_source,
-    join_entries,
-    token_upper_bound,
-)
+from .injected_text import CONTEXT_HEADING, format_entry, format_source, join_entries
 
 if TYPE_CHECKING:
     from ..policy.policy import Policy
-    from ..store.queries.agent_queries import EarlierResultRow
 
 
 class InjectionStage(StrEnum):
@@ -160,29 +152,6 @@ def find_tags(text: str) -> frozenset[str]:
         if (tag := _TAG.fullmatch(part.strip(" \t\"'#")))
     ]
     return frozenset(tags[:MAX_TAGS])
-
-
-def make_earlier_result(row: EarlierResultRow) -> EarlierResult:
-    # An agent that wrote later was sent another message after it returned.
-    was_resumed = row.at is not None and (row.last_message_at or 0) > row.at + AGENT_RESUMED_MS
-    replaced = find_replaced_result([*_marked_messages(row), row.text], row.agent_type)
-    text = row.text if replaced is None else replaced
-    return EarlierResult(
-        agent_id=row.agent_id,
-        session_id=row.session_id,
-        project=row.project,
-        agent_type=row.agent_type or "agent",
-        text=text,
-        outcome=RunOutcome.RUNNING if was_resumed else outcome_of_status(row.status),
-        parent_agent_id=row.parent_agent_id,
-        at=row.at,
-        tags=find_tags(text),
-        was_replaced=replaced is not None,
-    )
-
-
-def _marked_messages(row: EarlierResultRow) -> list[str]:
-    return msgspec.json.decode(row.marked_messages or "[]", type=list[str])
 
 
 def outcome_of_status(status: str | None) -> RunOutcome:

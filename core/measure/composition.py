@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from ..transcript.conversation import (
+from ..model.conversation import (
     RESULT_KINDS,
     Entry,
     MessagePart,
@@ -21,8 +21,8 @@ from ..transcript.conversation import (
     canonical_tool_input,
     decode_tool_input,
 )
+from ..model.counting_rule import TextEstimator
 from ..transcript.line_types import EDIT_TOOLS
-from .counting_rule import TextEstimator
 from .part_sizes import (
     NO_SNAPSHOT,
     TOOLS_OVERHEAD_TOKENS,

@@ -10,15 +10,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ..model.conversation import RESULT_KINDS, Entry, MessagePart, PartKind, Role, decode_tool_input
 from ..transcript.client_messages import find_tag, split_result
-from ..transcript.conversation import (
-    RESULT_KINDS,
-    Entry,
-    MessagePart,
-    PartKind,
-    Role,
-    decode_tool_input,
-)
 from ..transcript.sanitize import sanitize_text, sanitize_title
 from .composition import describe_input
 

@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from ..store.config_records import (
+from ..lazy_pattern import lazy_pattern
+from ..model.config_records import (
     ConfigScope,
     DefinitionKind,
     DefinitionRecord,
@@ -14,7 +15,6 @@ from ..store.config_records import (
     SettingsFileRecord,
     SettingValue,
 )
-from ..transcript.lazy_pattern import lazy_pattern
 
 MANAGED_DROP_INS_FOLDER: Final = "managed-settings.d"
 """Folder of the administrator's further files, each above the ones before it (2.1.83)."""

@@ -11,31 +11,28 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from ..model.context import Context, StoredTokenCounts, measure_context
-from ..policy.resolve import DEFAULT_POLICIES, Policies
-from ..store.queries.evidence_queries import (
-    AutoCompactionRow,
-    EvidenceRows,
-    LargeModelRow,
-    WindowRow,
+from ..model.claude_models import (
+    LARGE_WINDOW,
+    SMALL_WINDOW,
+    find_by_model,
+    parse_version,
+    table_window,
 )
-from .counting_rule import CountingRule
+from ..model.context import Context, StoredTokenCounts, measure_context
+from ..model.context_window import Claim, ClaimSource, Trigger, Window, choose_claim
+from ..model.counting_rule import CountingRule
+from ..model.evidence_rows import AutoCompactionRow, EvidenceRows, LargeModelRow, WindowRow
+from ..model.levels import PlacedThreshold
+from ..policy.resolve import DEFAULT_POLICIES, Policies
 from .effective_config import find_compact_hooks, resolve_settings
-from .levels import PlacedThreshold
-from .models import LARGE_WINDOW, SMALL_WINDOW, find_by_model, parse_version, table_window
 from .retention import cleanup_days
 from .window import (
     AUTO_COMPACT_OPTION,
     MIN_REFUSED_TOKENS,
     AutoCompactConfig,
     AutoCompaction,
-    Claim,
-    ClaimSource,
-    Trigger,
     TriggerEvidence,
-    Window,
     WindowEvidence,
-    choose_claim,
     explains_compactions,
     find_trigger,
     find_window,
@@ -48,7 +45,7 @@ from .window import (
 )
 
 if TYPE_CHECKING:
-    from ..store.queries.log_queries import MeasurementComparisonRow
+    from ..model.evidence_rows import MeasurementComparisonRow
 
 
 _WINDOW_VARIABLES: Final = frozenset({AUTO_COMPACT_OPTION, "CLAUDE_CODE_AUTO_COMPACT_WINDOW"})

@@ -28,34 +28,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from ..store.queries.query_rows import FillRow
+from ..model.outlook import ALREADY_REACHED, NO_OUTLOOK, Forecast, Interval, NextThreshold, Outlook
+from ..model.stored_rows import FillRow
 
 if TYPE_CHECKING:
     from ..model.context import Context
-    from .levels import Level
 
 T = TypeVar("T")
-
-
-class Interval(msgspec.Struct, frozen=True):
-    """Bounds that hold four of five times; far away there is only a lower one."""
-
-    p50: float
-    p80: float  # infinite far away
-    low: float  # p10, the lower bound of the 80 % interval; p20 far away
-    high: float  # p90; infinite far away
-
-    @property
-    def is_open(self) -> bool:
-        return math.isinf(self.high)
-
-
-ALREADY_REACHED: Final = Interval(0, 0, 0, 0)
-
-
-class Forecast(msgspec.Struct, frozen=True):
-    turns: Interval  # whole answers; all 0 if the size is reached
-    minutes: Interval | None  # of work: longer waits count as two; None without times
 
 
 MIN_GROWTHS: Final = 3  # turns that a session without a prior must have grown: two show no tail
@@ -484,20 +463,6 @@ def _spread_evenly(items: Sequence[T], most: int) -> list[T]:
     count = min(most, len(items))
     return [items[(2 * place + 1) * len(items) // (2 * count)] for place in range(count)]
 
-
-class NextThreshold(msgspec.Struct, frozen=True):
-    level: Level
-    threshold: float  # share of the window
-    tokens: int
-    forecast: Forecast | None
-
-
-class Outlook(msgspec.Struct, frozen=True):
-    end: Forecast | None  # to the trigger, or to the window's end if the trigger is not armed
-    next_threshold: NextThreshold | None  # None above the last one, and if nothing is known
-
-
-NO_OUTLOOK = Outlook(None, None)
 
 _TOLERANCE: Final = 1e-6  # 0.7 of 1,000,000 is 700,000.0000000001: products this close are the same
 

@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
-from ..store.config_records import HookHandler
-from ..store.queries.query_rows import HookRun
+from ..model.config_records import HookHandler
+from ..model.stored_rows import HookRun
 from .token_estimate import nearest_rank
 
 DEFAULT_TIMEOUT_S: Final = 600.0  # of a command (claude-code-formats 4.5)

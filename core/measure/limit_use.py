@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from .models import MILLION, TokenPrice, UseKind, dollars_by_kind, find_price, is_same_model
+from ..model.claude_models import (
+    MILLION,
+    TokenPrice,
+    UseKind,
+    dollars_by_kind,
+    find_price,
+    is_same_model,
+)
 
 if TYPE_CHECKING:
-    from ..store.queries.limit_queries import AnswerRow
+    from ..model.answer_rows import AnswerRow
     from .plan_limits import WindowUse
     from .prompt_cache.cache_ledger import CacheMiss
 

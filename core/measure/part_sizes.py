@@ -14,7 +14,8 @@ from typing import Final
 
 import msgspec
 
-from ..transcript.conversation import (
+from ..model.claude_models import parse_version
+from ..model.conversation import (
     Entry,
     MessagePart,
     PartKind,
@@ -28,7 +29,6 @@ from ..transcript.conversation import (
     without_sidechains,
 )
 from ..transcript.visible_messages import visible_entries
-from .models import parse_version
 from .tokens import PartCounter, loaded_tools, measure_thinking
 
 PartKey = tuple[int, MessagePart]  # the byte offset of its line, and the part

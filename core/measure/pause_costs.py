@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from .models import (
+from ..model.claude_models import (
     CACHE_WRITE_1H_FACTOR,
     CACHE_WRITE_5M_FACTOR,
     MILLION,
@@ -18,14 +18,7 @@ from .models import (
     find_price,
     prompt_rate,
 )
-
-DEFAULT_REQUESTS: Final = 20
-"""Requests over which ways are compared. Of 45 breaks of more than five minutes in recorded
-sessions, three in four were followed by at least 16 requests, half of them by 39."""
-
-DEFAULT_REREAD_TOKENS: Final = 24_000
-"""What a session that starts from a hand-off note reads again: recorded sessions grew by this much
-in their first ten requests (median of 13)."""
+from ..model.pause_ways import DEFAULT_REQUESTS, DEFAULT_REREAD_TOKENS, PauseWay
 
 BASE_TOKENS: Final = 30_000
 """System prompt, tools and project instructions, which every way keeps: the first request of
@@ -34,13 +27,6 @@ recorded sessions had 32,500 tokens or more in three of four cases, with its pro
 CLIENT_SUMMARY_TOKENS: Final = 8_000  # that the client's compaction writes and leaves, at most
 NOTE_SHARE: Final = 0.08  # of the context: the size of a hand-off note (`summary.max_tokens`)
 MAX_NOTE_TOKENS: Final = 12_000
-
-
-class PauseWay(StrEnum):
-    LEAVE = "leave"  # go on as it is
-    PLAN = "plan"  # ctxtop's plan for the session itself
-    CLIENT = "client"  # Claude Code's own /compact
-    HAND_OFF = "hand-off"  # a new session that starts with a note
 
 
 class CostUnit(StrEnum):

@@ -8,7 +8,7 @@ does not count, nor in which project: the client that sweeps applies its own set
 from collections.abc import Iterable
 from typing import Final
 
-from ..store.config_records import SettingsFileRecord
+from ..model.config_records import SettingsFileRecord
 from .effective_config import resolve_settings
 
 DAY_MS: Final = 24 * 3600 * 1000

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from ..transcript.conversation import (
+from ..model.conversation import (
     Entry,
     MessagePart,
     Role,
@@ -18,8 +18,8 @@ from ..transcript.conversation import (
     group_messages,
     remove_cleared_content,
 )
+from ..model.counting_rule import CountingRule, estimate_by_characters
 from ..transcript.visible_messages import visible_entries
-from .counting_rule import CountingRule, estimate_by_characters
 from .tokens import MEDIA_TOKENS, CachedPartCounter, PartCounter, estimate_tokens, model_text
 
 

@@ -10,11 +10,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ..model.answer_rows import TimelineAnswerRow
 from ..model.context import Context, ContextState
-from ..store.queries import context_queries
-from .levels import DEFAULT_PLACED_THRESHOLDS, Level, PlacedThreshold, reached_level
+from ..model.levels import DEFAULT_PLACED_THRESHOLDS, Level, PlacedThreshold, reached_level
 
-TimelineTurn = context_queries.TimelineAnswerRow  # one answer; its `tokens` are what the model saw
+TimelineTurn = TimelineAnswerRow  # one answer; its `tokens` are what the model saw
 
 
 class TimelineCompaction(msgspec.Struct, frozen=True):

@@ -1,13 +1,17 @@
 """Token estimates for each model, calibrated with what the API reported on this machine."""
 
+from __future__ import annotations
+
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
 from typing import Final, TypeVar
 
 import msgspec
 
-from ..transcript.conversation import Entry, MessagePart, PartKind, Role
-from .counting_rule import CountingRule
+from ..model.conversation import Entry, MessagePart, PartKind, Role
+from ..model.counting_rule import CountingRule
 from .tokens import (
     MEDIA_TOKENS,
     TOKENIZER_PROFILES,
@@ -325,3 +329,40 @@ class Estimator:
     def tokens(self, text: str, model: str | None, kind: ContentKind | None = None) -> int:
         """Estimate a text alone as a model counts it."""
         return self.for_model(model).text_tokens(text, kind)
+
+
+TOKENS_PER_LETTER: Final = 0.88
+"""What a letter that is one token of cl100k_base takes in the tokenizer generation that weighs it
+more; longer tokens have less per letter (core/measure/tokens.py, TOKENIZER_PROFILES: the weight of
+a class by its fewest characters)."""
+
+TOKENS_PER_MARK: Final = 1.24  # of a digit or a mark, with the line end after it
+TOKENS_PER_SPACE: Final = 1.17  # of a space that is not before a word
+TOKENS_PER_WORD_SPACE: Final = 0.3
+"""Of a space before a word: it is a token of its own only if the two letters after it are one
+together, which weigh that much less."""
+
+TOKENS_PER_LINE_END: Final = 1.51
+TOKENS_PER_OTHER_BYTE: Final = 1.64  # of a byte beyond ASCII
+_LETTERS: Final = re.compile(r"[A-Za-z]+")
+_MARKS: Final = re.compile(r"[!-@\[-`{-~]+")
+_SPACE_BEFORE_WORD: Final = re.compile(r" (?=[A-Za-z])")
+
+
+def token_upper_bound(text: str) -> int:
+    """Return at least as many tokens as any model's estimate.
+
+    Loading the table of `core.measure.tokens` takes longer than a hook may; for prose this is about
+    three times the estimate. Factors that were learned on this machine are not included.
+    """
+    letters, marks = (sum(map(len, chars.findall(text))) for chars in (_LETTERS, _MARKS))
+    spaces, before_words = text.count(" "), len(_SPACE_BEFORE_WORD.findall(text))
+    lines, size = text.count("\n"), len(text.encode("utf-8", "replace"))
+    return ceil(
+        TOKENS_PER_LETTER * letters
+        + TOKENS_PER_MARK * marks
+        + TOKENS_PER_SPACE * (spaces - before_words)
+        + TOKENS_PER_WORD_SPACE * before_words
+        + TOKENS_PER_LINE_END * lines
+        + TOKENS_PER_OTHER_BYTE * (size - letters - marks - spaces - lines)
+    )

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from ..transcript.conversation import RESULT_KINDS, Entry, MessagePart, PartKind, decode_tool_input
-from .models import model_family
+from ..model.claude_models import model_family
+from ..model.conversation import RESULT_KINDS, Entry, MessagePart, PartKind, decode_tool_input
 
 if TYPE_CHECKING:
     from tiktoken import Encoding

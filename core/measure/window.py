@@ -1,88 +1,27 @@
-"""How large a context's window is and where the client compacts it, by the best evidence."""
+"""Finds how large a window is and where the client compacts, by the best evidence."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from . import models
-from .models import LARGE_WINDOW, SMALL_WINDOW, ClientVersion
+from ..model import claude_models
+from ..model.claude_models import LARGE_WINDOW, SMALL_WINDOW, ClientVersion
+from ..model.context_window import (
+    OUTPUT_RESERVE,
+    TRIGGER_BUFFER,
+    Claim,
+    ClaimSource,
+    Trigger,
+    Window,
+    choose_claim,
+)
 
 if TYPE_CHECKING:
     from .effective_config import ResolvedSetting
-
-
-class Certainty(StrEnum):
-    """How far a source can be wrong, surest first."""
-
-    CERTAIN = "certain"  # the client said so, or a person decided it
-    SEEN = "seen"  # the session's own events show it
-    LIKELY = "likely"  # it held wherever else it was checked
-    ASSUMED = "assumed"
-
-
-_CERTAIN, _SEEN, _LIKELY, _ASSUMED = Certainty
-
-
-class ClaimSource(StrEnum):
-    """Where a claim comes from, strongest first, with the evidence in words for a person."""
-
-    description: str
-    certainty: Certainty
-
-    def __new__(cls, value: str, description: str, certainty: Certainty) -> Self:
-        source = str.__new__(cls, value)
-        source._value_, source.description, source.certainty = value, description, certainty
-        return source
-
-    POLICY = "policy", "set by you (limit.override)", _CERTAIN
-    PLUGIN = "plugin", "measured by Claude Code itself (plugin)", _CERTAIN
-    STATUS_LINE = "status_line", "reported by Claude Code's status line", _CERTAIN
-    ENVIRONMENT = "environment", "set by an environment variable of Claude Code", _CERTAIN
-    COMMAND_LINE = "command_line", "set on Claude Code's command line (--autocompact)", _CERTAIN
-    SETTINGS = "settings", "set by a settings file", _CERTAIN
-    DEFINITION = "definition", "set by the agent's definition", _CERTAIN
-    SESSION_USAGE = "session_usage", "this session used more than 200,000 tokens", _SEEN
-    SESSION_COMPACTION = "session_compaction", "this session was compacted at this size", _SEEN
-    SESSION_ANSWERS = "session_answers", "this session continued above it uncompacted", _SEEN
-    CONTEXT_REPORT = "context_report", "reported by /context in this session", _SEEN
-    API_ERROR = "api_error", "the API refused a longer prompt", _SEEN
-    OTHER_SESSIONS = "other_sessions", "seen in other sessions of this model and version", _LIKELY
-    TABLE = "model_table", "known for this model and Claude Code version", _LIKELY
-    ASSUMED = "assumed", "assumed: the model is unknown", _ASSUMED
-
-
-class Claim(msgspec.Struct, frozen=True):
-    """A source's claim of a size in tokens; None claims that there is none."""
-
-    tokens: int | None
-    source: ClaimSource
-    detail: str = ""  # what of the source's it is, in words for a person
-
-
-class ChosenClaim(msgspec.Struct, frozen=True):
-    winner: Claim
-    contradicting: tuple[Claim, ...] = ()
-
-
-def choose_claim(claims: Sequence[Claim]) -> ChosenClaim:
-    """Believe the first claim, and keep those that contradict it (R: the issue's order).
-
-    `claims` are sorted, strongest first, and never empty. A table's value does not contradict
-    what was seen.
-    """
-    winner = claims[0]
-    tables = {ClaimSource.TABLE, ClaimSource.ASSUMED}
-    others = [
-        claim
-        for claim in claims[1:]
-        if claim.source not in tables and claim.tokens != winner.tokens
-    ]
-    return ChosenClaim(winner, tuple(others))
 
 
 MIN_CONFIGURED_WINDOW: Final = 100_000
@@ -242,7 +181,7 @@ def _setting_for_model(
 ) -> ResolvedSetting | None:
     for key, setting in settings.items():
         match = re.fullmatch(r"modelSettings\.(.*)\.autoCompactWindow", key, re.DOTALL)
-        if match and model and models.matches_model(match[1], model):
+        if match and model and claude_models.matches_model(match[1], model):
             return setting
     return None
 
@@ -255,21 +194,6 @@ def _configured_percent(variable: _Variable | None) -> PercentClaim | None:
     except ValueError:
         return None
     return PercentClaim(value, variable.source) if 0 < value <= 100 else None
-
-
-class Window(msgspec.Struct, frozen=True):
-    tokens: int
-    source: ClaimSource
-    contradicting: tuple[Claim, ...] = ()  # weaker evidence of another size
-    limit: int | None = None
-    """Tokens by which the policy measures; None if by this window, 0 if it measures nothing."""
-
-    @property
-    def why(self) -> str:
-        return self.source.description
-
-
-UNKNOWN_WINDOW: Final = Window(LARGE_WINDOW, ClaimSource.ASSUMED)  # of what could not be read
 
 
 class WindowEvidence(msgspec.Struct, frozen=True):
@@ -313,8 +237,8 @@ def window_claims(evidence: WindowEvidence) -> list[Claim]:
         Claim(evidence.limit_tokens, ClaimSource.API_ERROR),
         Claim(evidence.others_tokens, ClaimSource.OTHER_SESSIONS),
     ]
-    known = models.table_window(evidence.asked_model or evidence.model, evidence.version)
-    unknown = Claim(models.unknown_model_window(evidence.version), ClaimSource.ASSUMED)
+    known = claude_models.table_window(evidence.asked_model or evidence.model, evidence.version)
+    unknown = Claim(claude_models.unknown_model_window(evidence.version), ClaimSource.ASSUMED)
     policy = Claim(evidence.policy_tokens, ClaimSource.POLICY)
     return [
         *([policy] if policy.tokens else []),
@@ -324,7 +248,7 @@ def window_claims(evidence: WindowEvidence) -> list[Claim]:
 
 
 def requested_large_model(asked: str | None, model: str | None) -> str | None:
-    is_large = model is not None and asked == f"{model}{models.LARGE_WINDOW_SUFFIX}"
+    is_large = model is not None and asked == f"{model}{claude_models.LARGE_WINDOW_SUFFIX}"
     return asked if is_large else None
 
 
@@ -332,60 +256,19 @@ def _configured_claim(evidence: WindowEvidence) -> Claim | None:
     config, asked = evidence.config, evidence.asked_model or evidence.model
     if (
         config.large_window_disabled_by
-        and models.table_window(asked, evidence.version) == LARGE_WINDOW
+        and claude_models.table_window(asked, evidence.version) == LARGE_WINDOW
     ):
         return Claim(SMALL_WINDOW, config.large_window_disabled_by)
     # The client ignores the variable for models that it knows (seen in 2.1.329).
-    return config.max_context if models.known_model(evidence.model) is None else None
+    return config.max_context if claude_models.known_model(evidence.model) is None else None
 
 
-OUTPUT_RESERVE: Final = 20_000  # maximum kept free for an answer (formats 3.5; tried on 2.1.329)
 OLD_OUTPUT_RESERVE: Final = 32_000
 OLD_OUTPUT_RESERVE_BEFORE: Final = (2, 1, 21)  # they kept the whole answer free (changelog 2.1.21)
-TRIGGER_BUFFER: Final = 13_000  # tokens between trigger and effective window (formats 3.5)
 MIN_TRIGGER_SHARE: Final = 0.5  # of the window: boundaries below followed a refused prompt
 MIN_REFUSED_TOKENS: Final = SMALL_WINDOW - OUTPUT_RESERVE
 """The API refuses no smaller prompt of a model of the table: it would leave room for an answer in
 the smallest window."""
-
-_NOT_ARMED_REASONS: Final = {
-    ClaimSource.TABLE: "not armed: this model is compacted only after the API has refused a prompt",
-    ClaimSource.SESSION_COMPACTION: (
-        "not armed: this session was compacted only at the end of its window"
-    ),
-    ClaimSource.SESSION_ANSWERS: ("not compacted: two answers in a row were above the trigger"),
-    ClaimSource.CONTEXT_REPORT: "not armed: /context showed no buffer for it",
-    ClaimSource.SETTINGS: "turned off by a settings file",
-    ClaimSource.ENVIRONMENT: "turned off by an environment variable of Claude Code",
-}
-
-
-class Trigger(msgspec.Struct, frozen=True):
-    """The trigger in tokens of the compaction counter, or None if it is not armed."""
-
-    tokens: int | None
-    source: ClaimSource
-    contradicting: tuple[Claim, ...] = ()  # weaker evidence of another size
-    detail: str = ""  # the believed claim's
-
-    @property
-    def why(self) -> str:
-        return claim_reason(Claim(self.tokens, self.source, self.detail))
-
-    @property
-    def is_passed(self) -> bool:
-        """Whether the session passed its trigger and was not compacted: nothing will do it."""
-        return self.source is ClaimSource.SESSION_ANSWERS
-
-
-def claim_reason(claim: Claim) -> str:
-    """Describe why a trigger is claimed, or that there is none."""
-    source = claim.source
-    if claim.tokens is None:
-        reason = _NOT_ARMED_REASONS.get(source, f"not armed: {source.description}")
-    else:
-        reason = source.description
-    return f"{reason}; {claim.detail}" if claim.detail else reason
 
 
 class AutoCompaction(msgspec.Struct, frozen=True):
@@ -442,7 +325,7 @@ def trigger_tokens(
 
 def _output_reserve(config: AutoCompactConfig, model: str | None) -> int:
     """Return the tokens at the window's end that the client keeps free for an answer."""
-    return min(config.max_output or models.max_output_tokens(model), OUTPUT_RESERVE)
+    return min(config.max_output or claude_models.max_output_tokens(model), OUTPUT_RESERVE)
 
 
 def _usable(observed: Iterable[AutoCompaction], window: int, reserve: int) -> list[AutoCompaction]:
@@ -551,7 +434,7 @@ def _trigger_claims(evidence: TriggerEvidence) -> Iterator[Claim]:
         yield evidence.report
     if others := _learn_trigger(_usable(evidence.other_compactions, window, reserve), (expected,)):
         yield Claim(others, ClaimSource.OTHER_SESSIONS)
-    armed = models.is_armed(evidence.model, evidence.version, window)
+    armed = claude_models.is_armed(evidence.model, evidence.version, window)
     yield Claim(expected if armed else None, ClaimSource.TABLE)
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..measure.counting_rule import DEFAULT_COUNTING, UNREPORTED_USAGE, CountingRule
-from ..measure.levels import DEFAULT_PLACED_THRESHOLDS, Level, PlacedThreshold, reached_level
-from ..transcript.answer_facts import TokenUsage
+from .answer_facts import TokenUsage
+from .counting_rule import DEFAULT_COUNTING, UNREPORTED_USAGE, CountingRule
+from .levels import DEFAULT_PLACED_THRESHOLDS, Level, PlacedThreshold, reached_level
 
 if TYPE_CHECKING:
-    from ..measure.window import Trigger, Window
+    from .context_window import Trigger, Window
 
 
 class ReportedCategory(StrEnum):

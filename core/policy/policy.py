@@ -10,8 +10,10 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ..measure.counting_rule import DEFAULT_COUNTING, CountingRule, make_counting_rule
-from ..measure.levels import (
+from ..model.claude_models import LARGE_WINDOW, SMALL_WINDOW
+from ..model.context_window import ClaimSource, Window
+from ..model.counting_rule import DEFAULT_COUNTING, CountingRule, make_counting_rule
+from ..model.levels import (
     Level,
     PlacedThreshold,
     RearmRule,
@@ -19,8 +21,6 @@ from ..measure.levels import (
     ThresholdBase,
     place_thresholds,
 )
-from ..measure.models import LARGE_WINDOW, SMALL_WINDOW
-from ..measure.window import ClaimSource, Window
 from .schema import (
     KEYS,
     MONITOR_MODULE,

@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
-from ..compliance.result_formats import CLNODE_FORMATS, ResultFormat
-from ..measure.cold_prompt import DEFAULT_MIN_TOKENS, DEFAULT_NOTICE_S, DEFAULT_NOTIFY_TOKENS
-from ..measure.counting_rule import TextEstimator, UsageComponent, UsageSource
-from ..measure.levels import DEFAULT_THRESHOLDS, Level, Threshold, ThresholdBase, ThresholdOp
-from ..measure.pause_costs import DEFAULT_REQUESTS, DEFAULT_REREAD_TOKENS, PauseWay
+from ..model.cold_prompt import DEFAULT_MIN_TOKENS, DEFAULT_NOTICE_S, DEFAULT_NOTIFY_TOKENS
+from ..model.counting_rule import TextEstimator, UsageComponent, UsageSource
+from ..model.levels import DEFAULT_THRESHOLDS, Level, Threshold, ThresholdBase, ThresholdOp
+from ..model.pause_ways import DEFAULT_REQUESTS, DEFAULT_REREAD_TOKENS, PauseWay
+from ..model.result_formats import CLNODE_FORMATS, ResultFormat
 from .threshold_values import change_thresholds, moves_levels, threshold_list
 from .value_types import (
     MAX_TOKENS,

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ..measure.levels import DEFAULT_THRESHOLDS, Level, Threshold, ThresholdBase, ThresholdOp
+from ..model.levels import DEFAULT_THRESHOLDS, Level, Threshold, ThresholdBase, ThresholdOp
 from .value_types import MAX_TOKENS, InvalidValueError, list_items, to_share
 
 THRESHOLD_ACTIONS: Final = (

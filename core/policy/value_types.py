@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import msgspec
 
-from ..measure.levels import Threshold
-from ..measure.models import parse_price
-from ..measure.window import OUTPUT_RESERVE, TRIGGER_BUFFER
-from ..transcript.lazy_pattern import lazy_pattern
+from ..lazy_pattern import lazy_pattern
+from ..model.claude_models import parse_price
+from ..model.context_window import OUTPUT_RESERVE, TRIGGER_BUFFER
+from ..model.levels import Threshold
 
 PolicyValue = (
     bool

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-from ..store.config_records import MemoryPluginRecord, SaveFileKind
+from ..model.config_records import MemoryPluginRecord, SaveFileKind
 from .save_noise import ALL_CATEGORIES
 from .save_status import SaveState, SaveStatus, ends_current_save
 from .selected_files import ProjectSaveFiles, content_of

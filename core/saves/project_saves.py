@@ -10,16 +10,12 @@ from msgspec.structs import replace
 
 from ..measure.hook_runs import HookTiming, find_handler, time_hooks
 from ..measure.retention import DAY_MS
-from ..model.session import Session, project_name
+from ..measure.session_building import project_name
+from ..model.config_records import HookHandler, SaveEventRecord, SaveFileRecord, StagingLocation
+from ..model.session import Session
+from ..model.stored_rows import HookRun
 from ..policy.resolve import DEFAULT_POLICIES, Policies
-from ..store.config_records import (
-    HookHandler,
-    SaveEventRecord,
-    SaveFileRecord,
-    StagingLocation,
-)
 from ..store.queries.config_queries import MemoryNoteRow, StopBlockRow
-from ..store.queries.query_rows import HookRun
 from . import save_log, save_metrics
 from .memory_plugin import (
     PluginCompatibility,

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ..store.config_records import SaveEventRecord
+from ..model.config_records import SaveEventRecord
 from ..transcript.sanitize import sanitize_title
 from .save_metrics import Rate
 from .save_status import LoggedEnd

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from ..transcript.conversation import Entry, MessagePart, PartKind, decode_tool_input
+from ..model.conversation import Entry, MessagePart, PartKind, decode_tool_input
 from ..transcript.line_types import AGENT_TOOLS
 from ..transcript.sanitize import one_line, sanitize_path
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from ..store.config_records import SaveError, SaveFileContent, SaveFileKind, SaveFileRecord
+from ..model.config_records import SaveError, SaveFileContent, SaveFileKind, SaveFileRecord
 from .save_noise import SaveNoise, expand_categories
 from .selected_files import ProjectSaveFiles, SaveLimits, content_of, written_ms
 

@@ -7,12 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..store.config_records import (
-    SaveFileContent,
-    SaveFileKind,
-    SaveFileRecord,
-    StagingLocation,
-)
+from ..model.config_records import SaveFileContent, SaveFileKind, SaveFileRecord, StagingLocation
 
 if TYPE_CHECKING:
     from ..policy.policy import Policy

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
-from ..model.problem import Problem, fault_problem
+from ..model.problem import Problem
+from ..transcript.faults import fault_problem
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -12,7 +12,7 @@ from sqlite3 import Connection
 from typing import Final
 
 from ..files.digests import blake2b
-from .transcript_records import FileKind, LogKind, join_tools
+from ..model.transcript_records import FileKind, LogKind, join_tools
 
 SCHEMA_VERSION: Final = 12
 """The version of schema.sql, kept as `PRAGMA user_version`; raise it with every change that is not

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import asdict, astuple
 
-from . import transcript_records as records
+from ..model import transcript_records as records
 
 
 @cache

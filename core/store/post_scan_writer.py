@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from ..model.transcript_records import FileKind
 from .queries.query_rows import PROJECT_ROOT, SessionIds, fetch_records, in_condition
-from .transcript_records import FileKind
 from .writer import Writer
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ..model.transcript_records import FileKind
 from ..transcript.turn_search import TurnRole
 from .queries.query_rows import fetch_records
 from .queries.search_queries import INDEXED_KINDS
-from .transcript_records import FileKind
 from .writer import Writer
 
 BLOCK_CHARS: Final = 8_000

@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from ..measure.counting_rule import CountingRule, TextEstimator
 from ..measure.token_estimate import CalibrationSample, CharactersCounter, Estimator, GrowthStep
 from ..measure.tokens import CACHED_FROM_CHARS, ContentKind, PartCounter, TextCount, count_text
+from ..model.counting_rule import CountingRule, TextEstimator
 from ..transcript.raw_lines import text_key
 from .queries.query_rows import fetch_records
 from .writer import Writer

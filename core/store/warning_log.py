@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..measure.levels import FillPoint, Level, LevelWarning, PlacedThreshold
+from ..model.levels import FillPoint, Level, LevelWarning, PlacedThreshold
 from ..policy.resolve import Policies
 from .queries.query_rows import SessionIds, fetch_records, in_condition
 from .writer import Writer

@@ -10,6 +10,15 @@ from typing import Final
 from msgspec.structs import asdict, astuple, replace
 
 from ..model.problem import Problem
+from ..model.transcript_records import (
+    AgentMeta,
+    FileKind,
+    LiveSession,
+    SourceFile,
+    TailState,
+    TranscriptRecords,
+    WindowRecord,
+)
 from .database import (
     IDLE_CACHE_KIB,
     move_aside,
@@ -24,15 +33,6 @@ from .inserts import (
     insert_records,
     insert_sql,
     insert_transcript_records,
-)
-from .transcript_records import (
-    AgentMeta,
-    FileKind,
-    LiveSession,
-    SourceFile,
-    TailState,
-    TranscriptRecords,
-    WindowRecord,
 )
 
 GONE_SIZE: Final = -1

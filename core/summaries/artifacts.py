@@ -8,9 +8,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ..transcript.authorship import LONG_PROMPT_CHARS
-from ..transcript.client_messages import typed_text
-from ..transcript.conversation import (
+from ..model.conversation import (
+    DONE_STATUSES,
+    IN_PROGRESS,
     Entry,
     MessagePart,
     PartKind,
@@ -18,6 +18,8 @@ from ..transcript.conversation import (
     decode_tool_input,
     split_segments,
 )
+from ..transcript.authorship import LONG_PROMPT_CHARS
+from ..transcript.client_messages import typed_text
 from .decision_patterns import find_decisions, find_rules, quote_line
 from .key_messages import persons_words
 from .mentions import MentionIndex, contains_secret, find_declarations, find_names, split_path
@@ -25,8 +27,6 @@ from .mentions import MentionIndex, contains_secret, find_declarations, find_nam
 TODO_TOOLS: Final = frozenset({"TodoWrite", "TaskCreate", "TaskUpdate"})
 """TodoWrite writes the whole list (clients to 2.1.2x), the other two one item each."""
 
-DONE_STATUSES: Final = frozenset({"completed", "deleted", "cancelled"})
-IN_PROGRESS: Final = "in_progress"
 _TASK_CREATED: Final = re.compile(r"\ATask #(\w+) created")
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from ..transcript.lazy_pattern import lazy_pattern
+from ..lazy_pattern import lazy_pattern
 from ..transcript.prompt_parts import COMMAND_VERBS
 from ..transcript.sanitize import beyond_ascii
 

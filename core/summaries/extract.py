@@ -8,11 +8,11 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ..transcript.conversation import Entry, PartKind, group_messages
+from ..model.conversation import IN_PROGRESS, Entry, PartKind, group_messages
 from ..transcript.redaction import find_secrets
 from ..transcript.visible_messages import is_call, is_result, visible_entries
 from . import artifacts, key_messages, tool_outcomes
-from .artifacts import IN_PROGRESS, Artifacts, Todo, TodoList, part_text, prompt_excerpt
+from .artifacts import Artifacts, Todo, TodoList, part_text, prompt_excerpt
 from .decision_patterns import find_sentences, quote_line
 from .former_summaries import NEXT_TITLES, TASK_TITLES, find_stated
 from .key_messages import DEFAULT_IMPORTANCE, ImportanceSettings

@@ -11,8 +11,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ..model.conversation import Author, Entry, PartKind
 from ..transcript.authorship import CUT_MARKER, DIGEST_MARKER, SUMMARY_MARKER
-from ..transcript.conversation import Author, Entry, PartKind
 from .decision_patterns import quote_line
 from .summary_facts import QUOTE_MARK, FactKind, SummaryFact, make_fact, merge_facts, parse_summary
 from .turn_digest import parse_digest

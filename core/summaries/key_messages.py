@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..transcript.authorship import NOT_TYPED_PREFIXES, iter_typed_words
-from ..transcript.client_messages import given_tasks, typed_text
-from ..transcript.conversation import (
+from ..model.conversation import (
     RESULT_KINDS,
     Author,
     ConversationMessage,
@@ -21,6 +19,8 @@ from ..transcript.conversation import (
     MessagePart,
     PartKind,
 )
+from ..transcript.authorship import NOT_TYPED_PREFIXES, iter_typed_words
+from ..transcript.client_messages import given_tasks, typed_text
 from ..transcript.slash_commands import find_slash_command
 from .decision_patterns import DECISION_PATTERN
 from .summary_facts import FactKind, SummaryFact, make_fact

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import Final
 
+from ..lazy_pattern import lazy_pattern
 from ..transcript.authorship import PASTE_TAG, remove_pastes
-from ..transcript.lazy_pattern import lazy_pattern
 
 MIN_NAME_CHARS: Final = 8  # compaction.md 4.6; shorter ones occur in any text by chance
 MIN_SHAPED_CHARS: Final = 4  # of `tool_0` or `runAll`: no word of prose looks like that

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from ..files.file_operations import write_file_atomically
 from ..files.safe_open import open_regular
-from ..transcript.conversation import Entry, MessagePart, PartKind, group_messages
+from ..model.conversation import Entry, MessagePart, PartKind, group_messages
 from ..transcript.redaction import redact
 from . import summary_building, summary_facts
 from .decision_patterns import quote_line

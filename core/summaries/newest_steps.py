@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import Final
 
-from ..transcript.conversation import RESULT_KINDS, Entry, MessagePart, PartKind, Role
+from ..model.conversation import RESULT_KINDS, Entry, MessagePart, PartKind, Role
 from ..transcript.visible_messages import is_result
 from .artifacts import render_tool_input
 from .mentions import find_names

@@ -13,10 +13,10 @@ import msgspec
 from msgspec.structs import replace
 
 from ..files.project_folder import is_own_memory_file
+from ..model.conversation import Author, Entry, MessagePart, PartKind
 from ..model.rule import RuleMark
 from ..transcript.authorship import iter_typed_words
 from ..transcript.client_messages import MEMORY_FILE_HEADING, NESTED_MEMORY, QUEUED_PROMPT
-from ..transcript.conversation import Author, Entry, MessagePart, PartKind
 from .decision_patterns import find_memory_rules, find_rules, states_rule
 from .key_messages import prompt_words
 from .mentions import contains_secret

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from ..injection.injected_text import token_upper_bound
-from ..transcript.conversation import Entry, drop_repeated_entries, entries_since_compaction
+from ..measure.token_estimate import token_upper_bound
+from ..model.conversation import Entry, drop_repeated_entries, entries_since_compaction
 from .artifacts import (
     Artifacts,
     FileUse,

@@ -13,8 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..measure.composition import describe_input
-from ..model.filter_language import fold_text
-from ..transcript.conversation import (
+from ..model.conversation import (
     ConversationMessage,
     Entry,
     PartKind,
@@ -22,6 +21,7 @@ from ..transcript.conversation import (
     drop_repeated_entries,
     group_messages,
 )
+from ..transcript.filter_language import fold_text
 from .artifacts import Artifacts, collect_artifacts, follow_artifacts, split_retained_and_lost
 
 MAX_LINES: Final = 4_000  # of either text: difflib takes a second for them

@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from ..model.filter_language import (
+from ..model.stored_rows import SummaryRow
+from ..transcript.filter_language import (
     TIME_CHOICES,
     fold_text,
     invalid_word,
@@ -20,7 +21,6 @@ from ..model.filter_language import (
     split_filter,
     values_beginning_with,
 )
-from ..store.queries.query_rows import SummaryRow
 from .summary_facts import QuotedAnchor
 
 PLAN_KIND: Final = "plan"  # of what ctxtop wrote, held by a receipt, and of plans made in plan mode

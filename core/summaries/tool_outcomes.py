@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ..model.conversation import Entry, MessagePart, PartKind
 from ..transcript.client_messages import TASK_NOTIFICATION
-from ..transcript.conversation import Entry, MessagePart, PartKind
 from . import artifacts
 from .decision_patterns import quote_line
 from .mentions import split_path

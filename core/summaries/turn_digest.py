@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ..model.conversation import Author, Entry, MessagePart, PartKind
 from ..transcript.authorship import DIGEST_MARKER
 from ..transcript.client_messages import typed_text
-from ..transcript.conversation import Author, Entry, MessagePart, PartKind
 from . import tool_outcomes
 from .artifacts import TodoList, parse_tool_input, tool_results
 from .decision_patterns import find_decisions, quote_line

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from msgspec import UNSET, Raw
 
-from .conversation import Author
-from .lazy_pattern import lazy_pattern
+from ..lazy_pattern import lazy_pattern
+from ..model.conversation import Author
 from .line_decoder import TranscriptLine
 from .prompt_parts import typed_parts
 

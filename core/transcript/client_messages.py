@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, UnsetType
 
+from ..model.conversation import Author, Entry, MessagePart, PartKind, PromptSnapshot
 from .authorship import queued_author
-from .conversation import Author, Entry, MessagePart, PartKind, PromptSnapshot
 from .line_decoder import decode_list
 from .sanitize import sanitize_path, sanitize_title
 

@@ -12,6 +12,7 @@ from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from ..files.transcript_file import open_transcript
+from ..model.conversation import Boundary, Entry, MessagePart, Microcompaction, PartKind, Role
 from . import lenient_json, line_decoder, reported_usage
 from .authorship import CLIENT_TEXT, PROMPT_AUTHORS, line_author, queued_author
 from .client_messages import (
@@ -21,7 +22,6 @@ from .client_messages import (
     is_agent_message,
     parse_prompt_snapshot,
 )
-from .conversation import Boundary, Entry, MessagePart, Microcompaction, PartKind, Role
 from .lenient_json import NotJsonError, UnexpectedShapeError
 from .line_decoder import RawBlock, RawMessage, TranscriptLine
 from .line_types import AGENT_OUTPUT_TOOLS, AGENT_TOOLS

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from .lazy_pattern import lazy_pattern
+from ..lazy_pattern import lazy_pattern
 
 DOCUMENT: Final = lazy_pattern(
     r"^(?:#{1,6} +\S|(?:---|\+\+\+|===)[ \t]*$|<!|<\?xml|<[a-zA-Z][\w-]*(?: [^<>\n]*)?>[ \t]*$|#!/"

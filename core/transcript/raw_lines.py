@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from ..files.digests import blake2b
-from .lazy_pattern import lazy_pattern
+from ..lazy_pattern import lazy_pattern
 
 KEY_BYTES: Final = 8  # SQLite's largest integer: a million ids collide in 1 of 37 million files
 

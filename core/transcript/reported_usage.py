@@ -10,7 +10,7 @@ from typing import Annotated, Final, Protocol
 import msgspec
 from msgspec import Meta
 
-from .answer_facts import TokenUsage, context_tokens
+from ..model.answer_facts import TokenUsage, context_tokens
 
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]  # sums of larger ones would not fit the store
 

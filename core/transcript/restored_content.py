@@ -12,8 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
-from .client_messages import FILE_REFERENCE_TEXT
-from .conversation import (
+from ..model.conversation import (
     Entry,
     MessagePart,
     PartKind,
@@ -21,6 +20,7 @@ from .conversation import (
     decode_tool_input,
     measured_answers,
 )
+from .client_messages import FILE_REFERENCE_TEXT
 from .line_types import EDIT_TOOLS, PLAN_TOOL
 from .visible_messages import reannounced_attachments, retained_uuids, visible_entries
 

@@ -3,7 +3,7 @@
 import re
 from typing import Final, NamedTuple
 
-from .lazy_pattern import lazy_pattern
+from ..lazy_pattern import lazy_pattern
 
 _CLIENT_COMMANDS_TEXT: Final = (
     "add-dir advisor agents allowed-tools autocompact bashes bug checkpoint checkup clear"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from .lazy_pattern import lazy_pattern
+from ..lazy_pattern import lazy_pattern
 from .sanitize import MAX_LONG_TITLE_CHARS, one_line
 from .slash_commands import find_slash_command
 

@@ -12,7 +12,9 @@ from typing import Final
 
 import msgspec
 
-from ..model.filter_language import (
+from ..lazy_pattern import lazy_pattern
+from ..model.conversation import Entry, PartKind, Role
+from .filter_language import (
     TIME_CHOICES,
     FilterWord,
     fold_text,
@@ -23,8 +25,6 @@ from ..model.filter_language import (
     unknown_filter_error,
     values_beginning_with,
 )
-from .conversation import Entry, PartKind, Role
-from .lazy_pattern import lazy_pattern
 from .redaction import redact
 from .sanitize import sanitize_text
 

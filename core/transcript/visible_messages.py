@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from .conversation import (
+from ..model.conversation import (
     Boundary,
     ConversationMessage,
     Entry,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from .conversation import (
+from ..model.conversation import (
     CLEARED_RESULT_TEXT,
     RESULT_KINDS,
     Entry,

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.core.readers import fleet_reader
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers import fleet_reader
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder

@@ -51,7 +51,7 @@ from .recordings import as_config, recordings, shared_folder, too_few
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ctxtop.core.store.queries.cache_queries import CacheAnswerRow
+    from ctxtop.core.model.answer_rows import CacheAnswerRow
 
 LEAST_RIGHT: Final = 0.9
 LEAST_NAMED: Final = 0.6

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ctxtop.core.compaction.plan import default_target
 from ctxtop.core.compaction.strategies.summary_and_cut import newest_entry
-from ctxtop.core.measure.models import LARGE_WINDOW, SMALL_WINDOW
+from ctxtop.core.model.claude_models import LARGE_WINDOW, SMALL_WINDOW
 from ctxtop.core.transcript.entry_decoder import read_entries
 
 from .evaluation.boundaries import compactions_of, newest_within, with_summary
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from ctxtop.core.compaction.plan import CompactionPlan
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
     from .evaluation.figures import Case
     from .evaluation.replay import Compact

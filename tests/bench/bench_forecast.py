@@ -39,10 +39,8 @@ from ctxtop.core.measure.forecast import (
     FAR_TURNS,
     PAUSE_MS,
     SHIPPED_CALIBRATION,
-    Forecast,
     ForecastCalibration,
     GrowthPrior,
-    Interval,
     first_answer_of_size,
     make_forecast,
     make_prior,
@@ -51,7 +49,8 @@ from ctxtop.core.measure.forecast import (
     replay_targets,
     split_runs,
 )
-from ctxtop.core.store.queries.query_rows import FillRow
+from ctxtop.core.model.outlook import Forecast, Interval
+from ctxtop.core.model.stored_rows import FillRow
 
 from .recordings import as_config, recordings, shared_folder, too_few
 

@@ -16,10 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers import fleet_reader
-from ctxtop.core.store.readers.fleet_reader import FleetReader
-from ctxtop.core.store.transcript_records import (
+from ctxtop.core.model.transcript_records import (
     BoundaryRecord,
     FileKind,
     ResponseRecord,
@@ -28,6 +25,9 @@ from ctxtop.core.store.transcript_records import (
     TailState,
     TranscriptRecords,
 )
+from ctxtop.core.readers import fleet_reader
+from ctxtop.core.readers.fleet_reader import FleetReader
+from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from ctxtop.core.measure.models import (
+from ctxtop.core.model.claude_models import (
     FIVE_MINUTES_MS,
     HOUR_MS,
     MILLION,

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.summaries.decision_patterns import (
     DECISION_PATTERN,
     REASON_PATTERN,
@@ -33,7 +34,6 @@ from ctxtop.core.summaries.decision_patterns import (
 )
 from ctxtop.core.summaries.key_messages import persons_words
 from ctxtop.core.summaries.mentions import find_names
-from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 
 from .recordings import recordings, shared_folder, too_few

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import textual.app
 import textual.pilot
 from ctxtop.collectors.places import Places
-from ctxtop.core.store.transcript_records import (
+from ctxtop.core.model.transcript_records import (
     FileKind,
     SourceFile,
     SummaryRecord,

@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ctxtop.core.transcript.conversation import Role
+from ctxtop.core.model.conversation import Role
 from ctxtop.core.transcript.visible_messages import is_call
 
 from .bench_compaction import SMALLEST, transcripts
@@ -28,7 +28,7 @@ from .evaluation.texts import AUTHORED, text_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ctxtop.core.transcript.conversation import Entry, MessagePart
+    from ctxtop.core.model.conversation import Entry, MessagePart
 
 TOKENS: Final = (0, 2_000, 5_000, 10_000, 15_000, 20_000, 30_000, 40_000, 80_000)
 TURNS: Final = (0, 1, 2, 3, 5, 8, 10, 15, 20, 40)

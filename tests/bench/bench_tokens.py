@@ -36,7 +36,7 @@ from ctxtop.core.measure.tokens import (
     model_text,
     model_tokenizer,
 )
-from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.model.conversation import PartKind
 
 from .growth_steps import corpora
 from .measure_tokens import counts_of, measure
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ctxtop.core.measure.token_estimate import GrowthStep
-    from ctxtop.core.transcript.conversation import MessagePart
+    from ctxtop.core.model.conversation import MessagePart
 
 TARGET_MEDIAN: Final = 0.05
 TARGET_RATIO: Final = 3.0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
-from ctxtop.core.measure.compaction_report import find_refill
+from ctxtop.core.model.conversation import split_segments
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
 from ctxtop.core.store.writer import Writer
@@ -28,7 +28,7 @@ from ctxtop.core.summaries.artifacts import (
     count_artifacts,
     split_retained_and_lost,
 )
-from ctxtop.core.transcript.conversation import split_segments
+from ctxtop.core.summaries.compaction_report import find_refill
 from ctxtop.core.transcript.entry_decoder import read_entries
 
 from ..recorder import Recorder

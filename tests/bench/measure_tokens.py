@@ -18,7 +18,7 @@ from ctxtop.core.measure.tokens import (
     count_token_classes,
     model_text,
 )
-from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.model.conversation import PartKind
 
 from .growth_steps import corpora
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ctxtop.core.measure.token_estimate import GrowthStep
-    from ctxtop.core.transcript.conversation import MessagePart
+    from ctxtop.core.model.conversation import MessagePart
 
 CALL, PARAMETER, RESULT, MESSAGE, REMINDER, THOUGHT = range(len(TokenClass), len(TokenClass) + 6)
 AROUND: Final = ("call", "parameter", "result", "message", "reminder", "thought")

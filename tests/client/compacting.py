@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.core.compaction.compaction_target import CompactionTarget, WaitTimes
 from ctxtop.core.measure.tokens import estimate_tokens
-from ctxtop.core.transcript.conversation import PartKind, is_from_other_model
+from ctxtop.core.model.conversation import PartKind, is_from_other_model
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.line_decoder import SYNTHETIC_MODEL
 from ctxtop.core.transcript.visible_messages import visible_entries
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ctxtop.core.transcript.conversation import Entry, MessagePart
+    from ctxtop.core.model.conversation import Entry, MessagePart
 
     from .lab import Lab
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.plugin import standby
+from ctxtop.core.readers import fleet_reader
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
-from ctxtop.core.store.readers import fleet_reader
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
@@ -26,7 +26,7 @@ from .screen import Screen
 if TYPE_CHECKING:
     from ctxtop.core.model.agent import Agent
     from ctxtop.core.model.session import Session
-    from ctxtop.core.store.queries.query_rows import CompactionRow, UsageRow
+    from ctxtop.core.model.stored_rows import CompactionRow, UsageRow
 
     from .namespace import Namespace
 

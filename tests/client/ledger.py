@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.collectors.claude_code.own_files import own_log_folder
-from ctxtop.core.measure.models import LARGE_WINDOW_SUFFIX
 from ctxtop.core.model.agent import AgentStatus
+from ctxtop.core.model.claude_models import LARGE_WINDOW_SUFFIX
 from ctxtop.core.model.context import ContextState
 from ctxtop.tui.text.formats import percent
 from msgspec.structs import replace

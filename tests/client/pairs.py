@@ -17,7 +17,7 @@ from ctxtop.core.compaction.strategies.masked import OVERSIZED
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.measure.tokens import estimate_tokens
-from ctxtop.core.transcript.conversation import PartKind, drops_thinking
+from ctxtop.core.model.conversation import PartKind, drops_thinking
 from ctxtop.core.transcript.entry_decoder import iter_entries, read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ctxtop.core.compaction.compaction_target import CompactionTarget
     from ctxtop.core.compaction.receipts import CompactionReceipt
-    from ctxtop.core.transcript.conversation import Entry, MessagePart
+    from ctxtop.core.model.conversation import Entry, MessagePart
 
     from .lab import Lab
 

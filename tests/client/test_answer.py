@@ -23,7 +23,7 @@ from ctxtop.collectors.client_terminal.prompt_answer import (
     prove_prompt,
 )
 from ctxtop.collectors.places import Places
-from ctxtop.core.measure.activity import WaitingKind
+from ctxtop.core.model.session_activity import WaitingKind
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
 from ctxtop.tui.screens.terminal_dialogs import AnswerScreen

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.plugin import installed_commands
 from ctxtop.collectors.plugin.statusline import render_status_line
-from ctxtop.core.measure.cold_prompt import CacheState, price_rewrite
-from ctxtop.core.measure.models import FIVE_MINUTES_MS, HOUR_MS
+from ctxtop.core.model.claude_models import FIVE_MINUTES_MS, HOUR_MS
+from ctxtop.core.model.cold_prompt import CacheState, price_rewrite
 
 from .features import hook_command, install
 from .lab import SMALL

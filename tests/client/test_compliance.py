@@ -8,15 +8,14 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compliance.findings import ComplianceVerdict, finding_labels
-from ctxtop.core.compliance.run_verdict import MarkerLocation
+from ctxtop.core.model.findings import ComplianceVerdict, MarkerLocation, finding_labels
 
 from .lab import HOOKS, LARGE
 from .trusting import trust
 
 if TYPE_CHECKING:
-    from ctxtop.core.compliance.run_verdict import RunVerdict
     from ctxtop.core.model.agent import Agent
+    from ctxtop.core.model.findings import RunVerdict
 
     from .lab import Json, Lab, Turn
 

@@ -15,9 +15,9 @@ from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.turn_restoring import plan_restore
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.measure.models import SMALL_WINDOW
+from ctxtop.core.model.claude_models import SMALL_WINDOW
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.summaries.turn_digest import parse_digest
-from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace

@@ -20,9 +20,9 @@ from ctxtop.collectors.claude_code.transcripts.client_output import (
 from ctxtop.core.measure.composition import CompositionSource, ContextCategory
 from ctxtop.core.measure.tokens import estimate_tokens
 from ctxtop.core.model.context import ContextReport, ReportedCategory
+from ctxtop.core.model.conversation import MessagePart, PartKind
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
 from ..recorder import Recorder
 from . import mcp_server

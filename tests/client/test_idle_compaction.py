@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from ctxtop.collectors.claude_code.own_files import own_log_folder
 from ctxtop.core.actions.pause_rules import IDLE_COMPACTION_LATE_MS
-from ctxtop.core.store.transcript_records import LogKind
+from ctxtop.core.model.transcript_records import LogKind
 
 from .lab import LARGE
 from .test_limits import log_in

@@ -16,9 +16,9 @@ import pytest
 from ctxtop.collectors.claude_code.own_files import own_log_folder
 from ctxtop.collectors.plugin.statusline import render_status_line
 from ctxtop.core.measure.plan_limits import FIVE_HOURS, WEEK, PlanLimit
+from ctxtop.core.model.transcript_records import LogKind
+from ctxtop.core.readers.limits_reader import read_plan_limits
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.limits_reader import read_plan_limits
-from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.tui.cli.commands import run as run_command
 from ctxtop.tui.text.limits_text import reading_text
 

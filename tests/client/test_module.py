@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.measure.evidence import compare_measurements
-from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.model.context_window import ClaimSource
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries
 

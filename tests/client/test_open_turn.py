@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import open_turn, visible_entries
 

@@ -6,8 +6,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.measure.activity import ActivityKind
 from ctxtop.core.model.session import SessionStatus
+from ctxtop.core.model.session_activity import ActivityKind
 from ctxtop.core.store.database import open_reader
 
 from ..stored import stored_summaries

@@ -20,10 +20,10 @@ from ctxtop.core.actions.preset_steps import preset_steps
 from ctxtop.core.compaction.automation_rules import automatic_target
 from ctxtop.core.compaction.plan import SUMMARIZE
 from ctxtop.core.compaction.receipts import ReceiptStore
-from ctxtop.core.measure.counting_rule import UsageSource
-from ctxtop.core.measure.levels import Level
+from ctxtop.core.model.counting_rule import UsageSource
+from ctxtop.core.model.levels import Level
+from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.database import state_folder
-from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.store.warning_log import read_warnings
 from ctxtop.core.store.writer import Writer
 

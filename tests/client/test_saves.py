@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.core.readers import fleet_reader
+from ctxtop.core.readers.saves_reader import read_saves
 from ctxtop.core.saves.save_metrics import BandPosition
 from ctxtop.core.saves.save_noise import NoiseClass, Saver
 from ctxtop.core.saves.save_status import SaveState
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers import fleet_reader
-from ctxtop.core.store.readers.saves_reader import read_saves
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder

@@ -11,10 +11,11 @@ import pytest
 from ctxtop.collectors.claude_code.own_files import own_log_folder
 from ctxtop.collectors.plugin.fresh_compaction import find_fresh_compaction
 from ctxtop.collectors.plugin.statusline import render_status_line
-from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.measure.session_building import ACTIVE_MS
 from ctxtop.core.model.context import ContextState
-from ctxtop.core.model.session import ACTIVE_MS, SessionStatus
-from ctxtop.core.store.transcript_records import LogKind
+from ctxtop.core.model.context_window import ClaimSource
+from ctxtop.core.model.session import SessionStatus
+from ctxtop.core.model.transcript_records import LogKind
 
 from .lab import LARGE, SMALL
 

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.claude_code.transcripts.api_requests import find_sent_messages, reread_part
 from ctxtop.collectors.plugin import plugin_log
-from ctxtop.core.measure.window import ClaimSource
-from ctxtop.core.store.config_records import DefinitionKind
+from ctxtop.core.model.config_records import DefinitionKind
+from ctxtop.core.model.context_window import ClaimSource
+from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import config_queries as surroundings
 from ctxtop.core.store.queries import context_queries, log_queries
-from ctxtop.core.store.readers.fleet_reader import read_sessions
 
 from tests.log_rows import log_rows
 

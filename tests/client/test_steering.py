@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code.current_context import read_rules
-from ctxtop.core.injection.injected_text import token_upper_bound
+from ctxtop.core.measure.token_estimate import token_upper_bound
 from ctxtop.core.summaries.session_rules import NO_RULE_CHOICES
 from ctxtop.core.summaries.steering import KEEP_HEADING, REMINDER_HEADING, RULES_HEADING
 

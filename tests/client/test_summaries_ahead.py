@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.model.context_window import ClaimSource
 
 from .lab import LARGE, SMALL
 from .test_registry import ctxtop

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.core.measure.models import LARGE_WINDOW_SUFFIX
-from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.model.claude_models import LARGE_WINDOW_SUFFIX
+from ctxtop.core.model.context_window import ClaimSource
 
 from .lab import LARGE, SMALL
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.measure.models import LARGE_WINDOW_SUFFIX, SMALL_WINDOW, table_window
+from ctxtop.core.model.claude_models import LARGE_WINDOW_SUFFIX, SMALL_WINDOW, table_window
 
 from .lab import LARGE, SMALL
 

@@ -19,11 +19,11 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
 )
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.token_samples import read_estimator
 from ctxtop.core.summaries.summary_building import SummaryBudget, SummarySettings
 from ctxtop.core.summaries.summary_facts import EIGHT_SECTIONS
-from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.line_decoder import SYNTHETIC_MODEL
 from typing_extensions import override
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from ctxtop.core.compaction.strategies.summary_and_cut import Conversation
     from ctxtop.core.compaction.transcript_view import TranscriptView
     from ctxtop.core.measure.token_estimate import Estimator
-    from ctxtop.core.transcript.conversation import MessagePart
+    from ctxtop.core.model.conversation import MessagePart
 
 Json = dict[str, Any]
 

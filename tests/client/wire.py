@@ -6,14 +6,14 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.core.transcript.conversation import PartKind, group_messages
+from ctxtop.core.model.conversation import PartKind, group_messages
 
 from .validator import blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
 Json = dict[str, Any]
 

@@ -12,11 +12,11 @@ from ctxtop.collectors.claude_code.transcript_details import read_composition
 from ctxtop.core.compaction.strategies.summary_and_cut import Conversation
 from ctxtop.core.measure.timeline import with_current_context
 from ctxtop.core.model.context import ContextState
+from ctxtop.core.readers.fleet_reader import read_sessions
+from ctxtop.core.readers.timeline_reader import read_timeline
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries, session_queries
 from ctxtop.core.store.queries.evidence_queries import read_evidence_rows
-from ctxtop.core.store.readers.fleet_reader import read_sessions
-from ctxtop.core.store.readers.timeline_reader import read_timeline
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.screens.session.context_breakdown import number_sources
 from ctxtop.tui.text.formats import tokens_after, tokens_before

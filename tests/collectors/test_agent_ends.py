@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.claude_code.injection_sources import read_session_agents
 from ctxtop.core.injection.context_selection import RunOutcome
-from ctxtop.core.model.agent import ZOMBIE_AFTER_MS, Agent, AgentStatus
+from ctxtop.core.measure.agent_building import ZOMBIE_AFTER_MS
+from ctxtop.core.model.agent import Agent, AgentStatus
+from ctxtop.core.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.closed_agents import close_agent
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import context_queries, session_queries
 from ctxtop.core.store.queries.agent_queries import count_agents
-from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.writer import Writer
 from msgspec.structs import replace
 

@@ -10,16 +10,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.measure.counting_rule import tokens_or_estimate
+from ctxtop.core.measure.stored_tokens import tokens_or_estimate
 from ctxtop.core.model.agent import Agent, AgentStatus
+from ctxtop.core.model.answer_facts import TokenUsage
 from ctxtop.core.model.context import ContextState
+from ctxtop.core.readers.fleet_reader import read_agents, read_sessions
+from ctxtop.core.readers.summary_reader import find_summaries, read_summary_rows
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import context_queries, session_queries, spending_queries
-from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
-from ctxtop.core.store.readers.summary_reader import find_summaries, read_summary_rows
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.summaries.summary_search import SummaryCriteria
-from ctxtop.core.transcript.answer_facts import TokenUsage
 
 from ..dump import FILE_STATE, dump
 from ..recorder import Recorder

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ctxtop.collectors.claude_code.own_files import LogReader
 from ctxtop.collectors.plugin.state_files import record_answer
+from ctxtop.core.model.log_records import AnswerItemRecord
 from ctxtop.core.model.problem import ProblemReporter
-from ctxtop.core.store.log_records import AnswerItemRecord
+from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.core.store.queries.agent_queries import answer_items
 from ctxtop.core.store.queries.log_queries import bad_log_lines
-from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.core.store.writer import Writer
 
 from ..logs import lines, log_file

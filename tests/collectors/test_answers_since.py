@@ -6,8 +6,9 @@ import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
+from ctxtop.core.model.answer_rows import AnswerRow
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries.limit_queries import CLOCK_MARGIN_MS, AnswerRow, answers_since
+from ctxtop.core.store.queries.limit_queries import CLOCK_MARGIN_MS, answers_since
 
 from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
 

@@ -38,9 +38,9 @@ from ctxtop.core.archive.restoring import (
 from ctxtop.core.measure.retention import DAY_MS, cleanup_days
 from ctxtop.core.model.problem import Problem, ProblemReporter
 from ctxtop.core.model.session import Session, SessionStatus
+from ctxtop.core.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.database import open_reader, state_folder
 from ctxtop.core.store.queries import config_queries
-from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.transcript.turn_search import parse_turn_query
 

@@ -36,6 +36,7 @@ from ctxtop.core.actions.session_access import (
     NotCompactedError,
     Via,
 )
+from ctxtop.core.actions.stored_recoveries import AUTOMATIC_RUN_TIMEOUT_MS
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.automation_rules import RECOMPACT_REASON
 from ctxtop.core.compaction.plan import PlanTarget
@@ -43,11 +44,7 @@ from ctxtop.core.compaction.receipts import ApplyMode, ReceiptStore
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.model.problem import Problem
 from ctxtop.core.policy.schema import PRESETS
-from ctxtop.core.store.automation_records import (
-    AUTOMATIC_RUN_TIMEOUT_MS,
-    AutomaticRunRecord,
-    read_automatic_runs,
-)
+from ctxtop.core.store.automation_records import AutomaticRunRecord, read_automatic_runs
 from ctxtop.core.store.database import state_folder
 from ctxtop.core.transcript.raw_lines import timestamp_to_ms
 

@@ -8,7 +8,7 @@ import msgspec
 from ctxtop.collectors.claude_code.tail import LineBlock
 from ctxtop.collectors.claude_code.transcripts.fact_builder import FIELD_SANITIZERS
 from ctxtop.collectors.claude_code.transcripts.line_indexer import index_block
-from ctxtop.core.store.transcript_records import FileKind, SourceFile, TranscriptRecords
+from ctxtop.core.model.transcript_records import FileKind, SourceFile, TranscriptRecords
 from ctxtop.core.transcript.sanitize import (
     MAX_ID_CHARS,
     MAX_NAME_CHARS,

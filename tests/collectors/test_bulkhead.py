@@ -28,15 +28,15 @@ from ctxtop.collectors.claude_code.search_jobs import SearchIndexJob
 from ctxtop.collectors.claude_code.tail import LineBlock
 from ctxtop.collectors.claude_code.transcripts import left_context, line_indexer
 from ctxtop.core.actions.automation import Automation
-from ctxtop.core.model.agent import make_agent
-from ctxtop.core.model.problem import MAX_ERROR_CHARS, MAX_TRACEBACK_CHARS
-from ctxtop.core.model.session import make_session
+from ctxtop.core.measure.agent_building import make_agent
+from ctxtop.core.measure.session_building import make_session
+from ctxtop.core.readers import fleet_reader
+from ctxtop.core.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.bulkhead import FAILED, NOT_READ, bulkhead, take_faults, work_apart
 from ctxtop.core.store.database import StoreError, open_reader
 from ctxtop.core.store.queries import session_queries
-from ctxtop.core.store.readers import fleet_reader
-from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.writer import Writer
+from ctxtop.core.transcript.faults import MAX_ERROR_CHARS, MAX_TRACEBACK_CHARS
 
 from ..transcripts import (
     PROJECT,

@@ -27,8 +27,8 @@ from ctxtop.core.measure.prompt_cache.cache_ledger import (
     ChangeKind,
     add_up,
 )
+from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.core.store.database import open_reader, state_folder
-from ctxtop.core.store.transcript_records import LogKind
 
 from ..logs import log_file
 from ..transcripts import (

@@ -10,11 +10,11 @@ from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.core.compaction.plan import PlanOptions
 from ctxtop.core.measure.timeline import TimelineEventKind
 from ctxtop.core.model.context import ContextState
+from ctxtop.core.model.conversation import CLEARED_RESULT_TEXT
+from ctxtop.core.readers.fleet_reader import read_sessions
+from ctxtop.core.readers.timeline_reader import read_timeline
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.fleet_reader import read_sessions
-from ctxtop.core.store.readers.timeline_reader import read_timeline
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.transcript.conversation import CLEARED_RESULT_TEXT
 
 from ..planned import plan_of, view_of
 from ..recorder import Recorder

@@ -8,7 +8,7 @@ import pytest
 from ctxtop.collectors.plugin.answers import cold
 from ctxtop.collectors.plugin.answers.cold import answer
 from ctxtop.collectors.plugin.hook_answer import HookCall, HookReply, render_replies
-from ctxtop.core.measure import models
+from ctxtop.core.model import claude_models
 
 from ..transcripts import (
     MODEL,
@@ -190,4 +190,5 @@ def test_the_client_is_told_in_a_field_that_the_model_never_sees(tmp_path: Path)
 
 
 def test_its_lifetimes_are_those_of_the_measure() -> None:
-    assert (cold.FIVE_MINUTES_MS, cold.HOUR_MS) == (models.FIVE_MINUTES_MS, models.HOUR_MS)
+    assert cold.FIVE_MINUTES_MS == claude_models.FIVE_MINUTES_MS
+    assert cold.HOUR_MS == claude_models.HOUR_MS

@@ -12,14 +12,14 @@ import pytest
 from ctxtop.collectors.claude_code import collector_thread
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
-from ctxtop.core.measure.levels import Level
 from ctxtop.core.model.agent import Agent, AgentStatus
 from ctxtop.core.model.context import ContextState
+from ctxtop.core.model.levels import Level
 from ctxtop.core.model.session import Session, SessionStatus
+from ctxtop.core.model.transcript_records import TailState
+from ctxtop.core.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
-from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
-from ctxtop.core.store.transcript_records import TailState
 from ctxtop.core.store.warning_log import context_warnings
 from ctxtop.core.store.writer import StaleTailError, Writer
 

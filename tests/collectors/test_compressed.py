@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
-from ctxtop.core.compliance.findings import ComplianceVerdict, finding_labels
-from ctxtop.core.policy.policy import PolicyOrigin as Where
-from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
-from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers import fleet_reader
-from ctxtop.core.store.readers.compliance_reader import agent_records
-from ctxtop.core.store.transcript_records import (
+from ctxtop.core.model.findings import ComplianceVerdict, finding_labels
+from ctxtop.core.model.transcript_records import (
     GivenSkillRecord,
     MarkerOrigin,
     MarkerRecord,
     StopFeedbackRecord,
 )
+from ctxtop.core.policy.policy import PolicyOrigin as Where
+from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
+from ctxtop.core.readers import fleet_reader
+from ctxtop.core.readers.compliance_reader import agent_records
+from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 
 from ..dump import dump
@@ -47,8 +47,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.compliance.run_verdict import RunVerdict
     from ctxtop.core.model.agent import Agent
+    from ctxtop.core.model.findings import RunVerdict
 
 AGENT = "a1"
 GOOD = "[COMPRESSED] agent_type: worker\nChanged files: a.ts\nResult: ok"

@@ -6,14 +6,14 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.measure.activity import CostSource, PromptCache, SessionCost
-from ctxtop.core.measure.cold_prompt import RewriteCost
+from ctxtop.core.model.cold_prompt import RewriteCost
+from ctxtop.core.model.session_activity import CostSource, PromptCache, SessionCost
+from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import Policies, RawValue, resolve_policy
+from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import spending_queries
-from ctxtop.core.store.readers.fleet_reader import read_sessions
-from ctxtop.core.store.transcript_records import LogKind
 
 from ..logs import line as log_line
 from ..logs import lines, log_file

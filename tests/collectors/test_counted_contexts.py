@@ -11,24 +11,24 @@ import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.places import PolicySources
 from ctxtop.collectors.policy_files import PolicyFiles
-from ctxtop.core.measure.counting_rule import (
+from ctxtop.core.measure.tokens import estimate_tokens
+from ctxtop.core.model.answer_facts import TokenUsage
+from ctxtop.core.model.context import ContextState
+from ctxtop.core.model.counting_rule import (
     CountingRule,
     UsageComponent,
     UsageSource,
     make_counting_rule,
 )
-from ctxtop.core.measure.levels import Level
-from ctxtop.core.measure.tokens import estimate_tokens
-from ctxtop.core.model.context import ContextState
+from ctxtop.core.model.levels import Level
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import Policies, RawValue, resolve_policy
+from ctxtop.core.readers.fleet_reader import read_agents, read_sessions
+from ctxtop.core.readers.timeline_reader import read_timeline
 from ctxtop.core.store import automation_records
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import context_queries
-from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
-from ctxtop.core.store.readers.timeline_reader import read_timeline
 from ctxtop.core.store.warning_log import read_warnings
-from ctxtop.core.transcript.answer_facts import TokenUsage
 
 from ..transcripts import (
     PROJECT,

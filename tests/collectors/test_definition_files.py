@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code.config import definition_files
-from ctxtop.core.store.config_records import ConfigScope, DefinitionKind
+from ctxtop.core.model.config_records import ConfigScope, DefinitionKind
 
 from ..surroundings import agent, definitions_of, project, put
 from .test_front_matter import BOMB

@@ -14,10 +14,10 @@ from ctxtop.collectors.claude_code.discover import ClaudeFolder, classify_path, 
 from ctxtop.collectors.places import claude_config_dir
 from ctxtop.core.model.problem import Problem
 from ctxtop.core.model.session import SessionStatus
+from ctxtop.core.model.transcript_records import FileKind, SourceFile
+from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
-from ctxtop.core.store.readers.fleet_reader import read_sessions
-from ctxtop.core.store.transcript_records import FileKind, SourceFile
 
 from ..dump import dump
 from ..transcripts import PROJECT, SESSION, START_MS, append, assistant, encode, user, write
@@ -397,7 +397,7 @@ def test_an_old_agents_file_without_a_session_is_named_after_itself(
 def test_large_inodes_are_the_same_after_a_restart(
     claude: ClaudeFolder, collector: Collector, writer: Writer
 ) -> None:
-    from ctxtop.core.store.transcript_records import TailState, TranscriptRecords
+    from ctxtop.core.model.transcript_records import TailState, TranscriptRecords
     from msgspec.structs import replace
 
     source = SourceFile("p/x.jsonl", FileKind.SESSION, "p", "x")

@@ -20,9 +20,9 @@ from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.own_files import CUT_OFF_REASON, LogReader, own_log_folder
 from ctxtop.collectors.claude_code.own_log_records import HOOK_EVENTS
 from ctxtop.core.model.problem import ProblemReporter
+from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries, session_queries
-from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.core.store.writer import Writer
 
 from tests.log_rows import log_rows

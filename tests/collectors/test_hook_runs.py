@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from ctxtop.core.measure.hook_runs import time_hooks
-from ctxtop.core.store.config_records import HookHandler
+from ctxtop.core.model.config_records import HookHandler
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.config_queries import hook_handlers, hook_runs
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.core.store.queries.query_rows import HookRun
+    from ctxtop.core.model.stored_rows import HookRun
 
 
 def stopped(at: int, *hooks: dict[str, Any], **fields: Any) -> JsonLine:  # noqa: ANN401

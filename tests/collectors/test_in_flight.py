@@ -7,10 +7,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.measure.activity import Activity, ActivityKind, WaitingFor, WaitingKind
+from ctxtop.core.model.session_activity import Activity, ActivityKind, WaitingFor, WaitingKind
+from ctxtop.core.model.transcript_records import LiveSession
+from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.fleet_reader import read_sessions
-from ctxtop.core.store.transcript_records import LiveSession
 
 from ..logs import line as log_line
 from ..logs import lines, log_file

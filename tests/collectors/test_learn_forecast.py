@@ -9,9 +9,9 @@ import pytest
 from ctxtop.collectors.claude_code import calibration_jobs
 from ctxtop.collectors.claude_code.calibration_jobs import MIN_NEW_ANSWERS, ForecastCalibrationJob
 from ctxtop.core.measure.forecast import SHIPPED_CALIBRATION
+from ctxtop.core.readers.fleet_reader import read_prior
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.evidence_queries import calibrated_answers
-from ctxtop.core.store.readers.fleet_reader import read_prior
 
 from ..transcripts import PROJECT, assistant, user, write
 

@@ -6,10 +6,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctxtop.core.model.conversation import PartKind
+from ctxtop.core.model.transcript_records import TurnState
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
-from ctxtop.core.store.transcript_records import TurnState
-from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 
 from ..transcripts import (

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from ctxtop.collectors.claude_code.tail import LineBlock
 from ctxtop.collectors.claude_code.transcripts.line_indexer import index_block
-from ctxtop.core.store.transcript_records import FileKind, SourceFile, TranscriptRecords
+from ctxtop.core.model.transcript_records import FileKind, SourceFile, TranscriptRecords
 from ctxtop.core.transcript.line_types import (
     IGNORED_ATTACHMENTS,
     IGNORED_SYSTEM,

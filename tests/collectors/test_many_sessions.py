@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.core.measure.window import find_trigger
-from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers import fleet_reader
-from ctxtop.core.store.readers.fleet_reader import (
+from ctxtop.core.readers import fleet_reader
+from ctxtop.core.readers.fleet_reader import (
     FleetReader,
     newest_session_order,
     read_sessions,
     stream_sessions,
 )
+from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.core.measure.window import Trigger, TriggerEvidence
+    from ctxtop.core.measure.window import TriggerEvidence
+    from ctxtop.core.model.context_window import Trigger
 
 COUNT = 11
 OPEN = "00000000-0000-4333-8444-000000000000"

@@ -10,12 +10,12 @@ import pytest
 from ctxtop.collectors.claude_code.own_log_records import read_log
 from ctxtop.collectors.plugin import plugin_log
 from ctxtop.collectors.plugin.register_command import append_records
-from ctxtop.core.measure.window import ClaimSource
-from ctxtop.core.store import log_records
+from ctxtop.core.model.context_window import ClaimSource
+from ctxtop.core.model.transcript_records import LogKind
+from ctxtop.core.readers.fleet_reader import read_sessions
+from ctxtop.core.store import log_writer
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import evidence_queries, log_queries
-from ctxtop.core.store.readers.fleet_reader import read_sessions
-from ctxtop.core.store.transcript_records import LogKind
 
 from tests.log_rows import log_rows
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.core.measure.window import Window
+    from ctxtop.core.model.context_window import Window
 
 USAGE = {
     "input_tokens": 20,
@@ -155,7 +155,7 @@ def test_the_newest_word_of_the_client_counts(
 def test_old_measurements_go_and_the_newest_window_stays(
     store: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_records, "MAX_MEASUREMENTS", 3)
+    monkeypatch.setattr(log_writer, "MAX_MEASUREMENTS", 3)
     push(store, measured(window=400_000), *[completed()] * 5)
 
     collector.scan()

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.claude_code.transcripts.client_output import read_model_choice
+from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.fleet_reader import read_sessions
 
 from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
 

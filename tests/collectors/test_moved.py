@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.core.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import context_queries
-from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder

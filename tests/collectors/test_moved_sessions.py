@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.core.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.writer import Writer
 
 from ..dump import FILE_STATE, dump

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.claude_code.transcript_details import read_composition
-from ctxtop.core.measure.counting_rule import UNREPORTED_USAGE
 from ctxtop.core.model.context import ContextState, TokenCounts
+from ctxtop.core.model.counting_rule import UNREPORTED_USAGE
+from ctxtop.core.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import context_queries
 from ctxtop.core.store.queries.spending_queries import model_usage
-from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.tui.text.session_text import composition_total_text
 
 from ..one_size import SizedSessions, compare_plan, compare_shown

@@ -17,9 +17,9 @@ from ctxtop.collectors.session_target import compaction_target
 from ctxtop.core.compaction.compaction_target import require_idle
 from ctxtop.core.compaction.plan import CompactionRefusedError
 from ctxtop.core.model.session import SessionStatus
+from ctxtop.core.readers.fleet_reader import FleetReader, read_sessions
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
-from ctxtop.core.store.readers.fleet_reader import FleetReader, read_sessions
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder

@@ -18,8 +18,8 @@ from ctxtop.collectors.plugin import plugin_log, statusline, wrapped_status_line
 from ctxtop.collectors.plugin.fresh_compaction import find_fresh_compaction
 from ctxtop.collectors.plugin.statusline import format_tokens, own_line, render_status_line
 from ctxtop.collectors.plugin.wrapped_status_line import run_wrapped_command
-from ctxtop.core.measure.cold_prompt import DEFAULT_MIN_TOKENS
-from ctxtop.core.store.transcript_records import LogKind
+from ctxtop.core.model.cold_prompt import DEFAULT_MIN_TOKENS
+from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.tui.cli.commands import run as run_command
 
 from ..logs import log_file

@@ -11,13 +11,9 @@ import pytest
 from ctxtop.collectors.demo import make_demo
 from ctxtop.collectors.places import Places
 from ctxtop.collectors.plugin.installed_commands import hook_command
-from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.model.context_window import ClaimSource
+from ctxtop.core.readers.fleet_reader import read_agents, read_assessed_claims, read_sessions
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.fleet_reader import (
-    read_agents,
-    read_assessed_claims,
-    read_sessions,
-)
 from ctxtop.tui.doctor.all_checks import check_all
 from ctxtop.tui.screens.session.context_breakdown import number_sources
 from ctxtop.tui.text.session_text import passed_trigger_texts
@@ -41,7 +37,7 @@ if TYPE_CHECKING:
 
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.core.measure.window import Trigger
+    from ctxtop.core.model.context_window import Trigger
     from ctxtop.core.model.session import Session
 
     from ..transcripts import JsonLine

@@ -10,8 +10,8 @@ from ctxtop.collectors.claude_code.transcripts.replaced_content import (
     NotReadableError,
     read_replaced,
 )
+from ctxtop.core.readers.summary_reader import find_summaries, read_summary_rows
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.summary_reader import find_summaries, read_summary_rows
 from ctxtop.core.summaries.summary_search import PLAN_KIND, SummaryCriteria
 
 from ..stored import stored_summaries
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.core.store.queries.query_rows import SummaryRow
+    from ctxtop.core.model.stored_rows import SummaryRow
 
     from ..transcripts import JsonLine
 

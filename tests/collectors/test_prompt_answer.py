@@ -22,8 +22,8 @@ from ctxtop.collectors.client_terminal.prompt_answer import (
 )
 from ctxtop.collectors.client_terminal.shown_calls import find_shown_call
 from ctxtop.collectors.client_terminal.tmux_panes import PaneScreen, TmuxPane
+from ctxtop.core.model.transcript_records import LiveSession
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY
-from ctxtop.core.store.transcript_records import LiveSession
 
 from ..transcripts import SESSION, assistant, user, write
 from ..unit.recorded_prompts import CWD, screen_of

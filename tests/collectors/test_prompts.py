@@ -21,11 +21,11 @@ from ctxtop.collectors.plugin.answers.prompts import answer
 from ctxtop.collectors.plugin.hook_answer import HookCall
 from ctxtop.collectors.plugin.plugin_log import log_folder
 from ctxtop.collectors.plugin.state_files import RETENTION_S, ThresholdAnnouncement
+from ctxtop.core.model.answer_facts import TokenUsage
+from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.core.policy.schema import DEFAULT_PROMPTS
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries
-from ctxtop.core.store.transcript_records import LogKind
-from ctxtop.core.transcript.answer_facts import TokenUsage
 
 from ..logs import line as log_line
 from ..logs import lines as log_lines

@@ -10,21 +10,17 @@ from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.transcript_details import read_composition
 from ctxtop.core.measure.timeline import with_current_context
 from ctxtop.core.model.context import ContextState
-from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.log_records import (
+from ctxtop.core.model.log_records import (
     LogPart,
     LogRecords,
-    LogWriter,
     MeasurementRecord,
     StatusSnapshotRecord,
 )
-from ctxtop.core.store.readers.fleet_reader import read_sessions
-from ctxtop.core.store.readers.timeline_reader import read_timeline
-from ctxtop.core.store.transcript_records import (
-    LiveSession,
-    LogKind,
-    TailState,
-)
+from ctxtop.core.model.transcript_records import LiveSession, LogKind, TailState
+from ctxtop.core.readers.fleet_reader import read_sessions
+from ctxtop.core.readers.timeline_reader import read_timeline
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.log_writer import LogWriter
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.claude_code.config.config_reader import ClientConfigReader
 from ctxtop.collectors.claude_code.config.save_files import SystemFolders, find_system_folders
-from ctxtop.core.model.problem import ProblemReporter
-from ctxtop.core.store.config_records import (
-    MAX_VERSIONS,
+from ctxtop.core.model.config_records import (
     SaveError,
     SaveFileContent,
     SaveFileKind,
     StagingLocation,
     TriageCategory,
 )
+from ctxtop.core.model.problem import ProblemReporter
+from ctxtop.core.store.config_writer import MAX_VERSIONS
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import config_queries as queries
 
@@ -29,7 +29,7 @@ from ..surroundings import project, put, put_save, saves_of
 if TYPE_CHECKING:
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.core.store.config_records import SaveFileRecord
+    from ctxtop.core.model.config_records import SaveFileRecord
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.core.store.config_records import SaveEventRecord
+    from ctxtop.core.model.config_records import SaveEventRecord
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder

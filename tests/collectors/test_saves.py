@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.config.save_files import MAX_SAVE_FILE_BYTES
+from ctxtop.core.readers.saves_reader import read_saves
 from ctxtop.core.saves.save_noise import SaveNoise, decode_noise
 from ctxtop.core.saves.save_status import SaveState
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import config_queries
-from ctxtop.core.store.readers.saves_reader import read_saves
 from ctxtop.core.store.writer import Writer
 
 from ..dump import FILE_STATE, dump

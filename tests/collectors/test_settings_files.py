@@ -12,7 +12,7 @@ import pytest
 from ctxtop.collectors.claude_code.config import config_files, config_reader
 from ctxtop.collectors.claude_code.config.hook_settings import mask_secrets
 from ctxtop.core.measure.effective_config import resolve_settings
-from ctxtop.core.store.config_records import ConfigScope, HookHandler
+from ctxtop.core.model.config_records import ConfigScope, HookHandler
 
 from ..surroundings import project, put, settings_of
 

@@ -14,8 +14,8 @@ import psutil
 import pytest
 from ctxtop.collectors.claude_code import registry
 from ctxtop.collectors.claude_code.registry import list_open_sessions
+from ctxtop.core.readers.fleet_reader import read_agents
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.fleet_reader import read_agents
 
 from ..dump import dump
 from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write

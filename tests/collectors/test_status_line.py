@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.claude_code.own_log_records import read_log
 from ctxtop.collectors.plugin.plugin_log import append_record
-from ctxtop.core.measure.window import ClaimSource
-from ctxtop.core.store import log_records
+from ctxtop.core.model.context_window import ClaimSource
+from ctxtop.core.model.transcript_records import LogKind
+from ctxtop.core.readers.fleet_reader import read_sessions
+from ctxtop.core.readers.limits_reader import read_sessions_near_limits
+from ctxtop.core.store import log_writer
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import evidence_queries, limit_queries, log_queries
-from ctxtop.core.store.readers.fleet_reader import read_sessions
-from ctxtop.core.store.readers.limits_reader import read_sessions_near_limits
-from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.tui.text.limits_text import client_facts
 
 from tests.log_rows import log_rows
@@ -164,7 +164,7 @@ def test_the_same_again_is_one_row_with_its_last_moment(collector: Collector, st
 def test_a_long_history_is_cut_but_the_newest_of_a_model_stays(
     collector: Collector, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_records, "MAX_SNAPSHOTS", 5)
+    monkeypatch.setattr(log_writer, "MAX_SNAPSHOTS", 5)
     show(store, snapshot(7, model="other"), snapshot(8, model="other"))
     show(store, *(snapshot(used_percentage=number) for number in range(20)))
     show(store, snapshot(9, session="another"))
@@ -307,7 +307,7 @@ def test_a_sessions_newest_reading_says_whether_a_limit_is_near(
 def test_only_the_newest_readings_are_kept(
     collector: Collector, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_records, "MAX_LIMIT_READINGS", 2)
+    monkeypatch.setattr(log_writer, "MAX_LIMIT_READINGS", 2)
     for used in (10, 11, 12, 13):
         limits = {"five_hour": {"used_percentage": used}}
         show(store, json.dumps(FULL | {"rate_limits": limits}).encode())

@@ -12,7 +12,7 @@ from ctxtop.collectors.claude_code.current_context import read_rules
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.plugin.answers import remember, steer
 from ctxtop.collectors.plugin.hook_answer import HookCall
-from ctxtop.core.injection.injected_text import token_upper_bound
+from ctxtop.core.measure.token_estimate import token_upper_bound
 from ctxtop.core.model.rule import RuleMark
 from ctxtop.core.store.database import open_reader, state_folder
 from ctxtop.core.store.queries.agent_queries import answer_items

@@ -10,9 +10,9 @@ import pytest
 from ctxtop.collectors.claude_code.current_context import read_rules
 from ctxtop.collectors.plugin import state_files
 from ctxtop.core.model.rule import ListedRule, RuleMark, RuleSource, RuleState
+from ctxtop.core.readers.rule_reader import read_listed_rules
+from ctxtop.core.readers.summary_reader import find_summaries, read_summary_rows
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.rule_reader import read_listed_rules
-from ctxtop.core.store.readers.summary_reader import find_summaries, read_summary_rows
 from ctxtop.core.summaries.session_rules import NO_RULE_CHOICES, RuleChoices, session_rules
 from ctxtop.core.summaries.summary_search import SummaryCriteria
 from ctxtop.core.transcript.entry_decoder import read_entries

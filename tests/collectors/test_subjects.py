@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.demo.demo_transcript import project_slug
 from ctxtop.collectors.session_target import resume_folder, run_folder
+from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.fleet_reader import read_sessions
 from msgspec.structs import replace
 
 from ..transcripts import SESSION, START_MS, user, write

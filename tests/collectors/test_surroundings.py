@@ -15,8 +15,8 @@ from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.config import config_files
 from ctxtop.collectors.claude_code.config.config_reader import ClientConfigReader
 from ctxtop.collectors.store_update import scan_and_watch
+from ctxtop.core.model.config_records import ConfigScope
 from ctxtop.core.model.problem import ProblemReporter
-from ctxtop.core.store.config_records import ConfigScope
 
 from ..dump import dump
 from ..surroundings import agent, definitions_of, project, put, put_save, saves_of, settings_of

@@ -10,7 +10,7 @@ import pytest
 from ctxtop.collectors.claude_code import tail
 from ctxtop.collectors.claude_code.tail import TailChange, TailRead, read_tail
 from ctxtop.core.files.safe_open import open_regular
-from ctxtop.core.store.transcript_records import BadLine, TailState
+from ctxtop.core.model.transcript_records import BadLine, TailState
 
 if TYPE_CHECKING:
     from pathlib import Path

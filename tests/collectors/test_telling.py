@@ -11,18 +11,18 @@ import pytest
 from ctxtop.collectors.claude_code import post_scan_jobs
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.transcripts.replaced_content import read_cleared_messages
-from ctxtop.core.measure.compaction_report import (
+from ctxtop.core.model.conversation import CLEARED_RESULT_TEXT
+from ctxtop.core.readers.fleet_reader import read_sessions
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.post_scan_writer import pending_reports, save_reports
+from ctxtop.core.store.queries import session_queries
+from ctxtop.core.store.writer import Writer
+from ctxtop.core.summaries.compaction_report import (
     REPORT_VERSION,
     CompactionReport,
     decode_report,
     encode_report,
 )
-from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.post_scan_writer import pending_reports, save_reports
-from ctxtop.core.store.queries import session_queries
-from ctxtop.core.store.readers.fleet_reader import read_sessions
-from ctxtop.core.store.writer import Writer
-from ctxtop.core.transcript.conversation import CLEARED_RESULT_TEXT
 
 from ..dump import FILE_STATE, dump
 from ..recorder import Recorder
@@ -179,7 +179,9 @@ def test_what_older_rules_told_is_told_again_and_what_newer_ones_told_stays(
 
     ((_, told),) = compactions(store)
     assert told == CompactionReport(cleared_results=7)
-    monkeypatch.setattr("ctxtop.core.measure.compaction_report.REPORT_VERSION", REPORT_VERSION + 2)
+    monkeypatch.setattr(
+        "ctxtop.core.summaries.compaction_report.REPORT_VERSION", REPORT_VERSION + 2
+    )
     collector.post_scan_jobs.report_compactions()
     assert forgot(store) == {"B1": ["/p/a.py"]}
 

@@ -6,9 +6,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
-from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.summaries.mentions import find_names, strip_pasted_text
 
 from ..transcripts import PROJECT, SESSION, START_MS, JsonLine, append, assistant, user, write

@@ -9,7 +9,7 @@ import pytest
 from ctxtop.collectors.claude_code.tail import LineBlock
 from ctxtop.collectors.claude_code.transcripts.line_indexer import index_block
 from ctxtop.core.measure.tokens import client_token_estimate
-from ctxtop.core.store.transcript_records import FileKind, SourceFile, TranscriptRecords
+from ctxtop.core.model.transcript_records import FileKind, SourceFile, TranscriptRecords
 from ctxtop.core.transcript.entry_decoder import decode_entry
 from ctxtop.core.transcript.line_types import why_ignored
 

@@ -12,8 +12,8 @@ import psutil
 import pytest
 from ctxtop.collectors.places import Places
 from ctxtop.core.model.attention import Attention, attention
+from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.tui.cli.result_tables import sessions_table
 from ctxtop.tui.doctor.all_checks import check_all
 from ctxtop.tui.text.session_text import state_text

@@ -11,11 +11,11 @@ from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.post_scan_jobs import WarningEvaluator
 from ctxtop.collectors.places import PolicySources
 from ctxtop.collectors.policy_files import PolicyFiles
-from ctxtop.core.measure.levels import Level
+from ctxtop.core.model.levels import Level
+from ctxtop.core.readers import warning_evaluation
+from ctxtop.core.readers.fleet_reader import FleetReader
 from ctxtop.core.store import warning_log
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers import warning_evaluation
-from ctxtop.core.store.readers.fleet_reader import FleetReader
 from ctxtop.core.store.warning_log import read_warnings
 from ctxtop.core.store.writer import Writer
 

@@ -17,9 +17,9 @@ from ctxtop.collectors import store_update
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.store_update import scan_and_watch
+from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.core.store import database
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.core.store.writer import Writer
 
 from ..dump import dump

@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.fleet_reader import read_sessions
 
 from ..transcripts import PROJECT, SESSION, START_MS, JsonLine, assistant, user, write
 

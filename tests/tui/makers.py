@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.agent import Agent, AgentStatus
 from ctxtop.core.model.context import Context, ContextState
+from ctxtop.core.model.context_window import ClaimSource, Window
 from ctxtop.core.model.session import Session, SessionStatus
-from ctxtop.core.store.queries.query_rows import SummaryRow
+from ctxtop.core.model.stored_rows import SummaryRow
 from msgspec.structs import replace
 
 from .support import NOW_MS

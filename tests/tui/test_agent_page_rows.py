@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compliance.findings import ReviewFinding
-from ctxtop.core.measure.agent_compliance import ReviewedFinding, group_by_severity, group_findings
+from ctxtop.core.compliance.agent_compliance import (
+    ReviewedFinding,
+    group_by_severity,
+    group_findings,
+)
 from ctxtop.core.model.agent import AgentStatus, ReturnedResult
+from ctxtop.core.model.findings import ReviewFinding
 from ctxtop.tui.screens.agents.agent_tabs import agents_markdown
 from ctxtop.tui.screens.agents.agent_tree import (
     agent_columns,

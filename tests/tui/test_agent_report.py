@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctxtop.core.compliance.expectations import (
-    ComplianceSettings,
-    ExpectationSource,
-    ExpectedFormat,
-)
-from ctxtop.core.compliance.result_formats import ResultFormat
-from ctxtop.core.compliance.run_verdict import AgentRun, MarkerLine, RunVerdict, judge_run
+from ctxtop.core.compliance.expectations import ComplianceSettings
+from ctxtop.core.compliance.run_verdict import AgentRun, MarkerLine, judge_run
 from ctxtop.core.injection.context_selection import (
     ExcludedResult,
     InjectedEntry,
@@ -18,8 +13,10 @@ from ctxtop.core.injection.context_selection import (
     InjectionStage,
 )
 from ctxtop.core.model.agent import ReturnedResult
-from ctxtop.core.store.log_records import AnswerItemRecord
-from ctxtop.core.store.queries.query_rows import FillRow
+from ctxtop.core.model.findings import ExpectationSource, ExpectedFormat, RunVerdict
+from ctxtop.core.model.log_records import AnswerItemRecord
+from ctxtop.core.model.result_formats import ResultFormat
+from ctxtop.core.model.stored_rows import FillRow
 from ctxtop.core.transcript.sanitize import sanitize_text
 from ctxtop.tui.screens.agents.agent_report import MAX_LINES, AgentDetails, agent_report
 from ctxtop.tui.screens.agents.agent_tree import (

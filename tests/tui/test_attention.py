@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.measure.activity import PromptCache, WaitingFor, WaitingKind
-from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
-from ctxtop.core.measure.window import ClaimSource, Trigger
 from ctxtop.core.model.attention import RECENT_MS, Attention, attention, attention_order
 from ctxtop.core.model.context import TokenCounts
+from ctxtop.core.model.context_window import ClaimSource, Trigger
+from ctxtop.core.model.outlook import Forecast, Interval, Outlook
 from ctxtop.core.model.session import PromptTooLong, SessionStatus
+from ctxtop.core.model.session_activity import PromptCache, WaitingFor, WaitingKind
 from ctxtop.tui.screens.fleet.fleet_panes import session_detail
 from ctxtop.tui.text.text_lines import match_pattern, matched_text
 from msgspec.structs import replace

@@ -279,7 +279,7 @@ def test_sessions_are_printed_the_same_in_parts(
 ) -> None:
     whole = run("sessions", "--json").out
     for part in (1, 2):
-        monkeypatch.setattr("ctxtop.core.store.readers.fleet_reader.SESSIONS_PER_QUERY", part)
+        monkeypatch.setattr("ctxtop.core.readers.fleet_reader.SESSIONS_PER_QUERY", part)
         assert run("sessions", "--json").out == whole
     assert whole == json.dumps(json.loads(whole), ensure_ascii=False, indent=2) + "\n"
     assert len(json.loads(whole)) > 2

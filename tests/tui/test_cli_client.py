@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from ctxtop.core.store.transcript_records import LogKind
+from ctxtop.core.model.transcript_records import LogKind
 
 from ..logs import log_file
 

@@ -23,7 +23,7 @@ from ctxtop.collectors.plugin.plugin_log import (
     log_path,
     note_fault,
 )
-from ctxtop.core.store.transcript_records import LogKind
+from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.tui.cli.commands import run
 from ctxtop.tui.doctor import machine_checks
 from ctxtop.tui.doctor.all_checks import check_all, scan_and_check_all

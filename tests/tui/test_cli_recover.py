@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from ctxtop.core.actions.stored_recoveries import update_recovery
 from ctxtop.core.compaction.recovery.recovery_run import COUNTER_RESET_MS, RecoverySettings
-from ctxtop.core.store.automation_records import update_recovery
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.doctor import session_checks
 from msgspec.structs import replace

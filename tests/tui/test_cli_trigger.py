@@ -20,7 +20,7 @@ from ctxtop.core.actions.session_access import (
     Via,
 )
 from ctxtop.core.measure.evidence import compare_measurements
-from ctxtop.core.store.queries.log_queries import MeasurementComparisonRow
+from ctxtop.core.model.evidence_rows import MeasurementComparisonRow
 from ctxtop.tui.cli import main
 from ctxtop.tui.doctor import machine_checks
 

@@ -12,9 +12,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.measure.activity import Activity, ActivityKind, SessionCost
 from ctxtop.core.model.session import SessionStatus
-from ctxtop.core.store.queries.query_rows import UsageRow
+from ctxtop.core.model.session_activity import Activity, ActivityKind, SessionCost
+from ctxtop.core.model.stored_rows import UsageRow
 from ctxtop.tui.export.documents import csv_table
 from ctxtop.tui.export.metrics import (
     Metric,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.places import PolicySources
 from ctxtop.core.actions.automation import AUTOMATIC_SUFFIX
-from ctxtop.core.measure.activity import PromptCache
 from ctxtop.core.model.problem import Problem
 from ctxtop.core.model.session import SessionStatus
+from ctxtop.core.model.session_activity import PromptCache
 from ctxtop.tui import notifications, notifier
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.messages import FleetView, NoticeReported, ViewRequest

@@ -16,10 +16,10 @@ from ctxtop.core.measure.plan_limits import (
     Exhaustion,
     PlanLimit,
 )
+from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES
+from ctxtop.core.readers.limits_reader import LimitsMonitor, LimitsReport
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.limits_reader import LimitsMonitor, LimitsReport
-from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.tui.export.metrics import make_metrics, prometheus_text
 from ctxtop.tui.notifications import find_limit_notifications
 from ctxtop.tui.screens.limits_screen import LimitsScreen

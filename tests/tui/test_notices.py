@@ -6,11 +6,11 @@ from dataclasses import replace as replaced
 from typing import Any
 
 import pytest
-from ctxtop.core.measure.activity import Activity, ActivityKind, PromptCache
-from ctxtop.core.measure.cold_prompt import ColdLimits, RewriteCost
-from ctxtop.core.measure.levels import FillPoint, Level, LevelWarning, PlacedThreshold
 from ctxtop.core.measure.plan_limits import FIVE_HOURS
+from ctxtop.core.model.cold_prompt import ColdLimits, RewriteCost
+from ctxtop.core.model.levels import FillPoint, Level, LevelWarning, PlacedThreshold
 from ctxtop.core.model.session import PromptTooLong, Session, SessionStatus
+from ctxtop.core.model.session_activity import Activity, ActivityKind, PromptCache
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
 from ctxtop.core.store.warning_log import ContextWarning

@@ -26,9 +26,9 @@ from ctxtop.core.compaction.plan import (
     check_options,
     make_plan,
 )
-from ctxtop.core.measure.levels import Level
-from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState
+from ctxtop.core.model.context_window import ClaimSource, Window
+from ctxtop.core.model.levels import Level
 from ctxtop.core.summaries.artifacts import ArtifactCounts
 from ctxtop.tui.screens.compact.compact_panes import (
     BY_LEVEL,

@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctxtop.core.actions.stored_recoveries import AUTOMATIC_RUN_TIMEOUT_MS, update_recovery
 from ctxtop.core.compaction.recovery.recovery_run import (
     LockHolder,
     mark_pending,
@@ -18,11 +19,9 @@ from ctxtop.core.host import process_start_time
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
 from ctxtop.core.store.automation_records import (
-    AUTOMATIC_RUN_TIMEOUT_MS,
     AutomaticRunRecord,
     begin_automatic_run,
     end_automatic_run,
-    update_recovery,
 )
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.doctor import session_checks as checks

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.activity import PromptCache, SessionCost
-from ctxtop.core.measure.cold_prompt import RewriteCost
-from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
-from ctxtop.core.measure.levels import DEFAULT_PLACED_THRESHOLDS
-from ctxtop.core.measure.window import ClaimSource, Trigger
 from ctxtop.core.model.agent import AgentStatus, ReturnedResult
+from ctxtop.core.model.cold_prompt import RewriteCost
+from ctxtop.core.model.context_window import ClaimSource, Trigger
+from ctxtop.core.model.levels import DEFAULT_PLACED_THRESHOLDS
+from ctxtop.core.model.outlook import Forecast, Interval, Outlook
 from ctxtop.core.model.session import PromptTooLong, SessionStatus
+from ctxtop.core.model.session_activity import PromptCache, SessionCost
 from ctxtop.tui.screens.agents.agent_tree import (
     agent_line,
     build_agent_tree,

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.measure.retention import DAY_MS
-from ctxtop.core.saves.memory_plugin import BlindSpot, check_plugin
-from ctxtop.core.saves.project_saves import make_saves_report
-from ctxtop.core.saves.save_log import MAX_GUARDS
-from ctxtop.core.saves.save_status import SaveState
-from ctxtop.core.store.config_records import (
+from ctxtop.core.model.config_records import (
     MemoryPluginRecord,
     SaveError,
     SaveEventRecord,
     SaveFileKind,
     StagingLocation,
 )
+from ctxtop.core.saves.memory_plugin import BlindSpot, check_plugin
+from ctxtop.core.saves.project_saves import make_saves_report
+from ctxtop.core.saves.save_log import MAX_GUARDS
+from ctxtop.core.saves.save_status import SaveState
 from ctxtop.tui.notifications import EventSeverity, find_save_notifications
 from ctxtop.tui.text.save_facts import save_facts
 from ctxtop.tui.text.saves_text import installation_text
@@ -40,7 +40,7 @@ from ..unit.test_save_noise import WRITES, task
 from ..unit.test_saves_report import LOUD, QUIET, noise, only, rows
 
 if TYPE_CHECKING:
-    from ctxtop.core.store.config_records import SaveFileRecord
+    from ctxtop.core.model.config_records import SaveFileRecord
 
 
 def facts(**given: Any) -> dict[str, str]:  # noqa: ANN401 -- any rows

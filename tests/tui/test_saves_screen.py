@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.demo import make_demo_saves
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies
+from ctxtop.core.readers.saves_reader import SavesMonitor
 from ctxtop.core.saves.save_status import SaveState
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.readers.saves_reader import SavesMonitor
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.screens.memory_saves_screen import CRUMB, ProjectSaveScreen
 from ctxtop.tui.widgets.header_footer import KeyLine

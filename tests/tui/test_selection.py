@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from ctxtop.core.measure.activity import PromptCache, SessionCost
-from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
 from ctxtop.core.model.attention import attention_order
+from ctxtop.core.model.outlook import Forecast, Interval, Outlook
 from ctxtop.core.model.session import PromptTooLong, Session, SessionStatus
+from ctxtop.core.model.session_activity import PromptCache, SessionCost
 from ctxtop.tui.screens.fleet.session_filter import (
     FILTER_KEYS,
     LEVEL_NAMES,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from ctxtop.collectors.claude_code import transcript_details
-from ctxtop.core.store.transcript_records import LogKind
+from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.screens.session.compactions import READING_RETAINED, CompactionDetailScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen

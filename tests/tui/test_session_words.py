@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 import pytest
-from ctxtop.core.measure.activity import Activity, ActivityKind, PromptCache, SessionCost
-from ctxtop.core.measure.cold_prompt import ColdLimits, RewriteCost
-from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
-from ctxtop.core.measure.models import HOUR_MS
 from ctxtop.core.measure.plan_limits import FIVE_HOURS, WEEK
+from ctxtop.core.model.claude_models import HOUR_MS
+from ctxtop.core.model.cold_prompt import ColdLimits, RewriteCost
+from ctxtop.core.model.outlook import Forecast, Interval, Outlook
 from ctxtop.core.model.session import SessionStatus
+from ctxtop.core.model.session_activity import Activity, ActivityKind, PromptCache, SessionCost
 from ctxtop.tui.cli.json_records import forecast_fields
 from ctxtop.tui.text.amounts import amount_texts
 from ctxtop.tui.text.cache_text import warm_texts

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ctxtop.core.transcript.conversation import (
-    ConversationMessage,
-    Entry,
-    MessagePart,
-    PartKind,
-    Role,
-)
+from ctxtop.core.model.conversation import ConversationMessage, Entry, MessagePart, PartKind, Role
 
 _SPEAKERS: Final = {
     PartKind.TEXT: Role.ASSISTANT,

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from ctxtop.collectors.plugin.installed_commands import hook_command
-from ctxtop.core.compliance.result_formats import ResultFormat
-from ctxtop.core.measure.agent_inventory import find_force_hooks, list_defined_agents
-from ctxtop.core.store.config_records import (
+from ctxtop.core.compliance.agent_inventory import find_force_hooks, list_defined_agents
+from ctxtop.core.model.config_records import (
     ConfigScope,
     DefinitionKind,
     DefinitionRecord,
@@ -18,6 +17,7 @@ from ctxtop.core.store.config_records import (
     PluginRecord,
     SettingsFileRecord,
 )
+from ctxtop.core.model.result_formats import ResultFormat
 
 MARK = FileMark(1, 1, 1)
 USER, PROJECT, PLUGIN = ConfigScope.USER, ConfigScope.PROJECT, ConfigScope.PLUGIN

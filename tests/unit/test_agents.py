@@ -7,20 +7,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.measure.evidence import NO_EVIDENCE
-from ctxtop.core.measure.window import ClaimSource
-from ctxtop.core.model.agent import (
+from ctxtop.core.measure.agent_building import (
     ANSWERED_MS,
     CLIENTS_OWN,
     ZOMBIE_AFTER_MS,
-    Agent,
-    AgentStatus,
     has_new_zombie,
     make_agent,
     mark_zombies,
 )
+from ctxtop.core.measure.evidence import NO_EVIDENCE
+from ctxtop.core.model.agent import Agent, AgentStatus
+from ctxtop.core.model.answer_facts import AGENT_RESUMED_MS
 from ctxtop.core.model.context import ContextState
-from ctxtop.core.transcript.answer_facts import AGENT_RESUMED_MS
+from ctxtop.core.model.context_window import ClaimSource
 from msgspec.structs import replace
 
 from ..rows import agent_row

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ..entries import asked, attached
 
 if TYPE_CHECKING:
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
 
 def told(kind: str, words: str = "words") -> Entry:

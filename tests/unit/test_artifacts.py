@@ -6,11 +6,11 @@ import json
 import time
 
 import pytest
+from ctxtop.core.model.conversation import Author, MessagePart, PartKind
 from ctxtop.core.summaries import artifacts
 from ctxtop.core.summaries.artifacts import collect_artifacts, prompt_excerpt
 from ctxtop.core.summaries.key_messages import prompt_facts
 from ctxtop.core.transcript.authorship import LONG_PROMPT_CHARS
-from ctxtop.core.transcript.conversation import Author, MessagePart, PartKind
 from msgspec.structs import replace
 
 from ..entries import answered, asked, attached, called, entry, returned, touched

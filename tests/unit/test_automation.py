@@ -28,8 +28,8 @@ from ctxtop.core.compaction.automation_rules import (
 from ctxtop.core.compaction.compression_level import COMPACTING_ACTIONS
 from ctxtop.core.compaction.plan import PlanOptions
 from ctxtop.core.compaction.policy_strategy import automatic_strategy
-from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState
+from ctxtop.core.model.context_window import ClaimSource, Window
 from ctxtop.core.model.session import LIVE_STATUSES, SessionStatus
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.compaction.protection import start_of_recent
-from ctxtop.core.transcript.conversation import ConversationMessage, MessagePart, PartKind
+from ctxtop.core.model.conversation import ConversationMessage, MessagePart, PartKind
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import pytest
-from ctxtop.core.measure.models import FIVE_MINUTES_MS, HOUR_MS
 from ctxtop.core.measure.prompt_cache.cache_ledger import (
     AGREEING_CAUSES,
     CacheCause,
@@ -32,7 +31,8 @@ from ctxtop.core.measure.prompt_cache.rewrites import (
     chains,
     find_rewrites,
 )
-from ctxtop.core.store.queries.cache_queries import CacheAnswerRow, FirstReadRow
+from ctxtop.core.model.answer_rows import CacheAnswerRow, FirstReadRow
+from ctxtop.core.model.claude_models import FIVE_MINUTES_MS, HOUR_MS
 
 MODEL: Final = "claude-opus-5"  # 5 dollars a million; 6.25 and 10 to write, 0.5 to read
 SECOND_MS: Final = 1_000

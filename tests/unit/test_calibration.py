@@ -24,7 +24,7 @@ from ctxtop.core.measure.tokens import (
     count_text,
     model_tokenizer,
 )
-from ctxtop.core.transcript.conversation import MessagePart, PartKind
+from ctxtop.core.model.conversation import MessagePart, PartKind
 
 from ..seed import SEED
 

@@ -15,6 +15,7 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     summarize_with_model,
     write_hand_off,
 )
+from ctxtop.core.model.conversation import Author, Entry, MessagePart, PartKind
 from ctxtop.core.summaries.model_summary import ModelSummaryOptions, SummaryRequest
 from ctxtop.core.summaries.session_rules import RuleChoices, list_stated_rules, session_rules
 from ctxtop.core.summaries.summary_building import (
@@ -31,7 +32,6 @@ from ctxtop.core.summaries.turn_digest import (
     render_digest,
 )
 from ctxtop.core.transcript.authorship import CUT_MARKER
-from ctxtop.core.transcript.conversation import Author, Entry, MessagePart, PartKind
 from msgspec.structs import replace
 
 from ..bench.evaluation.kept import constraints_kept, constraints_of

@@ -9,12 +9,11 @@ from ctxtop.core.measure.window import (
     AUTO_COMPACT_OPTION,
     DEFAULT_AUTO_COMPACT,
     AutoCompactConfig,
-    Claim,
-    ClaimSource,
     PercentClaim,
     read_auto_compact_config,
 )
-from ctxtop.core.store.config_records import ConfigScope, SettingValue
+from ctxtop.core.model.config_records import ConfigScope, SettingValue
+from ctxtop.core.model.context_window import Claim, ClaimSource
 
 MODEL = "claude-opus-5-5"
 WINDOW = "CLAUDE_CODE_AUTO_COMPACT_WINDOW"

@@ -1,6 +1,6 @@
 import pytest
-from ctxtop.core.measure.activity import UNKNOWN_CACHE, PromptCache
-from ctxtop.core.measure.cold_prompt import (
+from ctxtop.core.model.claude_models import FIVE_MINUTES_MS, HOUR_MS
+from ctxtop.core.model.cold_prompt import (
     NO_COLD_PROMPT,
     CacheState,
     RewriteCost,
@@ -8,7 +8,7 @@ from ctxtop.core.measure.cold_prompt import (
     price_cache,
     price_rewrite,
 )
-from ctxtop.core.measure.models import FIVE_MINUTES_MS, HOUR_MS
+from ctxtop.core.model.session_activity import UNKNOWN_CACHE, PromptCache
 
 EXPIRES_MS = 1_800_000_000_000
 CACHE = PromptCache(EXPIRES_MS, tokens=225_000, lifetime_ms=HOUR_MS)

@@ -6,7 +6,7 @@ from datetime import time
 from typing import Any
 
 import pytest
-from ctxtop.core.measure.levels import DEFAULT_THRESHOLDS
+from ctxtop.core.model.levels import DEFAULT_THRESHOLDS
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, Policies, RawValue, resolve_policy
 from ctxtop.core.policy.threshold_values import move_threshold

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.compaction_quality import (
+from ctxtop.core.summaries.artifacts import ArtifactCounts
+from ctxtop.core.summaries.compaction_quality import (
     DEFAULT_TARGET_REDUCTION,
     KeptShares,
     ReductionFlag,
     flag_reduction,
     kept_shares,
 )
-from ctxtop.core.measure.compaction_report import report_compactions
-from ctxtop.core.summaries.artifacts import ArtifactCounts
+from ctxtop.core.summaries.compaction_report import report_compactions
 from ctxtop.tui.text.compaction_text import kept_text
 from ctxtop.tui.text.formats import reduction_with_flag, reduction_with_sign
 

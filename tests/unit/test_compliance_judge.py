@@ -6,15 +6,15 @@ import time
 
 import pytest
 from ctxtop.core.compliance.expectations import ResultLimits
-from ctxtop.core.compliance.findings import (
+from ctxtop.core.compliance.judge import block_reason, judge_result
+from ctxtop.core.model.findings import (
     BLANK_RESULT,
     MAX_RESULT_LINES,
     ComplianceVerdict,
     FindingCode,
     finding_labels,
 )
-from ctxtop.core.compliance.judge import block_reason, judge_result
-from ctxtop.core.compliance.result_formats import COMPRESSED_MARKER, ResultFormat
+from ctxtop.core.model.result_formats import COMPRESSED_MARKER, ResultFormat
 from hypothesis import example, given
 from hypothesis import strategies as st
 

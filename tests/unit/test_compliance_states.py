@@ -11,20 +11,14 @@ from ctxtop.core.compliance.expectations import (
     OFF,
     WHOLE_TRANSCRIPT,
     ComplianceSettings,
-    ExpectationSource,
-    ExpectedFormat,
     ResultLimits,
     compliance_settings,
     find_expected_format,
 )
-from ctxtop.core.compliance.findings import ComplianceVerdict, finding_labels
-from ctxtop.core.compliance.result_formats import CLNODE_FORMATS, ResultFormat, skill_in_prompt
 from ctxtop.core.compliance.run_verdict import (
     MS_PER_DAY,
     AgentRun,
     MarkerLine,
-    MarkerLocation,
-    RunVerdict,
     WeighedResult,
     best_marker_location,
     day_start,
@@ -36,6 +30,15 @@ from ctxtop.core.compliance.run_verdict import (
     sum_cost,
     typical_result_tokens,
 )
+from ctxtop.core.model.findings import (
+    ComplianceVerdict,
+    ExpectationSource,
+    ExpectedFormat,
+    MarkerLocation,
+    RunVerdict,
+    finding_labels,
+)
+from ctxtop.core.model.result_formats import CLNODE_FORMATS, ResultFormat, skill_in_prompt
 from ctxtop.core.policy.policy import PolicyOrigin as Where
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 

@@ -17,7 +17,7 @@ from ctxtop.core.measure.composition import (
 )
 from ctxtop.core.measure.part_sizes import size_parts
 from ctxtop.core.measure.tokens import CachedPartCounter, ThinkingTokens, measure_thinking
-from ctxtop.core.transcript.conversation import (
+from ctxtop.core.model.conversation import (
     Entry,
     MessagePart,
     PartKind,

@@ -9,9 +9,9 @@ from ctxtop.core.actions.preset_steps import preset_steps
 from ctxtop.core.compaction.automation_rules import automatic_target
 from ctxtop.core.compaction.compression_level import due_compression
 from ctxtop.core.compaction.policy_strategy import whole_options
-from ctxtop.core.measure.levels import Level
-from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState
+from ctxtop.core.model.context_window import ClaimSource, Window
+from ctxtop.core.model.levels import Level
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.tui.text.plan_text import limit_gauge

@@ -27,9 +27,9 @@ from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.turn_restoring import RestoredTurn, plan_restore, read_turn
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.measure.models import SMALL_WINDOW
+from ctxtop.core.model.claude_models import SMALL_WINDOW
+from ctxtop.core.model.conversation import PartKind, Role, has_prompt, last_boundary
 from ctxtop.core.summaries.turn_digest import parse_digest
-from ctxtop.core.transcript.conversation import PartKind, Role, has_prompt, last_boundary
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.core.compaction.compaction_target import CompactionTarget
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
 PROSE = "The decoder reads a frame and hands it on to whoever asked for it first. "
 RULE = "Never push to main, whatever happens."

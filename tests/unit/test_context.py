@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.counting_rule import UNREPORTED_USAGE
-from ctxtop.core.measure.levels import Level
-from ctxtop.core.measure.window import ClaimSource, Trigger, Window
+from ctxtop.core.model.answer_facts import TokenUsage, context_tokens
 from ctxtop.core.model.context import (
     ContextState,
     StoredTokenCounts,
     TokenCounts,
     measure_context,
 )
-from ctxtop.core.transcript.answer_facts import TokenUsage, context_tokens
+from ctxtop.core.model.context_window import ClaimSource, Trigger, Window
+from ctxtop.core.model.counting_rule import UNREPORTED_USAGE
+from ctxtop.core.model.levels import Level
 
 WINDOW = Window(200_000, ClaimSource.TABLE)
 

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.counting_rule import (
-    DEFAULT_COUNTING,
-    CountingRule,
-    UsageSource,
-    make_counting_rule,
-)
 from ctxtop.core.measure.token_estimate import CharactersCounter
-from ctxtop.core.measure.window import ClaimSource, Window
+from ctxtop.core.model.answer_facts import TokenUsage
 from ctxtop.core.model.context import (
     Context,
     ContextState,
@@ -18,10 +12,16 @@ from ctxtop.core.model.context import (
     TokenCounts,
     measure_context,
 )
+from ctxtop.core.model.context_window import ClaimSource, Window
+from ctxtop.core.model.conversation import MessagePart, PartKind
+from ctxtop.core.model.counting_rule import (
+    DEFAULT_COUNTING,
+    CountingRule,
+    UsageSource,
+    make_counting_rule,
+)
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
-from ctxtop.core.transcript.answer_facts import TokenUsage
-from ctxtop.core.transcript.conversation import MessagePart, PartKind
 from ctxtop.tui.screens.session.context_breakdown import number_sources
 from msgspec.structs import replace
 

@@ -10,7 +10,7 @@ from ctxtop.core.measure.effective_config import (
     missing_skills,
     resolve_definitions,
 )
-from ctxtop.core.store.config_records import ConfigScope, DefinitionKind, PluginRecord
+from ctxtop.core.model.config_records import ConfigScope, DefinitionKind, PluginRecord
 
 from ..surroundings import definition
 

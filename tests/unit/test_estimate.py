@@ -14,7 +14,7 @@ from ctxtop.core.measure.tokens import (
     Tokenizer,
     model_text,
 )
-from ctxtop.core.transcript.conversation import MessagePart, PartKind
+from ctxtop.core.model.conversation import MessagePart, PartKind
 
 OLD, NEW = "claude-opus-4-6", "claude-opus-5-5"
 PROSE = "The parser drops the last line of a file that has no newline. " * 20

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.model.filter_language import (
+from ctxtop.core.transcript.filter_language import (
     FilterWord,
     fields_filter,
     invalid_word,

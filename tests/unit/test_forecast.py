@@ -8,18 +8,16 @@ from statistics import median
 
 import pytest
 from ctxtop.core.measure.forecast import (
-    ALREADY_REACHED,
     PAUSE_MS,
     PRIOR_STARTS,
     PRIOR_TURNS,
-    Forecast,
     GrowthHistory,
     GrowthPrior,
-    Interval,
     make_forecast,
     make_prior,
 )
-from ctxtop.core.store.queries.query_rows import FillRow
+from ctxtop.core.model.outlook import ALREADY_REACHED, Forecast, Interval
+from ctxtop.core.model.stored_rows import FillRow
 from hypothesis import given
 from hypothesis import strategies as st
 

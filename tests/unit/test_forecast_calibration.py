@@ -16,7 +16,6 @@ from ctxtop.core.measure.forecast import (
     SHIPPED_WEIGHT,
     ForecastCalibration,
     GrowthPrior,
-    Interval,
     PastGuess,
     TurnGuess,
     blend_calibration,
@@ -28,12 +27,13 @@ from ctxtop.core.measure.forecast import (
     replay_targets,
     split_runs,
 )
+from ctxtop.core.model.outlook import Interval
+from ctxtop.core.model.stored_rows import FillRow
+from ctxtop.core.readers.fleet_reader import read_prior
 from ctxtop.core.store.queries.evidence_queries import (
     read_forecast_calibration,
     save_forecast_calibration,
 )
-from ctxtop.core.store.queries.query_rows import FillRow
-from ctxtop.core.store.readers.fleet_reader import read_prior
 from ctxtop.core.store.writer import Writer
 from hypothesis import given
 from hypothesis import strategies as st

@@ -23,7 +23,7 @@ from ctxtop.core.summaries.mentions import MentionIndex
 from ..entries import answered, asked, called, returned, touched
 
 if TYPE_CHECKING:
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
 
 def told(before: Artifacts, summary: str, *kept: Entry) -> LostArtifacts:

@@ -9,6 +9,7 @@ import pytest
 from ctxtop.core.actions.conversation_planning import shorten_output
 from ctxtop.core.compaction.plan import AppendLine, Operation, Refusal
 from ctxtop.core.compaction.strategies.summary_and_cut import Conversation, summarize_by_rules
+from ctxtop.core.model.conversation import Author, Entry, MessagePart, PartKind
 from ctxtop.core.summaries.former_summaries import fit_earlier, split_sections
 from ctxtop.core.summaries.summary_building import (
     SummaryBudget,
@@ -24,7 +25,6 @@ from ctxtop.core.summaries.summary_facts import (
     render_summary,
 )
 from ctxtop.core.transcript.authorship import SUMMARY_MARKER
-from ctxtop.core.transcript.conversation import Author, Entry, MessagePart, PartKind
 from ctxtop.core.transcript.entry_decoder import decode_entry
 from msgspec.structs import replace
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ctxtop.core.model.conversation import Entry, MessagePart, PartKind
 from ctxtop.core.summaries.extract import ExtractionSource, extract_facts, list_all_entries
 from ctxtop.core.summaries.former_summaries import previous_summary_facts
 from ctxtop.core.summaries.summary_building import SummaryBudget, build_summary
@@ -15,7 +16,6 @@ from ctxtop.core.summaries.summary_facts import (
     render_summary,
 )
 from ctxtop.core.transcript.authorship import SUMMARY_MARKER
-from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind
 
 from ..entries import answered, asked, called, compacted, entry, returned, summed_up, touched
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from ctxtop.core.measure.token_estimate import GrowthStep, GrowthTracker
-from ctxtop.core.transcript.conversation import Boundary, Entry, MessagePart, PartKind, Role
+from ctxtop.core.model.conversation import Boundary, Entry, MessagePart, PartKind, Role
 
 MODEL = "claude-opus-5"
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ctxtop.core.model.conversation import Entry, MessagePart, PartKind
 from ctxtop.core.summaries.tool_outcomes import (
     describe_failure,
     find_error_line,
     list_failed_calls,
     list_running_jobs,
 )
-from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind
 
 from ..entries import called, entry, returned, touched
 

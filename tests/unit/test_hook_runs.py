@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from ctxtop.core.measure.hook_runs import time_hooks
-from ctxtop.core.store.config_records import HookHandler
-from ctxtop.core.store.queries.query_rows import HookRun
+from ctxtop.core.model.config_records import HookHandler
+from ctxtop.core.model.stored_rows import HookRun
 
 
 def run(duration_ms: int, at: int = 0, **fields: Any) -> HookRun:  # noqa: ANN401 -- any field

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from ctxtop.core.model.conversation import ConversationMessage, MessagePart, PartKind
 from ctxtop.core.summaries.key_messages import (
     DEFAULT_IMPORTANCE,
     ImportanceSettings,
     find_anchors,
 )
-from ctxtop.core.transcript.conversation import ConversationMessage, MessagePart, PartKind
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -16,10 +16,10 @@ from ctxtop.core.injection.context_selection import (
     RunOutcome,
     StartingAgent,
     find_tags,
-    make_earlier_result,
     select_context,
 )
-from ctxtop.core.store.queries.agent_queries import EarlierResultRow
+from ctxtop.core.model.answer_rows import EarlierResultRow
+from ctxtop.core.readers.earlier_results import make_earlier_result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctxtop.core.measure.compaction_report import find_retained_and_lost
+from ctxtop.core.summaries.compaction_report import find_retained_and_lost
 from msgspec.structs import replace
 
 from ..entries import answered, asked, compacted, summed_up, touched

@@ -16,7 +16,7 @@ from ctxtop.core.compaction.plan import Operation, Severity
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.strategies.summary_and_cut import newest_entry, plan_cut, plan_revert
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.raw_lines import complete_line_length
 

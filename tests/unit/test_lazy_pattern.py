@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ctxtop.core.transcript.lazy_pattern import lazy_pattern
+from ctxtop.core.lazy_pattern import lazy_pattern
 
 
 def test_it_is_compiled_once_when_it_is_first_used(monkeypatch: pytest.MonkeyPatch) -> None:

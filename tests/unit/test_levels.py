@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from ctxtop.core.measure.levels import (
+from ctxtop.core.model.levels import (
     DEFAULT_PLACED_THRESHOLDS,
     FillPoint,
     Level,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from ctxtop.core.measure.models import (
+from ctxtop.core.model.claude_models import (
     PriceRate,
     dollars_by_kind,
     find_price,
@@ -13,7 +13,7 @@ from ctxtop.core.measure.models import (
     prompt_rate,
     table_window,
 )
-from ctxtop.core.store.transcript_records import ChargeRecord
+from ctxtop.core.model.transcript_records import ChargeRecord
 
 LARGE, SMALL = 1_000_000, 200_000
 

@@ -17,7 +17,7 @@ from ctxtop.core.measure.part_sizes import (
     size_parts,
     update_snapshot,
 )
-from ctxtop.core.transcript.conversation import (
+from ctxtop.core.model.conversation import (
     Entry,
     MessagePart,
     Microcompaction,

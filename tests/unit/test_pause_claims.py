@@ -7,12 +7,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.actions.stored_recoveries import RUN_RETENTION_MS, clean_up_runs
 from ctxtop.core.store.automation_records import (
     PAUSE_TIMEOUT_MS,
-    RUN_RETENTION_MS,
     PauseRecord,
     claim_pause,
-    clean_up_runs,
     end_pause,
     read_pauses,
     release_pause,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.compaction.plan import requests_to_break_even
-from ctxtop.core.measure.models import CACHE_WRITE_1H_FACTOR, CACHE_WRITE_5M_FACTOR
 from ctxtop.core.measure.pause_costs import (
     BASE_TOKENS,
     CLIENT_SUMMARY_TOKENS,
     CostUnit,
     PauseQuestion,
-    PauseWay,
     PlannedSize,
     PricedModel,
     compare_ways,
 )
 from ctxtop.core.measure.plan_limits import FIVE_HOURS
+from ctxtop.core.model.claude_models import CACHE_WRITE_1H_FACTOR, CACHE_WRITE_5M_FACTOR
+from ctxtop.core.model.pause_ways import PauseWay
 from ctxtop.tui.cli.json_records import costs_record
 from ctxtop.tui.text.pause_text import cost_line, cost_texts, totals_line
 from msgspec.structs import replace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.models import FIVE_MINUTES_MS, MILLION, make_price
+from ctxtop.core.model.claude_models import FIVE_MINUTES_MS, MILLION, make_price
 
 from ..bench.bench_pauses import (
     ASKING_TOKENS,

@@ -16,18 +16,18 @@ from ctxtop.core.actions.pause_rules import (
     preview_pause,
 )
 from ctxtop.core.actions.session_pause import PauseResult, PauseTarget
-from ctxtop.core.measure.activity import UNKNOWN_CACHE, Activity, ActivityKind, PromptCache
 from ctxtop.core.measure.effective_config import ResolvedSetting
-from ctxtop.core.measure.models import FIVE_MINUTES_MS, HOUR_MS
-from ctxtop.core.measure.pause_costs import PauseWay
 from ctxtop.core.measure.plan_limits import FIVE_HOURS
 from ctxtop.core.measure.window import read_auto_compact_config
+from ctxtop.core.model.claude_models import FIVE_MINUTES_MS, HOUR_MS
+from ctxtop.core.model.config_records import ConfigScope
 from ctxtop.core.model.context import Context, ContextState
+from ctxtop.core.model.pause_ways import PauseWay
 from ctxtop.core.model.session import SessionStatus
+from ctxtop.core.model.session_activity import UNKNOWN_CACHE, Activity, ActivityKind, PromptCache
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.store.automation_records import PauseRecord
-from ctxtop.core.store.config_records import ConfigScope
 from ctxtop.tui.text.pause_text import preview_summary
 from msgspec.structs import replace
 

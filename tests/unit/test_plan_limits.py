@@ -17,7 +17,6 @@ from ctxtop.core.measure.limit_use import (
     price_answers,
     share_use,
 )
-from ctxtop.core.measure.models import UseKind
 from ctxtop.core.measure.plan_limits import (
     CONTEXT,
     FIVE_HOURS,
@@ -34,7 +33,8 @@ from ctxtop.core.measure.plan_limits import (
 )
 from ctxtop.core.measure.prompt_cache.cache_ledger import CacheCause, CacheMiss, CauseSource
 from ctxtop.core.measure.prompt_cache.rewrites import ReadEnd, ReadPart, Rewrite
-from ctxtop.core.store.queries.limit_queries import AnswerRow
+from ctxtop.core.model.answer_rows import AnswerRow
+from ctxtop.core.model.claude_models import UseKind
 from msgspec.structs import replace
 
 from .test_cache_ledger import FIRST, WARM

@@ -13,9 +13,9 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     plan_revert,
     summarize_by_rules,
 )
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.summaries.summary_building import SummarySettings
 from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS
-from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace

@@ -24,13 +24,13 @@ from ctxtop.core.compaction.transcript_planning import (
     min_saved_tokens,
 )
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.measure.models import (
+from ctxtop.core.model.claude_models import (
     CACHE_WRITE_1H_FACTOR,
     CACHE_WRITE_5M_FACTOR,
     SMALL_WINDOW,
     cache_read_factor,
 )
-from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import iter_entries, read_entries
 from ctxtop.core.transcript.visible_messages import is_call, is_result, visible_entries
 from hypothesis import example, given, settings

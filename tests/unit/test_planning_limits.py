@@ -17,8 +17,8 @@ from ctxtop.core.compaction.transcript_view import (
     large_transcript_note,
     open_transcript,
 )
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.summaries.summary_building import SummarySettings
-from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import iter_entries
 from msgspec.structs import replace
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ctxtop.core.compaction.plan import Operation
     from ctxtop.core.compaction.strategies.summary_and_cut import Conversation
     from ctxtop.core.compaction.transcript_view import FileLine, TranscriptView
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
 _MB = 1_000_000
 

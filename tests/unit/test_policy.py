@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from ctxtop.core.measure.levels import (
+from ctxtop.core.model.levels import (
     DEFAULT_THRESHOLDS,
     Level,
     Threshold,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.measure.levels import (
+from ctxtop.core.model.context_window import ClaimSource, Window
+from ctxtop.core.model.levels import (
     DEFAULT_THRESHOLDS,
     Level,
     RearmRule,
@@ -13,7 +14,6 @@ from ctxtop.core.measure.levels import (
     ThresholdBase,
     ThresholdOp,
 )
-from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
 from ctxtop.core.policy.schema import DEFAULT_PROMPTS, KEYS, PRESETS

@@ -44,17 +44,18 @@ from ctxtop.core.compliance.expectations import (
 )
 from ctxtop.core.injection.context_selection import InjectionLimits, injection_limits
 from ctxtop.core.injection.injected_text import choose_prompt
-from ctxtop.core.measure.cold_prompt import ColdLimits
-from ctxtop.core.measure.models import PriceRate, find_price
 from ctxtop.core.measure.plan_limits import PlanLimit
-from ctxtop.core.measure.window import ClaimSource, Window
+from ctxtop.core.model.claude_models import PriceRate, find_price
+from ctxtop.core.model.cold_prompt import ColdLimits
 from ctxtop.core.model.context import StoredTokenCounts, measure_context
+from ctxtop.core.model.context_window import ClaimSource, Window
+from ctxtop.core.model.conversation import MessagePart, PartKind
+from ctxtop.core.model.stored_rows import UsageRow
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.policy.schema import KEYS
+from ctxtop.core.readers.fleet_reader import read_cold_limits
 from ctxtop.core.saves.selected_files import SaveLimits, save_limits
-from ctxtop.core.store.queries.query_rows import UsageRow
-from ctxtop.core.store.readers.fleet_reader import read_cold_limits
 from ctxtop.core.store.token_samples import read_part_counters
 from ctxtop.core.summaries.key_messages import ImportanceSettings
 from ctxtop.core.summaries.summary_building import (
@@ -62,7 +63,6 @@ from ctxtop.core.summaries.summary_building import (
     SummarySettings,
     read_summary_settings,
 )
-from ctxtop.core.transcript.conversation import MessagePart, PartKind
 from ctxtop.tui.notifications import (
     NotificationSettings,
     find_limit_notifications,

@@ -26,13 +26,9 @@ from ctxtop.core.compaction.recovery.recovery_run import (
 )
 from ctxtop.core.compliance.expectations import (
     ComplianceSettings,
-    ExpectationSource,
-    ExpectedFormat,
     compliance_settings,
     find_expected_format,
 )
-from ctxtop.core.compliance.findings import ComplianceVerdict
-from ctxtop.core.compliance.result_formats import CLNODE_FORMATS, ResultFormat
 from ctxtop.core.compliance.run_verdict import AgentRun, MarkerLine, judge_run
 from ctxtop.core.injection.context_selection import (
     EarlierResult,
@@ -43,16 +39,18 @@ from ctxtop.core.injection.context_selection import (
     select_context,
 )
 from ctxtop.core.injection.injected_text import prompt_thresholds, reached_actions
-from ctxtop.core.measure.counting_rule import estimate_by_characters
 from ctxtop.core.measure.evidence import ContextEvidence, Evidence
-from ctxtop.core.measure.levels import FillPoint, Level, PlacedThreshold, find_warnings
 from ctxtop.core.model.context import StoredTokenCounts
+from ctxtop.core.model.counting_rule import estimate_by_characters
+from ctxtop.core.model.evidence_rows import EvidenceRows
+from ctxtop.core.model.findings import ComplianceVerdict, ExpectationSource, ExpectedFormat
+from ctxtop.core.model.levels import FillPoint, Level, PlacedThreshold, find_warnings
+from ctxtop.core.model.result_formats import CLNODE_FORMATS, ResultFormat
 from ctxtop.core.model.session import SessionStatus
+from ctxtop.core.model.stored_rows import UsageRow
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import Policies, RawValue, resolve_policy
 from ctxtop.core.policy.schema import DEFAULT_PRESET, PRESETS
-from ctxtop.core.store.queries.evidence_queries import EvidenceRows
-from ctxtop.core.store.queries.query_rows import UsageRow
 from ctxtop.core.summaries.summary_building import (
     CHEAP_MODEL,
     build_summary,

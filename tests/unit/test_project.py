@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.transcript.conversation import (
+from ctxtop.core.model.conversation import (
     Boundary,
     Entry,
     MessagePart,

@@ -7,8 +7,8 @@ from ctxtop.core.measure.evidence import (
     ClaimSubject,
     assess_claims,
 )
-from ctxtop.core.measure.window import Certainty, Claim, ClaimSource, Trigger, Window
 from ctxtop.core.model.context import Context, ContextState, TokenCounts
+from ctxtop.core.model.context_window import Certainty, Claim, ClaimSource, Trigger, Window
 from ctxtop.tui.screens.session.context_breakdown import (
     number_sources,
     source_detail,

@@ -11,7 +11,7 @@ from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import Severity
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.transcript.conversation import newest_model
+from ctxtop.core.model.conversation import newest_model
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import last_bound_thinking, visible_entries
 from msgspec.structs import replace

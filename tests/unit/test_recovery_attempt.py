@@ -9,6 +9,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from ctxtop.core.actions.stored_recoveries import AUTOMATIC_RUN_TIMEOUT_MS as RUN_LOST_MS
+from ctxtop.core.actions.stored_recoveries import (
+    RUN_RETENTION_MS,
+    clean_up_runs,
+    read_recovery,
+    update_recovery,
+)
 from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType, SessionRefusal
 from ctxtop.core.compaction.recovery.recovery_run import (
     LOCK_LOST_MS,
@@ -24,16 +31,11 @@ from ctxtop.core.compaction.recovery.recovery_run import (
     take_run_lock,
 )
 from ctxtop.core.host import process_start_time
-from ctxtop.core.store.automation_records import AUTOMATIC_RUN_TIMEOUT_MS as RUN_LOST_MS
 from ctxtop.core.store.automation_records import (
-    RUN_RETENTION_MS,
     AutomaticRunRecord,
     begin_automatic_run,
-    clean_up_runs,
     end_automatic_run,
     read_automatic_runs,
-    read_recovery,
-    update_recovery,
 )
 from ctxtop.core.store.writer import Writer
 

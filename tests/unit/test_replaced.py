@@ -18,8 +18,8 @@ from ctxtop.core.summaries.summary_comparison import compare_agent_result as beh
 from tests.entries import answered, asked, attached, called, compacted, summed_up, touched
 
 if TYPE_CHECKING:
+    from ctxtop.core.model.conversation import Entry
     from ctxtop.core.summaries.summary_comparison import ReplacedContent
-    from ctxtop.core.transcript.conversation import Entry
 
 
 def story() -> list[Entry]:

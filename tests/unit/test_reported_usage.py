@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 from ctxtop.collectors.claude_code.transcripts.answer_charges import MAX_CHARGES, read_charges
-from ctxtop.core.measure.models import PriceRate
+from ctxtop.core.model.claude_models import PriceRate
 from ctxtop.core.store.queries.spending_queries import decode_charges
 from ctxtop.core.transcript.reported_usage import (
     ContextManagement,

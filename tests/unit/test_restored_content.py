@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.transcript.conversation import Boundary, MessagePart, PartKind
+from ctxtop.core.model.conversation import Boundary, MessagePart, PartKind
 from ctxtop.core.transcript.restored_content import MAX_FILE_TOKENS, MAX_FILES, with_restored
 from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from ..entries import answered, asked, attached, called, compacted, entry, retur
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
 SKILL = "Base directory for this skill: /skills/pdf\n"
 

@@ -9,7 +9,7 @@ import pytest
 from ctxtop.core.compaction.plan import Operation, Refusal, RemoveLine, Severity
 from ctxtop.core.compaction.strategies.summary_and_cut import plan_revert
 from ctxtop.core.compaction.transcript_view import FileLine, TranscriptView, VisibleBlock
-from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind, Role
+from ctxtop.core.model.conversation import Entry, MessagePart, PartKind, Role
 
 TYPES = ["user", "assistant", "custom-title", "user", "api-request", "assistant", "last-prompt"]
 RAW = [json.dumps({"type": kind, "n": number}).encode() for number, kind in enumerate(TYPES, 1)]

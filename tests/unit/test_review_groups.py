@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.compliance.expectations import (
-    ComplianceSettings,
-    ExpectationSource,
-    ExpectedFormat,
-)
-from ctxtop.core.compliance.findings import ComplianceVerdict, ReviewFinding
-from ctxtop.core.compliance.result_formats import ResultFormat
-from ctxtop.core.compliance.run_verdict import AgentRun, judge_run
-from ctxtop.core.measure.agent_compliance import (
+from ctxtop.core.compliance.agent_compliance import (
     LAST_VERDICTS,
     NO_RESULT_SIZES,
     ReviewedFinding,
@@ -22,8 +14,17 @@ from ctxtop.core.measure.agent_compliance import (
     measure_result_sizes,
     summarize_compliance,
 )
+from ctxtop.core.compliance.expectations import ComplianceSettings
+from ctxtop.core.compliance.run_verdict import AgentRun, judge_run
 from ctxtop.core.measure.token_estimate import nearest_rank
 from ctxtop.core.model.agent import AgentStatus, ReturnedResult
+from ctxtop.core.model.findings import (
+    ComplianceVerdict,
+    ExpectationSource,
+    ExpectedFormat,
+    ReviewFinding,
+)
+from ctxtop.core.model.result_formats import ResultFormat
 
 from ..tui.makers import agent
 from ..tui.support import NOW_MS

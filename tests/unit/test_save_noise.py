@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.model.conversation import Boundary, MessagePart, PartKind
 from ctxtop.core.saves.save_noise import (
     MAX_COMMAND_CHARS,
     MAX_COMMANDS,
@@ -19,12 +20,11 @@ from ctxtop.core.saves.save_noise import (
     measure_noise,
     parse_triage_block,
 )
-from ctxtop.core.transcript.conversation import Boundary, MessagePart, PartKind
 
 from ..save_rows import FILE_REASON, INLINE_REASON, Talk
 
 if TYPE_CHECKING:
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
 
 def count(piece: MessagePart) -> int:

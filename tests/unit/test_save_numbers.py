@@ -6,8 +6,9 @@ import math
 
 import pytest
 from ctxtop.core.measure.token_estimate import nearest_rank
-from ctxtop.core.measure.window import ClaimSource, Trigger, Window
+from ctxtop.core.model.config_records import MemoryPluginRecord
 from ctxtop.core.model.context import Context, ContextState, TokenCounts
+from ctxtop.core.model.context_window import ClaimSource, Trigger, Window
 from ctxtop.core.saves.memory_plugin import PluginFit, SaveArchitecture, check_plugin
 from ctxtop.core.saves.save_metrics import (
     BEFORE_BAND,
@@ -34,7 +35,6 @@ from ctxtop.core.saves.save_metrics import (
     trigger_rates,
 )
 from ctxtop.core.saves.save_noise import SaveNoise, Saver, TriageDataForm
-from ctxtop.core.store.config_records import MemoryPluginRecord
 from msgspec.structs import replace
 
 NOISE = SaveNoise(

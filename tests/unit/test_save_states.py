@@ -5,6 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.model.config_records import (
+    SaveError,
+    SaveFileContent,
+    SaveFileKind,
+    StagingLocation,
+)
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
 from ctxtop.core.saves.memory_plugin import ORPHAN_MESSAGE, BlindSpot, next_plugin_message
@@ -26,18 +32,12 @@ from ctxtop.core.saves.selected_files import (
     save_limits,
     select_save_files,
 )
-from ctxtop.core.store.config_records import (
-    SaveError,
-    SaveFileContent,
-    SaveFileKind,
-    StagingLocation,
-)
 from msgspec.structs import replace
 
 from ..save_rows import HERE, NOW, file, handled, pending, result, triage
 
 if TYPE_CHECKING:
-    from ctxtop.core.store.config_records import SaveFileRecord
+    from ctxtop.core.model.config_records import SaveFileRecord
 
 S = SaveState
 LIMITS = SaveLimits()

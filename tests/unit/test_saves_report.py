@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctxtop.core.measure.window import ClaimSource, Trigger
+from ctxtop.core.model.config_records import HookHandler, SaveEventRecord, StagingLocation
+from ctxtop.core.model.context_window import ClaimSource, Trigger
+from ctxtop.core.model.stored_rows import HookRun
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
 from ctxtop.core.saves.project_saves import (
@@ -16,8 +18,6 @@ from ctxtop.core.saves.project_saves import (
 from ctxtop.core.saves.save_metrics import DEFAULT_SAVE_TOKENS, Rate
 from ctxtop.core.saves.save_noise import encode_noise, measure_noise
 from ctxtop.core.saves.save_status import SaveState
-from ctxtop.core.store.config_records import HookHandler, SaveEventRecord, StagingLocation
-from ctxtop.core.store.queries.query_rows import HookRun
 from ctxtop.tui.text.saves_text import change_text, hook_text
 from msgspec.structs import replace
 
@@ -36,8 +36,8 @@ from ..save_rows import (
 from ..tui.makers import session
 
 if TYPE_CHECKING:
+    from ctxtop.core.model.conversation import MessagePart
     from ctxtop.core.model.session import Session
-    from ctxtop.core.transcript.conversation import MessagePart
 
 
 def rows(**fields: Any) -> SavesByProject:  # noqa: ANN401 -- any field may be named

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.model.conversation import Author, Entry, MessagePart, PartKind, Role
 from ctxtop.core.model.rule import RuleMark
 from ctxtop.core.summaries.decision_patterns import find_memory_rules
 from ctxtop.core.summaries.rule_choices import FILE_NAME, mark_rule, read_rule_choices
@@ -17,7 +18,6 @@ from ctxtop.core.summaries.session_rules import (
 )
 from ctxtop.core.summaries.summary_facts import FACT_HEADINGS, FactKind
 from ctxtop.core.transcript.authorship import CUT_MARKER, HAND_OFF_MARKER
-from ctxtop.core.transcript.conversation import Author, Entry, MessagePart, PartKind, Role
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,19 +9,17 @@ from typing import Any
 
 import pytest
 from ctxtop.core.measure.evidence import NO_EVIDENCE, Evidence
-from ctxtop.core.measure.window import ClaimSource
-from ctxtop.core.model.attention import attention_order
-from ctxtop.core.model.context import ContextState
-from ctxtop.core.model.session import (
+from ctxtop.core.measure.session_building import (
     ACTIVE_MS,
-    PromptTooLong,
-    Session,
-    SessionStatus,
     make_session,
     project_name,
     session_title,
 )
-from ctxtop.core.store.queries.evidence_queries import EvidenceRows, WindowRow
+from ctxtop.core.model.attention import attention_order
+from ctxtop.core.model.context import ContextState
+from ctxtop.core.model.context_window import ClaimSource
+from ctxtop.core.model.evidence_rows import EvidenceRows, WindowRow
+from ctxtop.core.model.session import PromptTooLong, Session, SessionStatus
 
 from ..rows import session_row
 from ..transcripts import MODEL, SESSION

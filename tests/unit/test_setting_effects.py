@@ -31,7 +31,7 @@ from ctxtop.core.compaction.receipts import (
     MtimeHandling,
     WrittenVersion,
 )
-from ctxtop.core.measure.levels import Level
+from ctxtop.core.model.levels import Level
 from ctxtop.core.model.session import PromptTooLong, SessionStatus
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy

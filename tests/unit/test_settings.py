@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 from ctxtop.core.measure.effective_config import resolve_settings
-from ctxtop.core.store.config_records import ConfigScope, SettingsFileRecord
+from ctxtop.core.model.config_records import ConfigScope, SettingsFileRecord
 
 from ..surroundings import MARK, settings_fact
 

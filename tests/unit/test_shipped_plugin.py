@@ -11,9 +11,9 @@ from ctxtop.collectors import plugin
 from ctxtop.collectors.claude_code.config.definition_files import split_front_matter
 from ctxtop.collectors.install.settings_file import EVENTS_WITHOUT_TIMEOUT, RECORDED_EVENTS
 from ctxtop.core.compliance.expectations import DEFAULT_RESULT_LIMITS
-from ctxtop.core.compliance.findings import ComplianceVerdict
 from ctxtop.core.compliance.judge import judge_result
-from ctxtop.core.compliance.result_formats import ResultFormat
+from ctxtop.core.model.findings import ComplianceVerdict
+from ctxtop.core.model.result_formats import ResultFormat
 
 SHIPPED = Path(plugin.__path__[0]) / "shipped"
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ctxtop.core.measure.compaction_report import (
+from ctxtop.core.model.log_records import AnswerItemRecord
+from ctxtop.core.model.stored_rows import CompactionRow
+from ctxtop.core.summaries.artifacts import LostArtifacts, Quote
+from ctxtop.core.summaries.compaction_report import (
     CompactionReport,
     SteeringOutcome,
     steering_outcomes,
 )
-from ctxtop.core.store.log_records import AnswerItemRecord
-from ctxtop.core.store.queries.query_rows import CompactionRow
-from ctxtop.core.summaries.artifacts import LostArtifacts, Quote
 
 
 def asked(at: int, kind: str, text: str, agent_id: str | None = None) -> AnswerItemRecord:

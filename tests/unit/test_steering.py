@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ctxtop.core.measure.tokens import count_text
+from ctxtop.core.model.conversation import MessagePart, PartKind
 from ctxtop.core.summaries.artifacts import Artifacts, FileUse, Quote, Todo
 from ctxtop.core.summaries.session_rules import RuleChoices, session_rules
 from ctxtop.core.summaries.steering import (
@@ -23,7 +24,6 @@ from ctxtop.core.summaries.steering import (
     render_reminder,
     rule_essentials,
 )
-from ctxtop.core.transcript.conversation import MessagePart, PartKind
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

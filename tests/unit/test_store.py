@@ -14,6 +14,15 @@ from pathlib import Path
 
 import ctxtop.core.store
 import pytest
+from ctxtop.core.model.transcript_records import (
+    MAX_BAD_LINES_PER_FILE,
+    BadLine,
+    FileKind,
+    SourceFile,
+    SummaryRecord,
+    TailState,
+    TranscriptRecords,
+)
 from ctxtop.core.store import database, inserts
 from ctxtop.core.store.database import (
     SCHEMA_VERSION,
@@ -27,15 +36,6 @@ from ctxtop.core.store.database import (
     write_transaction,
 )
 from ctxtop.core.store.queries import session_queries
-from ctxtop.core.store.transcript_records import (
-    MAX_BAD_LINES_PER_FILE,
-    BadLine,
-    FileKind,
-    SourceFile,
-    SummaryRecord,
-    TailState,
-    TranscriptRecords,
-)
 from ctxtop.core.store.writer import OtherFolderError, Writer
 
 from ..dump import dump

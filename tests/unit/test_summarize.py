@@ -15,6 +15,7 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     summarize_by_rules,
     write_hand_off,
 )
+from ctxtop.core.model.conversation import Entry, MessagePart, PartKind, group_messages
 from ctxtop.core.summaries.mentions import MentionIndex
 from ctxtop.core.summaries.summary_building import (
     SummaryBudget,
@@ -23,7 +24,6 @@ from ctxtop.core.summaries.summary_building import (
     find_summary_flaws,
 )
 from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS, FOUR_SECTIONS, FactKind, make_fact
-from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind, group_messages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace

@@ -7,21 +7,21 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries.query_rows import SummaryRow
-from ctxtop.core.store.readers.summary_reader import (
-    find_summaries,
-    find_summary_ids,
-    read_summary_rows,
-    summary_agent_types,
-)
-from ctxtop.core.store.transcript_records import (
+from ctxtop.core.model.stored_rows import SummaryRow
+from ctxtop.core.model.transcript_records import (
     FileKind,
     SourceFile,
     SummaryRecord,
     TailState,
     TranscriptRecords,
 )
+from ctxtop.core.readers.summary_reader import (
+    find_summaries,
+    find_summary_ids,
+    read_summary_rows,
+    summary_agent_types,
+)
+from ctxtop.core.store.database import open_reader
 from ctxtop.core.summaries.summary_search import PlanSummary, SummaryCriteria, SummaryQuery
 
 if TYPE_CHECKING:

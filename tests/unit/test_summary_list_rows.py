@@ -6,10 +6,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compliance.findings import ComplianceVerdict
-from ctxtop.core.model.filter_language import DAY_MS
-from ctxtop.core.store.queries.query_rows import SummaryRow
+from ctxtop.core.model.findings import ComplianceVerdict
+from ctxtop.core.model.stored_rows import SummaryRow
 from ctxtop.core.summaries.summary_search import parse_summary_query
+from ctxtop.core.transcript.filter_language import DAY_MS
 from ctxtop.tui.screens.summaries.summary_list import (
     day_line,
     day_name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from ctxtop.core.store.queries.query_rows import SummaryRow
+from ctxtop.core.model.stored_rows import SummaryRow
 from ctxtop.tui.text.summary_text import fenced_block, summaries_markdown
 from hypothesis import given
 from hypothesis import strategies as st

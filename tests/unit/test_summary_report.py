@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.store.queries.query_rows import SummaryRow
+from ctxtop.core.model.stored_rows import SummaryRow
 from ctxtop.core.summaries.summary_facts import QuotedAnchor
 from ctxtop.core.summaries.summary_search import PlanSummary, parse_summary_query
 from ctxtop.tui.screens.summaries.summary_screen import (

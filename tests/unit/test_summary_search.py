@@ -6,8 +6,8 @@ import sqlite3
 from typing import Final
 
 import pytest
-from ctxtop.core.model.filter_language import DAY_MS, fold_text, start_of_day
 from ctxtop.core.summaries.summary_search import MAX_TERMS, SummaryQuery, parse_summary_query
+from ctxtop.core.transcript.filter_language import DAY_MS, fold_text, start_of_day
 from hypothesis import given
 from hypothesis import strategies as st
 

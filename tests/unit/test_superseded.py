@@ -6,7 +6,7 @@ import json
 
 import pytest
 from ctxtop.core.measure.composition import MIN_REPEATED_CHARS, ContextPart, find_superseded
-from ctxtop.core.transcript.conversation import MessagePart, PartKind
+from ctxtop.core.model.conversation import MessagePart, PartKind
 
 _FAILED = "failed"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.counting_rule import CountingRule, TextEstimator, make_counting_rule
 from ctxtop.core.measure.text_context import (
     TextProgress,
     count_later_text,
@@ -11,7 +10,8 @@ from ctxtop.core.measure.text_context import (
     count_visible_text,
 )
 from ctxtop.core.measure.tokens import estimate_tokens
-from ctxtop.core.transcript.conversation import Entry, Microcompaction
+from ctxtop.core.model.conversation import Entry, Microcompaction
+from ctxtop.core.model.counting_rule import CountingRule, TextEstimator, make_counting_rule
 from msgspec.structs import replace
 
 from ..entries import answered, asked, called, compacted, returned, summed_up

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.compaction_report import (
+from ctxtop.core.model.conversation import Boundary, Entry, MessagePart, PartKind
+from ctxtop.core.summaries.compaction_report import (
     CHARS_PER_TOKEN,
     THRASH_TURNS,
     CompactionReport,
     Culprit,
     find_refill,
 )
-from ctxtop.core.transcript.conversation import Boundary, Entry, MessagePart, PartKind
 
 from ..entries import answered, asked, attached, called, entry, returned, summed_up
 

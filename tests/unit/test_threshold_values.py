@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.levels import DEFAULT_THRESHOLDS, Level, Threshold, ThresholdBase
+from ctxtop.core.model.levels import DEFAULT_THRESHOLDS, Level, Threshold, ThresholdBase
 from ctxtop.core.policy.policy import Policy, PolicyOrigin, ProjectTrust
 from ctxtop.core.policy.resolve import (
     ProjectFile,

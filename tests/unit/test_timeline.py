@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ctxtop.core.measure.levels import Level
 from ctxtop.core.measure.timeline import (
     Timeline,
     TimelineCompaction,
@@ -12,6 +11,7 @@ from ctxtop.core.measure.timeline import (
     bucket_turns,
     with_current_context,
 )
+from ctxtop.core.model.levels import Level
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

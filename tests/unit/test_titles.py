@@ -1,8 +1,8 @@
 """What a session is called: the telling part of a prompt, and the choice among several titles."""
 
 import pytest
-from ctxtop.core.model.session import session_project, session_title
-from ctxtop.core.store.queries.query_rows import SessionRow
+from ctxtop.core.measure.session_building import session_project, session_title
+from ctxtop.core.model.stored_rows import SessionRow
 from ctxtop.core.summaries.key_messages import typed_command
 from ctxtop.core.transcript.sanitize import MAX_LONG_TITLE_CHARS
 from ctxtop.core.transcript.titles import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import string
 
-from ctxtop.core.injection.injected_text import token_upper_bound
+from ctxtop.core.measure.token_estimate import token_upper_bound
 from ctxtop.core.measure.tokens import count_text
 from hypothesis import given, settings
 from hypothesis import strategies as st

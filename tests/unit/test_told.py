@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.core.measure.compaction_report import (
+from ctxtop.core.model.conversation import CLEARED_RESULT_TEXT, split_segments
+from ctxtop.core.summaries.compaction_report import (
     ClearedMessage,
     CompactionReport,
     decode_report,
@@ -12,12 +13,11 @@ from ctxtop.core.measure.compaction_report import (
     find_retained_and_lost,
     report_compactions,
 )
-from ctxtop.core.transcript.conversation import CLEARED_RESULT_TEXT, split_segments
 
 from ..entries import answered, asked, compacted, entry, returned, summed_up, touched
 
 if TYPE_CHECKING:
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
 
 def told(*entries: Entry, shown: tuple[ClearedMessage, ...] = ()) -> list[CompactionReport]:

@@ -8,17 +8,19 @@ import pytest
 from ctxtop.core.measure.window import (
     DEFAULT_AUTO_COMPACT,
     OLD_OUTPUT_RESERVE,
-    OUTPUT_RESERVE,
-    TRIGGER_BUFFER,
     AutoCompactConfig,
     AutoCompaction,
-    Claim,
-    ClaimSource,
     PercentClaim,
-    Trigger,
     TriggerEvidence,
     find_trigger,
     trigger_tokens,
+)
+from ctxtop.core.model.context_window import (
+    OUTPUT_RESERVE,
+    TRIGGER_BUFFER,
+    Claim,
+    ClaimSource,
+    Trigger,
 )
 
 NOW = (2, 1, 329)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from ctxtop.core.model.conversation import Entry, MessagePart, PartKind
 from ctxtop.core.summaries.former_summaries import previous_summary_facts
 from ctxtop.core.summaries.tool_outcomes import list_failed_calls
 from ctxtop.core.summaries.turn_digest import (
@@ -14,7 +15,6 @@ from ctxtop.core.summaries.turn_digest import (
     render_digest,
 )
 from ctxtop.core.transcript.authorship import DIGEST_MARKER
-from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from ctxtop.core.model.filter_language import DAY_MS
 from ctxtop.core.transcript.entry_decoder import decode_entry
+from ctxtop.core.transcript.filter_language import DAY_MS
 from ctxtop.core.transcript.turn_search import (
     EXCERPT_CHARS,
     MAX_TERM_CHARS,

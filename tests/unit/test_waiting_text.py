@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.activity import WaitingFor, WaitingKind
+from ctxtop.core.model.session_activity import WaitingFor, WaitingKind
 from ctxtop.tui.text.session_text import waiting_text
 from msgspec.structs import replace
 

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.measure.evidence import ContextEvidence, Evidence, ReportedWindow
-from ctxtop.core.measure.models import LARGE_WINDOW, SMALL_WINDOW, find_by_model, table_window
-from ctxtop.core.measure.window import (
-    AutoCompactConfig,
-    Claim,
-    ClaimSource,
-    WindowEvidence,
-    find_window,
-)
+from ctxtop.core.measure.window import AutoCompactConfig, WindowEvidence, find_window
+from ctxtop.core.model.claude_models import LARGE_WINDOW, SMALL_WINDOW, find_by_model, table_window
 from ctxtop.core.model.context import StoredTokenCounts
+from ctxtop.core.model.context_window import Claim, ClaimSource
+from ctxtop.core.model.evidence_rows import EvidenceRows, WindowRow
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import Policies, RawValue, resolve_policy
-from ctxtop.core.store.queries.evidence_queries import EvidenceRows, WindowRow
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.core.transcript.conversation import PartKind, cleared_result_ids
+from ctxtop.core.model.conversation import PartKind, cleared_result_ids
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 

@@ -17,7 +17,7 @@ from ...core.measure.prompt_cache.cache_ledger import (
     totals_by,
     totals_by_cause,
 )
-from ...core.model.filter_language import TIME_CHOICES, parse_time
+from ...core.transcript.filter_language import TIME_CHOICES, parse_time
 from ..text import cache_text, formats
 from ..text.formats import iso_time
 from .command_options import options_of, store_command

@@ -22,12 +22,12 @@ from ...core.model.problem import Problem
 from ...core.model.session import Session
 from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin
 from ...core.policy.resolve import Policies
+from ...core.readers import fleet_reader
+from ...core.readers.warning_evaluation import RecomputedWarnings, recompute_warnings
 from ...core.store.bulkhead import take_faults
 from ...core.store.database import StoreError, is_caused_by_corruption, open_reader
 from ...core.store.queries import config_queries, session_queries
 from ...core.store.queries.limit_queries import limits_fingerprint
-from ...core.store.readers import fleet_reader
-from ...core.store.readers.warning_evaluation import RecomputedWarnings, recompute_warnings
 from ...core.store.warning_log import ContextWarning, read_warnings
 from .command_errors import RefusedError, print_errors
 from .command_options import CommandOptions
@@ -109,7 +109,7 @@ class StoreSnapshot(msgspec.Struct, frozen=True, dict=True):
     def percent_sizes(self) -> tuple[PercentSize, ...]:
         if limits_fingerprint(self.db) is None:
             return ()
-        from ...core.store.readers.limits_reader import read_percent_sizes
+        from ...core.readers.limits_reader import read_percent_sizes
 
         return read_percent_sizes(
             self.db, self.now_ms, self.policies.common.strings_by_name("price")

@@ -26,8 +26,9 @@ from ...core.compaction.receipts import (
     operations_to_dicts,
 )
 from ...core.compaction.turn_restoring import RestoredTurn
-from ...core.measure.pause_costs import PauseCosts, PauseWay
-from ...core.transcript.conversation import PartKind
+from ...core.measure.pause_costs import PauseCosts
+from ...core.model.conversation import PartKind
+from ...core.model.pause_ways import PauseWay
 from ...core.transcript.sanitize import one_line, sanitize_text
 from ..screens.history import receipt_history
 from ..screens.history.receipt_history import HistoryEntry

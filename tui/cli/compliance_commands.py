@@ -9,12 +9,7 @@ import click
 from msgspec.structs import replace
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...core.compliance.expectations import compliance_settings
-from ...core.compliance.findings import ComplianceVerdict, Judgment, ReviewFinding
-from ...core.compliance.judge import judge_result
-from ...core.compliance.result_formats import ResultFormat
-from ...core.compliance.run_verdict import ComplianceScore, RunVerdict
-from ...core.measure.agent_compliance import (
+from ...core.compliance.agent_compliance import (
     FINDING_SEVERITIES,
     AgentTypeCompliance,
     ComplianceDay,
@@ -25,9 +20,14 @@ from ...core.measure.agent_compliance import (
     group_findings,
     summarize_compliance,
 )
-from ...core.measure.agent_inventory import NO_INVENTORY, AgentInventory
+from ...core.compliance.agent_inventory import NO_INVENTORY, AgentInventory
+from ...core.compliance.expectations import compliance_settings
+from ...core.compliance.judge import judge_result
+from ...core.compliance.run_verdict import ComplianceScore
 from ...core.model.agent import Agent
-from ...core.store.readers.compliance_reader import read_inventory
+from ...core.model.findings import ComplianceVerdict, Judgment, ReviewFinding, RunVerdict
+from ...core.model.result_formats import ResultFormat
+from ...core.readers.compliance_reader import read_inventory
 from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, TextColumn
 from ..text.compliance_text import (

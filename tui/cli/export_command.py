@@ -13,9 +13,9 @@ import msgspec
 from ctxtop import __version__
 
 from ...collectors.claude_code.collector_thread import Collector
+from ...core.readers.fleet_reader import session_place
 from ...core.store.bulkhead import NOT_READ, NOT_SHOWN, bulkhead, leave_out_faulty
 from ...core.store.queries import session_queries, spending_queries
-from ...core.store.readers.fleet_reader import session_place
 from ..text.formats import iso_time
 from . import json_records
 from .cache_command import cache_totals_record, miss_records, read_ledger
@@ -220,7 +220,7 @@ def _all_records(snapshot: StoreSnapshot) -> dict[str, Any]:
 
 
 def _metrics(snapshot: StoreSnapshot, chosen: ExportOptions) -> tuple[list[Metric], int]:
-    from ...core.store.readers.limits_reader import read_plan_limits
+    from ...core.readers.limits_reader import read_plan_limits
     from ..export.metrics import make_metrics
 
     sessions = [

@@ -19,7 +19,7 @@ from .printing import draw_table, print_result
 
 if TYPE_CHECKING:
     from ...core.measure.hook_runs import HookTiming
-    from ...core.store.config_records import HookHandler, SettingsFileRecord
+    from ...core.model.config_records import HookHandler, SettingsFileRecord
 
 
 @hooks.command("runs")

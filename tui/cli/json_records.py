@@ -11,14 +11,17 @@ import msgspec
 from msgspec.structs import asdict
 
 from ...collectors.claude_code.own_files import own_log_folder
-from ...core.measure.activity import SessionCost, estimate_cost
-from ...core.measure.compaction_quality import flag_reduction
-from ...core.measure.counting_rule import tokens_or_estimate
+from ...core.lazy_pattern import lazy_pattern
+from ...core.measure.activity import estimate_cost
 from ...core.measure.limit_use import limit_ratios
-from ...core.measure.models import PriceRate
 from ...core.measure.retention import days_left
+from ...core.measure.stored_tokens import tokens_or_estimate
+from ...core.model.claude_models import PriceRate
 from ...core.model.session import unread_session
+from ...core.model.session_activity import SessionCost
+from ...core.model.stored_rows import CompactionRow, SummaryRow
 from ...core.policy.value_types import to_json_value
+from ...core.readers.fleet_reader import agent_place, session_place
 from ...core.store.bulkhead import NOT_READ, NOT_SHOWN, place_of, work_apart
 from ...core.store.queries import (
     agent_queries,
@@ -26,34 +29,31 @@ from ...core.store.queries import (
     session_queries,
     spending_queries,
 )
-from ...core.store.queries.query_rows import CompactionRow, SummaryRow
-from ...core.store.readers.fleet_reader import agent_place, session_place
-from ...core.transcript.lazy_pattern import lazy_pattern
+from ...core.summaries.compaction_quality import flag_reduction
 from ..text.formats import compaction_reduction, iso_time
 
 if TYPE_CHECKING:
-    from ...core.compliance.findings import ComplianceFinding, Judgment
-    from ...core.compliance.run_verdict import RunVerdict
-    from ...core.measure.agent_compliance import (
+    from ...core.compliance.agent_compliance import (
         AgentTypeCompliance,
         ComplianceDay,
         ComplianceSummary,
     )
-    from ...core.measure.compaction_report import CompactionReport
     from ...core.measure.composition import Composition
-    from ...core.measure.counting_rule import CountingRule
-    from ...core.measure.forecast import Forecast, Interval, Outlook
     from ...core.measure.pause_costs import PauseCosts, WayCosts
     from ...core.model.agent import Agent
+    from ...core.model.answer_rows import ModelUsageRow
     from ...core.model.context import Context
+    from ...core.model.counting_rule import CountingRule
+    from ...core.model.findings import ComplianceFinding, Judgment, RunVerdict
+    from ...core.model.outlook import Forecast, Interval, Outlook
     from ...core.model.problem import Problem
     from ...core.model.rule import ListedRule
     from ...core.model.session import Session
+    from ...core.model.transcript_records import ClientReportRecord
     from ...core.policy.policy import Policy, PolicyNotice
-    from ...core.store.queries.spending_queries import ModelUsageRow
-    from ...core.store.transcript_records import ClientReportRecord
     from ...core.store.warning_log import ContextWarning
     from ...core.summaries.artifacts import Artifacts, LostArtifacts
+    from ...core.summaries.compaction_report import CompactionReport
     from .command_store import StoreSnapshot
 
 
@@ -368,7 +368,7 @@ def compaction_records(
     snapshot: StoreSnapshot, rows: Sequence[CompactionRow], session_id: str | None
 ) -> list[Record]:
     """Return the objects of `ctxtop compactions`; the rows are sorted, newest first."""
-    from ...core.measure.compaction_report import steering_outcomes  # only this command's
+    from ...core.summaries.compaction_report import steering_outcomes  # only this command's
 
     reports = decode_reports(rows)
     asked = agent_queries.answer_items(snapshot.db, "steer", session_id)
@@ -394,7 +394,7 @@ def decode_reports(
     rows: Sequence[CompactionRow],
 ) -> list[CompactionReport | None]:
     """Decode the reports of compactions; None for one that is missing or cannot be decoded."""
-    from ...core.measure.compaction_report import decode_report
+    from ...core.summaries.compaction_report import decode_report
 
     return work_apart(
         rows,
@@ -556,7 +556,7 @@ def unread_records(snapshot: StoreSnapshot) -> Record:
 
 
 def _finding_labels(findings: tuple[ComplianceFinding, ...]) -> list[str]:
-    from ...core.compliance.findings import finding_labels  # with all verdicts, which takes 4 ms
+    from ...core.model.findings import finding_labels  # with all verdicts, which takes 4 ms
 
     return finding_labels(findings)
 

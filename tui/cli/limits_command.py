@@ -19,7 +19,7 @@ from .printing import paint, print_result, terminal_width
 if TYPE_CHECKING:
     from ...core.measure.plan_limits import PlanLimit
     from ...core.model.session import Session
-    from ...core.store.readers.limits_reader import LimitsReport
+    from ...core.readers.limits_reader import LimitsReport
 
 
 @store_command()

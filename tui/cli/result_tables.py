@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ...core.measure.compaction_quality import ReductionFlag, flag_reduction
-from ...core.measure.counting_rule import tokens_or_estimate
-from ...core.measure.levels import Level
+from ...core.measure.stored_tokens import tokens_or_estimate
+from ...core.model.levels import Level
+from ...core.model.stored_rows import CompactionRow, SummaryRow
 from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin, ResolvedValue
 from ...core.policy.value_types import format_value
 from ...core.store.bulkhead import NOT_SHOWN, place_of, work_apart
-from ...core.store.queries.query_rows import CompactionRow, SummaryRow
+from ...core.summaries.compaction_quality import ReductionFlag, flag_reduction
 from ...core.transcript.sanitize import one_line, sanitize_text
 from ..tables import Cell, Column, TextColumn
 from ..text import formats, session_text
@@ -23,14 +23,14 @@ from .json_records import decode_reports
 from .printing import draw_table, paint, session_id_cell, terminal_width
 
 if TYPE_CHECKING:
-    from ...core.compliance.run_verdict import RunVerdict
-    from ...core.measure.compaction_report import CompactionReport
     from ...core.measure.composition import CategoryShare, Composition, ContextItem
-    from ...core.measure.levels import LevelWarning
     from ...core.model.agent import Agent
+    from ...core.model.findings import RunVerdict
+    from ...core.model.levels import LevelWarning
     from ...core.model.rule import ListedRule
     from ...core.model.session import Session
     from ...core.store.warning_log import ContextWarning
+    from ...core.summaries.compaction_report import CompactionReport
     from ..doctor.doctor_check import DoctorCheck
     from .json_records import Record
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ...collectors.claude_code.collector_thread import Collector
+from ...core.readers.saves_reader import read_saves
 from ...core.saves.save_status import NEEDS_ATTENTION, SaveState
 from ...core.saves.selected_files import written_ms
-from ...core.store.readers.saves_reader import read_saves
 from ...core.transcript.sanitize import one_line
 from ..tables import Cell, Column, TextColumn
 from ..text import save_facts, saves_text

@@ -12,8 +12,8 @@ from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.claude_code.discover import ClaudeFolder
 from ...collectors.claude_code.turn_finder import SearchHit, SearchResults, search_turns
 from ...core.model.session import Session
+from ...core.readers import fleet_reader
 from ...core.store.queries.search_queries import SearchProgress
-from ...core.store.readers import fleet_reader
 from ...core.transcript.sanitize import has_usual_signs, one_line
 from ...core.transcript.turn_search import TurnQuery, parse_turn_query
 from ..text.formats import date_time, fit_left, text_cells

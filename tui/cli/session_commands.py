@@ -11,8 +11,8 @@ import click
 from msgspec.structs import replace
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...core.measure.compaction_report import CompactionReport, RetainedAndLost, decode_report
 from ...core.store.queries import session_queries
+from ...core.summaries.compaction_report import CompactionReport, RetainedAndLost, decode_report
 from ..tables import Column, TextColumn
 from ..text import compaction_text
 from . import printing
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ...core.measure.timeline import Timeline
     from ...core.model.context import Context
     from ...core.model.session import Session
-    from ...core.store.queries.query_rows import CompactionRow
+    from ...core.model.stored_rows import CompactionRow
 
 
 _agent_option: Final = click.option(
@@ -108,7 +108,7 @@ def _context_of(snapshot: StoreSnapshot, session_id: str, agent_id: str | None) 
 
 def _read_timeline(snapshot: StoreSnapshot, session_id: str, agent_id: str | None) -> Timeline:
     from ...core.measure.timeline import with_events
-    from ...core.store.readers.timeline_reader import read_timeline
+    from ...core.readers.timeline_reader import read_timeline
     from ..text.cache_text import miss_events
 
     agents = snapshot.agents(session_id)
@@ -178,7 +178,7 @@ def evidence(context: click.Context, *, session: str) -> int:
 
     Also shows what contradicts them. SESSION is an id or its start.
     """
-    from ...core.store.readers.fleet_reader import read_assessed_claims
+    from ...core.readers.fleet_reader import read_assessed_claims
 
     with open_snapshot(options_of(context)) as snapshot:
         of = snapshot.session(session)

@@ -9,9 +9,9 @@ from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.store_update import close_silent_agent
 from ...core.model.agent import AgentStatus
 from ...core.policy.policy import Policy
+from ...core.readers.warning_evaluation import RecomputedWarnings
 from ...core.store.bulkhead import take_faults
 from ...core.store.queries import session_queries
-from ...core.store.readers.warning_evaluation import RecomputedWarnings
 from ..text.formats import plural
 from . import json_records, result_tables
 from .command_errors import DONE, FAILED, LIVE, RefusedError, print_error
@@ -173,7 +173,7 @@ def log(context: click.Context, *, level: str, search: str) -> int:
 
     Also lists refused prompts, recoveries, and lines that could not be read. Newest first.
     """
-    from ...core.store.readers.saves_reader import read_saves
+    from ...core.readers.saves_reader import read_saves
     from ..screens.log.event_log import LogLevel, filter_events, read_event_history
 
     with open_snapshot(options_of(context)) as snapshot:

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.claude_code.transcripts import replaced_content
 from ...core.model.rule import ListedRule, RuleMark
+from ...core.model.stored_rows import SummaryRow
+from ...core.readers.fleet_reader import session_place
+from ...core.readers.rule_reader import read_listed_rules
+from ...core.readers.summary_reader import find_summaries, read_summary_rows, summary_flaws
 from ...core.store.bulkhead import NOT_SHOWN, work_apart
 from ...core.store.database import state_folder
-from ...core.store.queries.query_rows import SummaryRow
-from ...core.store.readers.fleet_reader import session_place
-from ...core.store.readers.rule_reader import read_listed_rules
-from ...core.store.readers.summary_reader import find_summaries, read_summary_rows, summary_flaws
 from ...core.summaries.rule_choices import mark_rule, read_rule_choices
 from ...core.summaries.summary_comparison import ItemFate, ReplacedContent, TextDiff, diff_texts
 from ...core.summaries.summary_search import (

@@ -12,6 +12,8 @@ from ...collectors.policy_files import PolicyFiles
 from ...collectors.store_update import rebuild_store, update_store
 from ...core.model.problem import Problem
 from ...core.model.session import Session
+from ...core.readers import fleet_reader
+from ...core.readers.saves_reader import read_saves
 from ...core.store import database
 from ...core.store.bulkhead import FAILED, bulkhead
 from ...core.store.database import StoreError
@@ -21,8 +23,6 @@ from ...core.store.queries import (
     session_queries,
 )
 from ...core.store.queries.log_queries import LogPartRow
-from ...core.store.readers import fleet_reader
-from ...core.store.readers.saves_reader import read_saves
 from ..cli.command_errors import error_text, print_error, print_errors
 from . import machine_checks
 from .client_checks import (

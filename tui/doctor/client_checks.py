@@ -10,18 +10,18 @@ from typing import Final
 from ...collectors.claude_code.config.definition_files import SKILLS_MARKETPLACE
 from ...collectors.plugin.installed_commands import InstalledCommand, parse_command
 from ...collectors.policy_files import PolicyFiles
+from ...core.compliance.agent_inventory import find_force_hooks
 from ...core.measure import effective_config
-from ...core.measure.agent_inventory import find_force_hooks
-from ...core.policy.policy import ProjectTrust
-from ...core.saves.memory_plugin import PluginFit
-from ...core.saves.project_saves import SavesReport
-from ...core.saves.save_status import NEEDS_ATTENTION
-from ...core.store.config_records import (
+from ...core.model.config_records import (
     ConfigScope,
     DefinitionKind,
     DefinitionRecord,
     SettingsFileRecord,
 )
+from ...core.policy.policy import ProjectTrust
+from ...core.saves.memory_plugin import PluginFit
+from ...core.saves.project_saves import SavesReport
+from ...core.saves.save_status import NEEDS_ATTENTION
 from ...core.store.queries import (
     config_queries,
     log_queries,

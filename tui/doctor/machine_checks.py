@@ -28,10 +28,10 @@ from ...collectors.plugin.compact_requests import ORPHAN_AFTER_S, request_folder
 from ...core.files.safe_open import NOT_REGULAR_FILE, open_regular
 from ...core.measure.tokens import ENCODING_FILE, ENCODING_SHA256
 from ...core.model.problem import Problem
+from ...core.model.stored_rows import ProblemRow
+from ...core.model.transcript_records import LogKind
 from ...core.store.queries import session_queries
 from ...core.store.queries.log_queries import LogPartRow
-from ...core.store.queries.query_rows import ProblemRow
-from ...core.store.transcript_records import LogKind
 from ...core.transcript.sanitize import sanitize_title
 from ..cli.printing import output_encoding, wants_colors
 from ..text.formats import iso_time, plural, utc_time

@@ -7,6 +7,7 @@ from typing import Final
 from ...collectors.claude_code.archive_job import SKIPPED_FIX, SessionArchiver
 from ...collectors.claude_code.prompt_history import list_folders_without_transcript
 from ...collectors.places import Places
+from ...core.actions.stored_recoveries import AUTOMATIC_RUN_TIMEOUT_MS, read_recoveries
 from ...core.archive.archive_index import TranscriptArchive, find_damaged_sessions
 from ...core.archive.archive_mode import ArchiveMode
 from ...core.archive.archive_policy import read_archive_settings
@@ -15,16 +16,12 @@ from ...core.compaction.recovery.limit_errors import parse_recoverable_error
 from ...core.compaction.recovery.recovery_run import LOCKED_STATES, release_dead_holder
 from ...core.measure.effective_config import find_compact_hooks
 from ...core.measure.retention import DAY_MS, SOON_DAYS, cleanup_days, deletion_time
+from ...core.model.config_records import SettingsFileRecord
 from ...core.model.session import Session
 from ...core.policy.policy import Policy
 from ...core.policy.resolve import Policies
 from ...core.store import database
-from ...core.store.automation_records import (
-    AUTOMATIC_RUN_TIMEOUT_MS,
-    read_automatic_runs,
-    read_recoveries,
-)
-from ...core.store.config_records import SettingsFileRecord
+from ...core.store.automation_records import read_automatic_runs
 from ...core.store.queries import (
     archive_queries,
     config_queries,

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ...core.host import LOOPBACK, is_loopback, loopback_hosts
-from ...core.measure.activity import ActivityKind
-from ...core.measure.levels import Level
 from ...core.measure.plan_limits import PlanLimit
+from ...core.model.levels import Level
 from ...core.model.session import Session, SessionStatus
-from ...core.store.queries.query_rows import UsageRow
+from ...core.model.session_activity import ActivityKind
+from ...core.model.stored_rows import UsageRow
 
 MAX_SESSIONS: Final = 200
 """Sessions with values of their own: with 20 values each a monitor keeps 4,000 series."""

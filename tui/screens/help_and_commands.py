@@ -18,9 +18,9 @@ from textual.types import IgnoreReturnCallbackType
 from textual.widgets import Input, OptionList, Static
 
 from ...core.model.agent import AgentStatus
-from ...core.model.filter_language import Fields, fields_filter
 from ...core.model.session import Session, SessionStatus
 from ...core.summaries.summary_comparison import ItemFate
+from ...core.transcript.filter_language import Fields, fields_filter
 from ...core.transcript.sanitize import one_line
 from ..keymap import bind, bind_hidden, with_own_display
 from ..text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS

@@ -25,7 +25,7 @@ from .page import ReadingScreen, RefreshingQuery, text_width
 if TYPE_CHECKING:
     from ...core.model.problem import Problem
     from ...core.model.session import Session
-    from ...core.store.readers.limits_reader import LimitsReport
+    from ...core.readers.limits_reader import LimitsReport
     from ..messages import FleetView
 
 

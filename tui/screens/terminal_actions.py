@@ -249,7 +249,7 @@ class TerminalActions:
 
         def work() -> PausePreview | Problem:
             from ...collectors.pause_targets import preview_pauses
-            from ...core.store.readers.fleet_reader import read_sessions
+            from ...core.readers.fleet_reader import read_sessions
 
             places, policies = app.places, app.feed.policies
 

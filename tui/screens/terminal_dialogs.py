@@ -9,7 +9,7 @@ from textual.binding import BindingType
 
 from ...collectors.client_terminal.prompt_answer import Answer
 from ...collectors.client_terminal.session_resume import ResumePlace
-from ...core.measure.pause_costs import PauseWay
+from ...core.model.pause_ways import PauseWay
 from ...core.transcript.sanitize import reveal_line
 from ..keymap import bind_hidden
 from ..text.formats import shorten, tokens

@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from ...core.measure.models import HOUR_MS
 from ...core.measure.prompt_cache.cache_ledger import (
     CacheCause,
     CacheLedger,
@@ -20,6 +19,7 @@ from ...core.measure.prompt_cache.cache_ledger import (
 )
 from ...core.measure.prompt_cache.rewrites import ReadPart
 from ...core.measure.timeline import Timeline, TimelineEvent, TimelineEventKind
+from ...core.model.claude_models import HOUR_MS
 from ...core.model.session import Session
 from ..tables import Column, TextColumn
 from .amounts import list_price

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Final
 
-from ...core.measure.compaction_quality import kept_shares
-from ...core.measure.compaction_report import CompactionReport, Culprit, SteeringOutcome
 from ...core.summaries.artifacts import ArtifactCounts, FileUse, LostArtifacts
+from ...core.summaries.compaction_quality import kept_shares
+from ...core.summaries.compaction_report import CompactionReport, Culprit, SteeringOutcome
 from ...core.transcript.sanitize import one_line
 from .formats import percent, plural, shorten, tokens
 

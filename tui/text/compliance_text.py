@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...core.compliance.findings import (
+from ...core.model.findings import (
     FAILED_VERDICTS,
     PASSED_VERDICTS,
     ComplianceVerdict,
     finding_labels,
 )
-from ...core.compliance.result_formats import ResultFormat
+from ...core.model.result_formats import ResultFormat
 from ...core.transcript.sanitize import one_line
 from ..tables import code_span, escape_links
 from .formats import date_time, tokens
 
 if TYPE_CHECKING:
-    from ...core.compliance.run_verdict import ComplianceCost, RunVerdict
-    from ...core.measure.agent_compliance import (
+    from ...core.compliance.agent_compliance import (
         AgentTypeCompliance,
         GroupedFinding,
         SeverityFindings,
     )
-    from ...core.measure.agent_inventory import DefinedAgent, ForceHook
+    from ...core.compliance.agent_inventory import DefinedAgent, ForceHook
+    from ...core.compliance.run_verdict import ComplianceCost
+    from ...core.model.findings import RunVerdict
 
 
 # The name, the meaning and the sign of each verdict.

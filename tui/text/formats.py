@@ -9,15 +9,15 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
-from ...core.measure.compaction_quality import ReductionFlag, flag_reduction
-from ...core.measure.levels import ThresholdBase
-from ...core.transcript.lazy_pattern import lazy_pattern
+from ...core.lazy_pattern import lazy_pattern
+from ...core.model.levels import ThresholdBase
+from ...core.summaries.compaction_quality import ReductionFlag, flag_reduction
 from ...core.transcript.sanitize import has_usual_signs, one_line
 
 if TYPE_CHECKING:
-    from ...core.measure.forecast import Forecast
-    from ...core.measure.levels import LevelWarning
     from ...core.model.context import Context
+    from ...core.model.levels import LevelWarning
+    from ...core.model.outlook import Forecast
 
 
 NOTHING: Final = "–"  # for a value that is not known

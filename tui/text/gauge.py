@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 from textual.content import Content
 
-from ...core.measure.levels import Level, PlacedThreshold
+from ...core.model.levels import Level, PlacedThreshold
 from .formats import fit_right, half_cell_bar, used_percent
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from .limits_text import (
 if TYPE_CHECKING:
     from ...core.measure.limit_use import CauseShare, PercentSize, UseShare
     from ...core.model.session import Session
-    from ...core.store.readers.limits_reader import LimitsReport
+    from ...core.readers.limits_reader import LimitsReport
 
 ShareT = TypeVar("ShareT", bound="UseShare")
 

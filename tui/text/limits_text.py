@@ -11,7 +11,7 @@ from ...core.transcript.sanitize import one_line
 from .formats import NOTHING, duration, local_datetime, long_duration, tokens
 
 if TYPE_CHECKING:
-    from ...core.store.transcript_records import ClientReportRecord
+    from ...core.model.transcript_records import ClientReportRecord
 
 
 _SHORT_NAMES: Final = {FIVE_HOURS: "5h", WEEK: "week"}

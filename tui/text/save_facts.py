@@ -13,11 +13,11 @@ from . import saves_text
 from .formats import NOTHING, age, duration, format_bytes, percent, plural, tokens
 
 if TYPE_CHECKING:
+    from ...core.model.config_records import SaveError
     from ...core.saves.project_saves import ProjectSaves
     from ...core.saves.save_metrics import TriggerCrossing
     from ...core.saves.save_noise import SaveNoise
     from ...core.saves.save_status import SaveStatus
-    from ...core.store.config_records import SaveError
 
 _PLAIN: Final = "$foreground"
 _QUIET: Final = "$quiet"

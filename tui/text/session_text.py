@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ...core.measure.activity import (
+from ...core.measure.limit_use import limit_ratios
+from ...core.measure.retention import SOON_DAYS, days_left
+from ...core.model.claude_models import HOUR_MS
+from ...core.model.cold_prompt import CacheState, ColdPrompt
+from ...core.model.levels import Level
+from ...core.model.session import BRANCH, Session, SessionStatus
+from ...core.model.session_activity import (
     Activity,
     ActivityKind,
     SessionCost,
     WaitingFor,
     WaitingKind,
 )
-from ...core.measure.cold_prompt import CacheState, ColdPrompt
-from ...core.measure.levels import Level
-from ...core.measure.limit_use import limit_ratios
-from ...core.measure.models import HOUR_MS
-from ...core.measure.retention import SOON_DAYS, days_left
-from ...core.model.session import BRANCH, Session, SessionStatus
 from ...core.transcript.sanitize import one_line
 from .amounts import amount_texts, dollars
 from .formats import (
@@ -396,7 +396,7 @@ SHARE_CELLS: Final = 24  # a share's bar: a cell is four percent
 
 def composition_total_text(found: Composition) -> str:
     from ...core.measure.composition import CompositionSource  # after the first paint
-    from ...core.measure.counting_rule import CHARACTER_UNITS, NO_USAGE
+    from ...core.model.counting_rule import CHARACTER_UNITS, NO_USAGE
 
     text = f"{'≈' * found.estimated}{tokens(found.total_tokens)} tokens in context"
     why = NO_USAGE if found.is_unreported else "not measured yet"

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
-from ...core.measure.counting_rule import tokens_or_estimate
+from ...core.measure.stored_tokens import tokens_or_estimate
 from ...core.model.rule import ListedRule, RuleMark, RuleState
 from ...core.transcript.sanitize import one_line
 from .formats import age, date_time_and_age, fit_left, fit_right, iso_time, plural, tokens
 
 if TYPE_CHECKING:
-    from ...core.store.queries.query_rows import SummaryRow
+    from ...core.model.stored_rows import SummaryRow
     from ...core.summaries.summary_comparison import ReplacedContent
     from ...core.summaries.summary_facts import QuotedAnchor
 

@@ -7,7 +7,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.style import Style
 
-from ...core.measure.levels import Threshold
+from ...core.model.levels import Threshold
 from ...core.policy.threshold_values import movable_thresholds, move_threshold
 from ..keymap import bind
 from ..text.gauge import LEVEL_MARK, LEVEL_STYLES

@@ -10,7 +10,6 @@ from typing import Final
 
 from textual.content import Content
 
-from ...core.measure.levels import Level, PlacedThreshold, reached_level
 from ...core.measure.timeline import (
     EVENT_PRIORITY,
     Timeline,
@@ -19,6 +18,7 @@ from ...core.measure.timeline import (
     TimelineEventKind,
     bucket_turns,
 )
+from ...core.model.levels import Level, PlacedThreshold, reached_level
 from ..text.formats import (
     fit_left,
     fit_right,

@@ -10,14 +10,14 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from ....core.files.safe_open import NOT_REGULAR_FILE, open_regular
-from ....core.model.problem import ProblemReporter
-from ....core.store.config_records import (
+from ....core.model.config_records import (
     DefinitionRecord,
     FileMark,
     SaveFileRecord,
     SettingsFileRecord,
-    mark_gone,
 )
+from ....core.model.problem import ProblemReporter
+from ....core.store.config_writer import mark_gone
 from ....core.store.queries.config_queries import SeenFile, files_seen
 from ....core.store.writer import Writer
 from ....core.transcript.raw_lines import timestamp_to_ms

@@ -10,11 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ....core.measure.effective_config import MANAGED_DROP_INS_FOLDER
-from ....core.model.problem import ProblemReporter
-from ....core.store.bulkhead import NOT_READ, bulkhead
-from ....core.store.config_records import (
-    DEFINITIONS_TABLE,
-    SETTINGS_TABLE,
+from ....core.model.config_records import (
     ConfigScope,
     DefinitionKind,
     DefinitionRecord,
@@ -22,6 +18,12 @@ from ....core.store.config_records import (
     PluginRecord,
     SettingsFileRecord,
     SettingValue,
+)
+from ....core.model.problem import ProblemReporter
+from ....core.store.bulkhead import NOT_READ, bulkhead
+from ....core.store.config_writer import (
+    DEFINITIONS_TABLE,
+    SETTINGS_TABLE,
     save_plugins,
     save_records,
     save_settings,

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import msgspec
 
+from ....core.lazy_pattern import lazy_pattern
 from ....core.measure.effective_config import resolve_definitions
-from ....core.store.config_records import (
+from ....core.model.config_records import (
     ConfigScope,
     DefinitionKind,
     DefinitionRecord,
     PluginRecord,
 )
-from ....core.transcript.lazy_pattern import lazy_pattern
 from ....core.transcript.sanitize import sanitize_title
 from .config_files import (
     MAX_FOLDER_ENTRIES,

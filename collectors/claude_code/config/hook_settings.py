@@ -2,8 +2,8 @@
 
 from typing import Any, Final
 
-from ....core.store.config_records import HookHandler
-from ....core.transcript.lazy_pattern import lazy_pattern
+from ....core.lazy_pattern import lazy_pattern
+from ....core.model.config_records import HookHandler
 from ....core.transcript.sanitize import sanitize_path
 from .config_files import MAX_JSON_ITEMS, as_list, as_object, as_title
 

@@ -7,10 +7,16 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ....core.model.config_records import (
+    MemoryPluginRecord,
+    SaveEventRecord,
+    SaveLogFile,
+    StagingLocation,
+)
 from ....core.model.problem import ProblemReporter
-from ....core.store import config_records
+from ....core.model.transcript_records import TailState
+from ....core.store import config_writer
 from ....core.store.queries import config_queries as queries
-from ....core.store.transcript_records import TailState
 from ....core.store.writer import GONE_SIZE, StaleTailError, Writer
 from ....core.transcript.sanitize import sanitize_title
 from ..tail import TailChange, read_tail, split_lines
@@ -50,33 +56,33 @@ def find_save_logs(top: ConfigPath, root: Path) -> Iterator[tuple[str, ConfigPat
 
 
 def read_save_log(
-    writer: Writer, log: config_records.SaveLogFile, found: ConfigPath, before: TailState
+    writer: Writer, log: SaveLogFile, found: ConfigPath, before: TailState
 ) -> TailState:
     """Store what was appended to a log; raises StaleTailError after another ctxtop, or OSError."""
     while True:
         read = read_tail(found.real, before)
         if read.change is TailChange.REWRITTEN:
-            config_records.restart_save_log(writer, log, before)
+            config_writer.restart_save_log(writer, log, before)
             before = TailState()
             continue
         events = [_to_save_event(*line) for line in split_lines(read.block)]
         events += [
-            config_records.SaveEventRecord(bad.offset, _BAD_LINE_EVENT, problem=bad.reason)
+            SaveEventRecord(bad.offset, _BAD_LINE_EVENT, problem=bad.reason)
             for bad in read.bad_lines
         ]
-        config_records.append_save_log(writer, log, before, read.after, events)
+        config_writer.append_save_log(writer, log, before, read.after, events)
         before = read.after
         if not read.has_more:
             return before
 
 
-def _to_save_event(offset: int, line: bytes) -> config_records.SaveEventRecord:
+def _to_save_event(offset: int, line: bytes) -> SaveEventRecord:
     try:
         fields = decode_object(line)
     except InvalidJsonError as error:
-        return config_records.SaveEventRecord(offset, _BAD_LINE_EVENT, problem=str(error))
+        return SaveEventRecord(offset, _BAD_LINE_EVENT, problem=str(error))
     kept = {name: encode_bounded(fields[name]) for name in ("data", "error") if fields.get(name)}
-    return config_records.SaveEventRecord(
+    return SaveEventRecord(
         offset=offset,
         event=as_title(fields.get("event_type")) or "unknown",
         at=as_ms(fields.get("timestamp")),
@@ -122,7 +128,7 @@ class MemoryPluginFollower:
         mark = f"{version or ''} {mark}"
         if known and known.mark == mark and known.plugin_id == plugin_id:
             return
-        record = config_records.MemoryPluginRecord(
+        record = MemoryPluginRecord(
             install_path=path,
             plugin_id=plugin_id,
             version=version,
@@ -131,13 +137,13 @@ class MemoryPluginFollower:
             triage_writes_file=_mentions_triage_file(triage),
             has_orchestrator=orchestrate is not None,
         )
-        config_records.save_records(self._writer, config_records.MEMORY_PLUGINS_TABLE, [record])
+        config_writer.save_records(self._writer, config_writer.MEMORY_PLUGINS_TABLE, [record])
         self._known[path] = record
 
     def keep_only(self, places: Iterable[str]) -> None:
         removed = self._known.keys() - set(places)
         if removed:
-            config_records.delete_memory_plugins(self._writer, removed)
+            config_writer.delete_memory_plugins(self._writer, removed)
             for place in removed:
                 del self._known[place]
 
@@ -170,7 +176,7 @@ class SaveFollower:
         self._folders: Final = machine
         self._problems: Final = problems
         self._files: Final = FileFollower(
-            writer, problems, config_records.SAVE_FILES_TABLE, config_records.save_files
+            writer, problems, config_writer.SAVE_FILES_TABLE, config_writer.save_files
         )
         folders = queries.staging_folders(writer.connection)
         self._places: Final = {folder.path: folder for folder in folders}
@@ -181,14 +187,14 @@ class SaveFollower:
     def follow_global(self, folder: ConfigPath, root: Path) -> None:
         """Follow the result file that the first versions wrote for all projects (004-44)."""
         found = find_child(folder, save_files.RESULT_FILE, root)
-        staging = save_files.StagingFolder(folder.path, config_records.StagingLocation.GLOBAL, None)
+        staging = save_files.StagingFolder(folder.path, StagingLocation.GLOBAL, None)
         self._follow_files(staging, [found] if found else [])
 
     def follow_project(self, cwd: str, root: Path, claude: ConfigPath | None) -> None:
         """Follow a project's files; `root` is its folder without links. Raises OSError."""
         memory = find_child(claude, "memory", root)
         path = Path(cwd, ".claude", "memory", ".staging")
-        inside = save_files.StagingFolder(path, config_records.StagingLocation.PROJECT, cwd)
+        inside = save_files.StagingFolder(path, StagingLocation.PROJECT, cwd)
         found = find_child(memory, ".staging", root)
         files = self._list_files(inside, found, root)
         for folder, name in ((claude, save_files.STOP_FLAG_FILE), (memory, save_files.CONFIG_FILE)):
@@ -218,17 +224,13 @@ class SaveFollower:
         known = self._places.get(place)
         if found is None:
             if known:
-                config_records.mark_gone(
-                    self._writer, config_records.STAGING_FOLDERS_TABLE, [place]
-                )
+                config_writer.mark_gone(self._writer, config_writer.STAGING_FOLDERS_TABLE, [place])
                 del self._places[place]
                 self._problems.resolve(place)
             return []
         record = save_files.check_staging_folder(found, staging, self._folders.user_id)
         if record != known:
-            config_records.save_records(
-                self._writer, config_records.STAGING_FOLDERS_TABLE, [record]
-            )
+            config_writer.save_records(self._writer, config_writer.STAGING_FOLDERS_TABLE, [record])
             self._places[place] = record
         self._problems.report_or_resolve(
             place, record.problem, "it is skipped; check who created it"
@@ -262,21 +264,19 @@ class SaveFollower:
             for category, found in reversed(list(compress(newest, fits))):
                 path = str(found.path)
                 present.add(path)
-                self._follow_log(
-                    config_records.SaveLogFile(path, folder, cwd, sanitize_title(category)), found
-                )
+                self._follow_log(SaveLogFile(path, folder, cwd, sanitize_title(category)), found)
         gone = [
             path
             for path, (log, tail) in self._logs.items()
             if log.folder == folder and path not in present and tail.size != GONE_SIZE
         ]
         if gone:
-            config_records.mark_gone(self._writer, config_records.SAVE_LOGS_TABLE, gone)
+            config_writer.mark_gone(self._writer, config_writer.SAVE_LOGS_TABLE, gone)
             for path in gone:
                 log, tail = self._logs[path]
                 self._logs[path] = log, replace(tail, size=GONE_SIZE)
 
-    def _follow_log(self, log: config_records.SaveLogFile, found: ConfigPath) -> None:
+    def _follow_log(self, log: SaveLogFile, found: ConfigPath) -> None:
         _, before = self._logs.get(log.path, (log, TailState()))
         status = found.status
         if (before.size, before.mtime_ns, before.inode) == (

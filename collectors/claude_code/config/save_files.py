@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from ....core.files.digests import sha256
-from ....core.store.config_records import (
+from ....core.model.config_records import (
     SaveError,
     SaveFileContent,
     SaveFileKind,

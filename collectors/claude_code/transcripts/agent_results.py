@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from msgspec.structs import asdict
 
-from ....core.compliance.result_formats import skill_in_prompt
-from ....core.store.transcript_records import (
+from ....core.model.result_formats import skill_in_prompt
+from ....core.model.transcript_records import (
     OUTPUT_ID_PREFIX,
     AgentReturnRecord,
     LaunchRecord,

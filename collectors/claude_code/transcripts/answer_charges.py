@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from ....core.measure.models import LONG_PROMPT_TOKENS, PriceRate
-from ....core.store.transcript_records import ChargeRecord
+from ....core.model.answer_facts import TokenUsage
+from ....core.model.claude_models import LONG_PROMPT_TOKENS, PriceRate
+from ....core.model.transcript_records import ChargeRecord
 from ....core.transcript import reported_usage
-from ....core.transcript.answer_facts import TokenUsage
 from ....core.transcript.reported_usage import Part, PausedResponse, RawUsage
 from ....core.transcript.sanitize import sanitize_name
 

@@ -22,7 +22,8 @@ from msgspec.structs import replace
 from ....core.files.transcript_file import open_transcript
 from ....core.measure.composition import ContextPart, context_parts
 from ....core.measure.part_sizes import PartSizes
-from ....core.store.transcript_records import RequestPartRecord, RequestRecord
+from ....core.model.conversation import Entry, MessagePart, PartKind, PromptSnapshot
+from ....core.model.transcript_records import RequestPartRecord, RequestRecord
 from ....core.transcript.authorship import CLIENT_TEXT
 from ....core.transcript.client_messages import (
     TASK_NOTIFICATION,
@@ -31,7 +32,6 @@ from ....core.transcript.client_messages import (
     iter_json_strings,
     parse_prompt_snapshot,
 )
-from ....core.transcript.conversation import Entry, MessagePart, PartKind, PromptSnapshot
 from ....core.transcript.entry_decoder import MEDIA_BLOCKS, iter_lines
 from ....core.transcript.raw_lines import MAX_LINE_BYTES, text_key, timestamp_to_ms
 from ....core.transcript.reported_usage import Count

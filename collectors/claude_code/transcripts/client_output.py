@@ -7,12 +7,12 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from ....core.compliance.result_formats import COMPRESSED_MARKER
-from ....core.measure.models import LARGE_WINDOW_SUFFIX
+from ....core.model import transcript_records as records
+from ....core.model.claude_models import LARGE_WINDOW_SUFFIX
 from ....core.model.context import DEFERRED_SUFFIX, ContextReport, ReportedCategory
+from ....core.model.result_formats import COMPRESSED_MARKER
+from ....core.model.transcript_records import MarkerOrigin, MarkerRecord
 from ....core.saves.save_noise import STOP_FEEDBACK_PREFIX
-from ....core.store import transcript_records as records
-from ....core.store.transcript_records import MarkerOrigin, MarkerRecord
 from ....core.transcript import lenient_json, line_decoder
 from ....core.transcript.line_types import LEADING_TYPE
 from ....core.transcript.raw_lines import LINE_PADDING

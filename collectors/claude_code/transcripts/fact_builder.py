@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ....core.files.project_folder import find_launch_folder
-from ....core.store import transcript_records as records
+from ....core.model import transcript_records as records
 from ....core.transcript import line_decoder, sanitize
 from ....core.transcript.line_types import LineGlance, client_times
 from ....core.transcript.raw_lines import time_span

@@ -15,8 +15,8 @@ from ....core.compaction.plan import MAX_TRANSCRIPT_BYTES
 from ....core.files.transcript_file import transcript_size
 from ....core.measure.composition import INHERITED
 from ....core.measure.part_sizes import NO_SNAPSHOT, lines_to_first_answer, update_snapshot
+from ....core.model.conversation import Entry, MessagePart, PartKind, PromptSnapshot, Role
 from ....core.store.queries import context_queries
-from ....core.transcript.conversation import Entry, MessagePart, PartKind, PromptSnapshot, Role
 from ....core.transcript.entry_decoder import iter_lines, read_entries
 from ....core.transcript.lenient_json import NotJsonError, UnexpectedShapeError, decode_readable
 from ....core.transcript.visible_messages import visible_entries

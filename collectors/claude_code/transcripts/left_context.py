@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from ....core.transcript.conversation import Entry, without_sidechains
+from ....core.model.conversation import Entry, without_sidechains
 
 MAX_HEAD_ENTRIES: Final = 500  # a session has some ten lines before its first answer
 
@@ -30,14 +30,14 @@ def estimate_left(file: CompactedFile) -> int | None:
 
     None if their size is unknown. Raises OSError.
     """
-    from ....core.measure.compaction_report import (  # with all the rules
+    from ....core.measure.token_estimate import Estimator
+    from ....core.measure.tokens import client_token_estimate
+    from ....core.summaries.compaction_report import (
         estimate_next_request,
         estimate_planned_request,
         measured_overhead,
         recorded_overhead,
     )
-    from ....core.measure.token_estimate import Estimator
-    from ....core.measure.tokens import client_token_estimate
     from ....core.transcript.restored_content import with_restored
     from ....core.transcript.visible_messages import visible_entries
 

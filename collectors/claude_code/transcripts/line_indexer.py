@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from ....core.store.transcript_records import FileKind, SourceFile, TranscriptRecords, TurnState
+from ....core.model.transcript_records import FileKind, SourceFile, TranscriptRecords, TurnState
 from ....core.summaries.mentions import strip_pasted_text
 from ....core.summaries.session_rules import RULE_ATTACHMENTS
 from ....core.transcript import line_types

@@ -11,21 +11,20 @@ from ....core.compaction.plan import MAX_TRANSCRIPT_BYTES, Operation, Severity
 from ....core.compaction.receipts import CompactionReceipt, ReceiptStore
 from ....core.compaction.rewritten_lines import decode_appended_lines
 from ....core.files.transcript_file import transcript_size
-from ....core.measure import compaction_report
 from ....core.measure.tokens import estimate_tokens
-from ....core.store.queries import context_queries
-from ....core.store.queries.query_rows import CompactionRow, SummaryRow
-from ....core.summaries import summary_comparison
-from ....core.summaries.summary_comparison import ReplacedContent
-from ....core.summaries.summary_search import PLAN_KIND, PlanSummary
-from ....core.transcript import lenient_json, line_decoder
-from ....core.transcript.conversation import (
+from ....core.model.conversation import (
     CLEARED_RESULT_TEXT,
     Entry,
     PartKind,
     replaced_result_ids,
     without_sidechains,
 )
+from ....core.model.stored_rows import CompactionRow, SummaryRow
+from ....core.store.queries import context_queries
+from ....core.summaries import compaction_report, summary_comparison
+from ....core.summaries.summary_comparison import ReplacedContent
+from ....core.summaries.summary_search import PLAN_KIND, PlanSummary
+from ....core.transcript import lenient_json, line_decoder
 from ....core.transcript.entry_decoder import decode_parts, iter_entries, iter_lines
 from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_text, sanitize_title

@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from ....core.measure.prompt_cache.cache_ledger import Change, ChangeKind
 from ....core.measure.prompt_cache.rewrites import Rewrite
+from ....core.model.answer_rows import SentRequestRow
+from ....core.model.conversation import PromptSnapshot
 from ....core.store.queries import cache_queries, context_queries
-from ....core.store.queries.cache_queries import SentRequestRow
 from ....core.transcript.client_messages import MEMORY_FILE_HEADING, iter_json_strings
-from ....core.transcript.conversation import PromptSnapshot
 from ....core.transcript.sanitize import sanitize_path, sanitize_title
 from .api_requests import JsonObject, reread_part, reread_request, reread_shape
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Iterator
 
-from ....core.store.transcript_records import SummaryRecord
+from ....core.model.conversation import Author
+from ....core.model.transcript_records import SummaryRecord
 from ....core.summaries import session_rules
 from ....core.transcript import line_decoder
 from ....core.transcript.authorship import queued_author
 from ....core.transcript.client_messages import attachment_parts, typed_text
-from ....core.transcript.conversation import Author
 from ....core.transcript.line_decoder import TranscriptLine
 from .agent_results import make_summary
 

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Raw, UnsetType
 
 from ....core.files.transcript_file import open_transcript, transcript_status
-from ....core.transcript.conversation import Entry, PartKind, Role, without_sidechains
+from ....core.model.conversation import Entry, PartKind, Role, without_sidechains
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_entries
 from ....core.transcript.lenient_json import NotJsonError, UnexpectedShapeError
 from ....core.transcript.line_decoder import TranscriptLine

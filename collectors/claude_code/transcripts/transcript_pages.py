@@ -9,7 +9,7 @@ import msgspec
 
 from ....core.files.transcript_file import open_transcript, transcript_status
 from ....core.measure.conversation_steps import Step, entry_steps
-from ....core.transcript.conversation import Entry
+from ....core.model.conversation import Entry
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry
 from ....core.transcript.raw_lines import MAX_LINE_BYTES, complete_line_length
 

@@ -8,7 +8,7 @@ import msgspec
 
 from ....core.files.transcript_file import open_transcript
 from ....core.measure.conversation_steps import entry_steps, part_text
-from ....core.transcript.conversation import Entry
+from ....core.model.conversation import Entry
 from ....core.transcript.entry_decoder import decode_entry
 from ....core.transcript.raw_lines import MAX_LINE_BYTES
 from .transcript_pages import ConversationFile, complete_end, line_start

@@ -7,10 +7,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from ....core.measure.models import parse_version
 from ....core.measure.tokens import client_token_estimate
+from ....core.model.claude_models import parse_version
 from ....core.model.context import EXACT_OUTPUT_VERSION
-from ....core.store.transcript_records import (
+from ....core.model.conversation import MessagePart, PartKind
+from ....core.model.transcript_records import (
     AdditionRecord,
     OpenCallRecord,
     PeakRecord,
@@ -21,7 +22,6 @@ from ....core.store.transcript_records import (
     join_calls,
 )
 from ....core.transcript import lenient_json, line_decoder, reported_usage
-from ....core.transcript.conversation import MessagePart, PartKind
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry, decode_parts
 from ....core.transcript.line_decoder import RawBlock, RawMessage, TranscriptLine
 from ....core.transcript.line_types import AnswerBlocks, BlockGlance, LineGlance, MessageGlance

@@ -34,7 +34,7 @@ class LastAnswer:
         self.next_model = ""  # what the client answered to /model since; empty if nothing
 
 
-FIVE_MINUTES_MS: Final = 300_000  # as in core.measure.models, whose import would take too long
+FIVE_MINUTES_MS: Final = 300_000  # as in core.model.claude_models, whose import would take too long
 HOUR_MS: Final = 3_600_000
 _TAIL_BYTES: Final = 256 * 1024
 _USAGE_KEY: Final = b'"usage":{'
@@ -130,7 +130,7 @@ def _command_output(fields: Mapping[str, Any]) -> str:
 
 def _is_other_model(call: HookCall, last: LastAnswer) -> bool:
     call.begin_slow()
-    from ....core.measure.models import is_same_model
+    from ....core.model.claude_models import is_same_model
     from ...claude_code.transcripts.client_output import read_model_choice
 
     model = read_model_choice(last.next_model)
@@ -145,7 +145,7 @@ def _tell_once(call: HookCall, transcript: str, last: LastAnswer, why: str) -> H
     if told.announced_at() is not None:
         return None
     call.begin_slow()
-    from ....core.measure.cold_prompt import price_rewrite
+    from ....core.model.cold_prompt import price_rewrite
     from ....core.transcript.authorship import CLIENT_TEXT
     from ..hook_answer import HookReply
     from ..hook_inputs import resolve_hook_policy

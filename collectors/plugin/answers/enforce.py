@@ -197,14 +197,15 @@ def _compressing(skills: Iterable[str]) -> list[str]:
 def _judge(call: HookCall, transcript: str, skills: list[str]) -> HookReply | None:
     # Most agents have no such skill: nothing is imported for them.
     call.begin_slow()
-    from ....core.compliance import result_formats
+    from ....core.model import result_formats
 
     fields = call.fields
     agent_type = _text_field(fields, "agent_type")
     expected = result_formats.format_of_skills(skills)
     if expected is None:
         return None
-    from ....core.compliance import expectations, findings, judge
+    from ....core.compliance import expectations, judge
+    from ....core.model import findings
     from ....core.transcript.sanitize import sanitize_text
 
     text = _text_field(fields, "last_assistant_message") or read_last_message(transcript)

@@ -200,7 +200,7 @@ def _check_thresholds(
 
 def _calm_below(context: Context | None) -> int:
     """Return the size below which no threshold is reached in any window; 0 if one is reached."""
-    from ....core.measure.models import SMALL_WINDOW
+    from ....core.model.claude_models import SMALL_WINDOW
 
     if context is None or context.ratio is None:
         return 0

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ...transcript.conversation import Entry, Role
+from ...model.conversation import Entry, Role
 
 
 class LimitErrorType(StrEnum):

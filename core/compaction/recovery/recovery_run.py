@@ -365,7 +365,7 @@ def _end_run(run: RecoveryRun, state: RecoveryState, now_ms: int) -> RecoveryRun
 
 RunStore = Callable[[str, Callable[[RecoveryRun | None], RecoveryRun]], RecoveryRun]
 """Changes a session's run in one transaction and returns it:
-`core.store.automation_records.update_recovery` on an open store."""
+`core.actions.stored_recoveries.update_recovery` on an open store."""
 
 
 class AttemptRefusedError(Exception):

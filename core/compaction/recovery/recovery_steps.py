@@ -10,8 +10,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from ...measure.window import OUTPUT_RESERVE
-from ...transcript.conversation import Entry, PartKind, Role, binds_thinking, group_messages
+from ...model.context_window import OUTPUT_RESERVE
+from ...model.conversation import Entry, PartKind, Role, binds_thinking, group_messages
 from ...transcript.visible_messages import follow_chain, visible_entries
 from .. import edit_builder, plan
 from ..edit_builder import CONTENT_POINTER, OperationReason, resolve_pointer

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...measure.tokens import TASK_REMINDERS
-from ...transcript.conversation import PartKind
+from ...model.conversation import PartKind
 from ...transcript.visible_messages import STATE_ATTACHMENTS
 from .. import edit_builder
 from ..edit_builder import Because, OperationReason, read_text

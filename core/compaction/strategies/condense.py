@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from ...model.conversation import Entry, MessagePart, PartKind, Role, has_prompt, has_summary
 from ...summaries.artifacts import part_text
 from ...summaries.extract import list_all_entries
 from ...summaries.key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
@@ -42,7 +43,6 @@ from ...summaries.turn_digest import (
     render_digest,
     short_id,
 )
-from ...transcript.conversation import Entry, MessagePart, PartKind, Role, has_prompt, has_summary
 from ...transcript.visible_messages import is_call, is_result
 from ..protection import remove_all, without_bound_thinking
 from ..transcript_view import TranscriptView

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from math import ceil
 from typing import Final
 
+from ...model.conversation import PartKind
 from ...summaries.decision_patterns import (
     DECISION_PATTERN,
     REASON_PATTERN,
@@ -14,7 +15,6 @@ from ...summaries.decision_patterns import (
 from ...summaries.mentions import decoded_text, find_names, split_words
 from ...summaries.tool_outcomes import READ_AGAIN
 from ...transcript.client_messages import split_result
-from ...transcript.conversation import PartKind
 from ...transcript.line_types import EDIT_TOOLS
 from .. import edit_builder
 from ..edit_builder import Because, FindOperations, OperationReason, read_text

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from ...transcript.conversation import PartKind, binds_thinking
+from ...model.conversation import PartKind, binds_thinking
 from ...transcript.entry_decoder import THINKING_BLOCKS
 from ...transcript.visible_messages import nearest_remaining, open_turn
 from .. import edit_builder

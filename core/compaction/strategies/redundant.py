@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from ...transcript.conversation import PartKind, canonical_tool_input, decode_tool_input
+from ...model.conversation import PartKind, canonical_tool_input, decode_tool_input
 from ...transcript.line_types import DEDUP_PROTECTED_TOOLS, EDIT_TOOLS
 from .. import edit_builder
 from ..edit_builder import Because, FindOperations, read_text

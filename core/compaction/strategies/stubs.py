@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from ...measure.composition import ReadRange, parse_read_range
+from ...model.conversation import PartKind
 from ...summaries.decision_patterns import quote_line
 from ...summaries.mentions import fitting_names
 from ...summaries.tool_outcomes import READ_AGAIN
-from ...transcript.conversation import PartKind
 from ...transcript.line_types import EDIT_TOOLS
 from ..edit_builder import OperationReason, read_text, replace_result
 from ..plan import Operation

@@ -9,6 +9,14 @@ from uuid import UUID, uuid5
 import msgspec
 from msgspec.structs import replace
 
+from ...model.conversation import (
+    Entry,
+    MessagePart,
+    PartKind,
+    group_messages,
+    has_prompt,
+    newest_model,
+)
 from ...summaries import summary_building
 from ...summaries.artifacts import collect_artifacts, count_artifacts, split_retained_and_lost
 from ...summaries.extract import ExtractionSource, extract_facts, list_all_entries
@@ -43,14 +51,6 @@ from ...summaries.summary_facts import (
 from ...summaries.tool_outcomes import describe_files
 from ...summaries.turn_digest import list_lines
 from ...transcript.authorship import CUT_MARKER, HAND_OFF_MARKER
-from ...transcript.conversation import (
-    Entry,
-    MessagePart,
-    PartKind,
-    group_messages,
-    has_prompt,
-    newest_model,
-)
 from ...transcript.redaction import redact
 from ...transcript.visible_messages import (
     behind_bound_answer,

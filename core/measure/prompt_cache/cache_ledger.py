@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from ..models import HOUR_MS, MILLION, find_price
+from ...model.claude_models import HOUR_MS, MILLION, find_price
 from .rewrites import ReadPart, Rewrite, lifetime_ms, sent_tokens
 
 if TYPE_CHECKING:
-    from ...store.queries.cache_queries import CacheAnswerRow
+    from ...model.answer_rows import CacheAnswerRow
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 

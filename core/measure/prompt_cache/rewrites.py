@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..models import FIVE_MINUTES_MS, HOUR_MS
+from ...model.claude_models import FIVE_MINUTES_MS, HOUR_MS
 
 if TYPE_CHECKING:
-    from ...store.queries.cache_queries import CacheAnswerRow, FirstReadRow
+    from ...model.answer_rows import CacheAnswerRow, FirstReadRow
 
 MIN_MISSED_TOKENS: Final = 2_000
 MIN_MISSED_SHARE: Final = 0.05

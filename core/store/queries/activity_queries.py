@@ -5,48 +5,8 @@ from collections.abc import Iterable
 from sqlite3 import Connection
 from typing import Final
 
-import msgspec
-
+from ...model.answer_rows import ActivityRow
 from .query_rows import fetch_records
-
-
-class ActivityRow(msgspec.Struct, frozen=True):
-    """The newest event of each kind in one session; times are ms since 1970, None if unknown."""
-
-    file_id: int
-    turn: str | None  # one of `TurnState`
-    turn_at: int | None
-    call_name: str | None  # the newest tool call of the last answer that has no result
-    call_detail: str | None
-    call_at: int | None
-    live_status: str | None
-    waiting_for: str | None
-    live_updated_at: int | None
-    hook_event: str | None  # the newest event of the session itself
-    hook_at: int | None
-    hook_tool: str | None
-    hook_kind: str | None  # a notification's type
-    resume_tokens: int | None  # in context, where that event is a resume
-    resume_expired: int | None  # the client holds its cache for expired
-    answer_at: int | None  # of the last answer after the last boundary
-    cached_tokens: int  # that this answer wrote to the cache or read from it
-    cache_1h_tokens: int | None  # by the newest answer that wrote to the cache, for an hour
-    status_at: int | None  # last time of this snapshot
-    status_cache_warm: int | None
-    status_cache_expires_at: int | None
-    status_cache_ttl_ms: int | None
-    status_cache_cold_tokens: int | None
-    status_cost_usd: float | None
-    measured_at: int | None
-    measured_cost_usd: float | None
-    transcript_cost_usd: float | None  # by the transcript's newest `cost-state`
-    is_transcript_cost_newer: int | None  # it comes after the last answer
-    has_shell: int | None = None  # its client says that a shell runs in the background
-    stopped_tasks: int | None = None
-    """Tasks in the background when its last turn ended, by the Stop hook; None if it recorded none
-    of that turn, or the client does not say."""
-    stopped_task: str | None = None  # the first one's type; None where there are many
-    agents_at: int | None = None  # the last that was heard of agents that run in the background
 
 
 def activity(db: Connection, file_ids: Iterable[int]) -> list[ActivityRow]:

@@ -12,17 +12,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from ...compliance.result_formats import COMPRESSED_MARKER
+from ...model.agent import CLIENT_TASKS, HOOK_AGENT_PREFIX
+from ...model.answer_rows import EarlierResultRow
+from ...model.log_records import AnswerItemRecord
+from ...model.result_formats import COMPRESSED_MARKER
+from ...model.stored_rows import AgentRow
 from ...transcript.raw_lines import text_key
-from ..log_records import AnswerItemRecord
 from .query_rows import (
     MIN_PASSED_TOKENS,
     PROJECT_ROOT,
     SUMMARY_TIME,
     TEXT_COUNTS,
-    AgentRow,
     SessionIds,
     columns,
     fetch_records,
@@ -47,26 +47,6 @@ IS_WARMUP: Final = f"""({{said}}.first_prompt IS '{WARMUP_PROMPT}' AND NOT EXIST
         WHERE y.session_id = {{file}}.session_id AND l.prompt = {{said}}.prompt))"""
 """SQL for: nobody requested the agent of this file, which has this row in `session`."""
 
-
-CLIENT_TASKS: Final = {
-    "compact": "compaction",
-    "reactive-compact": "compaction",
-    "side_question": "side question",
-    "prompt_suggestion": "prompt suggestion",
-    "extract_memories": "memory extraction",
-    "session_memory": "session memory",
-    "away_summary": "away summary",
-    "agent_summary": "agent summary",
-    "auto_dream": "dream",
-    "rename": "session title",
-    "resume_cache_warm": "cache warming",
-    "plugin_model_fork": "plugin",
-    "comparison_fork": "comparison",
-}
-"""What the client's own agents do, by the label in their ids: `acompact-` and 16 hex digits. No
-person and no model asked for them (client 2.1.332, its code)."""
-
-HOOK_AGENT_PREFIX: Final = "hook-agent-"  # of the id of an agent that a hook of this kind starts
 
 _LABELS: Final = " OR ".join(
     f"{{agent}}.agent_id GLOB '{prefix}*'"
@@ -391,19 +371,6 @@ ORDER BY COALESCE(k.launched_at, s.started_at, k.started_at, u.first_at), k.agen
 
 
 MAX_RESULTS: Final = 300  # newest results: six times what all stages of any preset give
-
-
-class EarlierResultRow(msgspec.Struct, frozen=True):
-    project: str
-    session_id: str
-    agent_id: str
-    agent_type: str
-    parent_agent_id: str | None
-    at: int | None
-    text: str
-    status: str | None  # the client's word; None for clients that have none
-    last_message_at: int | None  # of the agent's last message in a file of its own
-    marked_messages: str | None = None  # JSON: its messages with the marker, if the result has none
 
 
 def results_of_project(db: Connection, project: str) -> list[EarlierResultRow]:

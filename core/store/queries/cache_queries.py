@@ -7,75 +7,14 @@ from collections.abc import Iterable
 from sqlite3 import Connection
 from typing import Final
 
-import msgspec
-
-from .context_queries import unpack_keys
+from ...model.answer_rows import (
+    CacheAnswerRow,
+    FirstReadRow,
+    SentRequestRow,
+    SessionStart,
+)
 from .query_rows import LISTED, SessionIds, fetch_records
 from .spending_queries import COPIES, FILES_OF_SESSIONS
-
-
-class CacheAnswerRow(msgspec.Struct, frozen=True, gc=False):
-    """An answer of a session or an agent; a copy in a fork's file is a row of its own."""
-
-    file_id: int
-    path: str  # below projects/
-    session_id: str
-    agent_id: str | None
-    agent_type: str | None
-    offset: int
-    last_offset: int
-    message_id: str
-    at: int | None
-    model: str
-    input_tokens: int
-    cache_creation_tokens: int
-    cache_1h_tokens: int  # of those that were written
-    cache_read_tokens: int
-    context_tokens: int
-    is_lowered: int  # 1 if `context_tokens` is an edit's estimate
-    request: int | None
-    client_version: str | None
-    reason: str | None  # why the cache was missed, in the API's own word
-    missed_tokens: int | None  # of how many tokens the API says so
-    is_counted: int  # 0 for a copy of an answer that counts for another file
-    is_shared: int  # 1 if another file holds it too: one is a fork of the other
-    counts_for: str = ""  # the session that it counts for
-    rate: int = 0  # a `PriceRate`
-    charges: str | None = None  # what is priced in its place, if it has several prices
-
-
-class SentRequestRow(msgspec.Struct, frozen=True):
-    file_id: int
-    path: str  # below projects/
-    offset: int
-    length: int
-    request: int
-    shape: int | None
-    base: int | None
-    keep: int
-    tail: bytes
-
-    @property
-    def messages(self) -> int:
-        return self.keep + len(unpack_keys(self.tail))
-
-
-class FirstReadRow(msgspec.Struct, frozen=True, gc=False):
-    """What the first request of a transcript read from the cache."""
-
-    path: str  # below projects/
-    model: str
-    client_version: str | None
-    is_agent: int
-    cache_read_tokens: int
-
-
-class SessionStart(msgspec.Struct, frozen=True):
-    """What a hook was told when a client opened a session."""
-
-    session_id: str
-    at: int
-    source: str
 
 
 def cache_answers(db: Connection, session_ids: SessionIds = None) -> list[CacheAnswerRow]:

@@ -5,14 +5,27 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from .. import config_records as records
-from ..transcript_records import MemoryNoteRecord, StopBlockRecord, TailState
+from ...model.config_records import (
+    DefinitionRecord,
+    FileMark,
+    HookHandler,
+    MemoryPluginRecord,
+    PluginRecord,
+    SaveEventRecord,
+    SaveFileRecord,
+    SaveLogFile,
+    SettingsFileRecord,
+    StagingFolderRecord,
+)
+from ...model.stored_rows import HookRun
+from ...model.transcript_records import MemoryNoteRecord, StopBlockRecord, TailState
+from ...store import config_writer as records
 from ..writer import GONE_SIZE
-from .query_rows import PROJECT_ROOT, HookRun, RecordT, columns, fetch_records
+from .query_rows import PROJECT_ROOT, RecordT, columns, fetch_records
 
 
 class SeenFile(NamedTuple):
-    mark: records.FileMark
+    mark: FileMark
     problem: str | None
 
 
@@ -40,7 +53,7 @@ def files_seen(db: Connection, table: str) -> dict[str, dict[str, SeenFile]]:
     found: dict[str, dict[str, SeenFile]] = {}
     sql = f"SELECT folder, path, size, mtime_ns, inode, problem FROM {table} WHERE gone = 0"
     for folder, path, *mark, problem in db.execute(sql):
-        found.setdefault(folder, {})[path] = SeenFile(records.FileMark(*mark), problem)
+        found.setdefault(folder, {})[path] = SeenFile(FileMark(*mark), problem)
     return found
 
 
@@ -50,7 +63,7 @@ _JSON_COLUMNS: Final = ("skills", "content", "hooks")
 def read_record(kind: type[RecordT], row: dict[str, Any]) -> RecordT:
     """Make a record of its columns, as `config_records` stores them."""
     if "inode" in row:
-        row["mark"] = {name: row[name] for name in records.FileMark.__struct_fields__}
+        row["mark"] = {name: row[name] for name in FileMark.__struct_fields__}
     row |= {name: msgspec.json.decode(row[name]) for name in _JSON_COLUMNS if row.get(name)}
     return msgspec.convert(row, kind, strict=False)
 
@@ -61,17 +74,17 @@ def _read_table(db: Connection, table: str, rest: str) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def settings_files(db: Connection) -> list[records.SettingsFileRecord]:
+def settings_files(db: Connection) -> list[SettingsFileRecord]:
     values: dict[str, dict[str, Any]] = {}
     for path, key, value in db.execute("SELECT path, key, value FROM setting ORDER BY path, key"):
         values.setdefault(path, {})[key] = msgspec.json.decode(value)
-    files = _read_records(db, records.SettingsFileRecord, records.SETTINGS_TABLE)
+    files = _read_records(db, SettingsFileRecord, records.SETTINGS_TABLE)
     return [msgspec.structs.replace(file, values=values.get(file.path, {})) for file in files]
 
 
-def plugins(db: Connection) -> list[records.PluginRecord]:
-    sql = f"SELECT {columns(records.PluginRecord)} FROM plugin ORDER BY 1, 2, 3"
-    return fetch_records(records.PluginRecord, db, sql)
+def plugins(db: Connection) -> list[PluginRecord]:
+    sql = f"SELECT {columns(PluginRecord)} FROM plugin ORDER BY 1, 2, 3"
+    return fetch_records(PluginRecord, db, sql)
 
 
 def _read_records(
@@ -80,8 +93,8 @@ def _read_records(
     return [read_record(kind, row) for row in _read_table(db, table, rest)]
 
 
-def definitions(db: Connection) -> list[records.DefinitionRecord]:
-    return _read_records(db, records.DefinitionRecord, records.DEFINITIONS_TABLE)
+def definitions(db: Connection) -> list[DefinitionRecord]:
+    return _read_records(db, DefinitionRecord, records.DEFINITIONS_TABLE)
 
 
 def definitions_fingerprint(db: Connection) -> tuple[object, ...]:
@@ -91,45 +104,45 @@ def definitions_fingerprint(db: Connection) -> tuple[object, ...]:
     return tuple(db.execute(sql).fetchone())
 
 
-def staging_folders(db: Connection) -> list[records.StagingFolderRecord]:
-    return _read_records(db, records.StagingFolderRecord, records.STAGING_FOLDERS_TABLE)
+def staging_folders(db: Connection) -> list[StagingFolderRecord]:
+    return _read_records(db, StagingFolderRecord, records.STAGING_FOLDERS_TABLE)
 
 
-def current_save_files(db: Connection) -> list[records.SaveFileRecord]:
-    return _read_records(db, records.SaveFileRecord, records.SAVE_FILES_TABLE)
+def current_save_files(db: Connection) -> list[SaveFileRecord]:
+    return _read_records(db, SaveFileRecord, records.SAVE_FILES_TABLE)
 
 
-def earlier_save_files(db: Connection) -> list[records.SaveFileRecord]:
+def earlier_save_files(db: Connection) -> list[SaveFileRecord]:
     """List versions that are gone or were replaced, oldest first."""
     rest = "WHERE gone = 1 ORDER BY path, version"
-    return _read_records(db, records.SaveFileRecord, records.SAVE_FILES_TABLE, rest)
+    return _read_records(db, SaveFileRecord, records.SAVE_FILES_TABLE, rest)
 
 
-def memory_plugins(db: Connection) -> list[records.MemoryPluginRecord]:
+def memory_plugins(db: Connection) -> list[MemoryPluginRecord]:
     rest = "ORDER BY install_path"
-    return _read_records(db, records.MemoryPluginRecord, records.MEMORY_PLUGINS_TABLE, rest)
+    return _read_records(db, MemoryPluginRecord, records.MEMORY_PLUGINS_TABLE, rest)
 
 
-def save_log_files(db: Connection) -> dict[str, tuple[records.SaveLogFile, TailState]]:
+def save_log_files(db: Connection) -> dict[str, tuple[SaveLogFile, TailState]]:
     """Return logs of the save flow by path, and how far each was read; a gone one has GONE_SIZE."""
     rows = db.execute(
         "SELECT path, folder, project, category, device, inode, offset, anchor,"
         f" IIF(gone, {GONE_SIZE}, size), mtime_ns FROM save_log"
     )
     return {
-        row[0]: (records.SaveLogFile(*row[:4]), TailState(int(row[4]), int(row[5]), *row[6:]))
+        row[0]: (SaveLogFile(*row[:4]), TailState(int(row[4]), int(row[5]), *row[6:]))
         for row in rows
     }
 
 
-def save_events(db: Connection, project: str) -> list[records.SaveEventRecord]:
+def save_events(db: Connection, project: str) -> list[SaveEventRecord]:
     """List the events of one project's logs, in the order of their times."""
-    sql = f"""SELECT {columns(records.SaveEventRecord)} FROM save_event
+    sql = f"""SELECT {columns(SaveEventRecord)} FROM save_event
         WHERE path IN (SELECT path FROM save_log WHERE project = ?) ORDER BY at, path, offset"""
-    return fetch_records(records.SaveEventRecord, db, sql, [project])
+    return fetch_records(SaveEventRecord, db, sql, [project])
 
 
-def hook_handlers(db: Connection) -> list[records.HookHandler]:
+def hook_handlers(db: Connection) -> list[HookHandler]:
     """List the hooks of all settings files and plugins."""
     return [hook for file in settings_files(db) for hook in file.hooks]
 

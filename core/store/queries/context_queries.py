@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
-from ...measure.counting_rule import DEFAULT_COUNTING
-from ..transcript_records import RequestPartRecord, TurnState
+from ...model.answer_rows import TimelineAnswerRow, TimelineReturnRow, unpack_keys
+from ...model.counting_rule import DEFAULT_COUNTING
+from ...model.stored_rows import FillRow, RequestRow
+from ...model.transcript_records import RequestPartRecord, TurnState
 from .agent_queries import RUNNING_STATUSES
 from .query_rows import (
     LISTED,
-    FillRow,
     RecordT,
-    RequestRow,
     boundary_tokens_column,
     columns,
     fetch_records,
@@ -27,28 +24,7 @@ from .query_rows import (
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-    from ...measure.counting_rule import CountingRule
-
-
-class TimelineAnswerRow(msgspec.Struct, frozen=True, gc=False):
-    offset: int
-    last_offset: int  # of the last line that belongs to it
-    message_id: str  # it stays the same when the file is rewritten
-    at: int | None
-    model: str
-    tokens: int  # what the model saw
-    output_tokens: int
-    tool_calls: int
-    is_estimate: int = 0  # 1 if an edit of ctxtop lowered `tokens`, or they are of the text
-
-
-class TimelineReturnRow(msgspec.Struct, frozen=True):
-    offset: int
-    at: int | None
-    agent_id: str
-    status: str
-    agent_type: str | None  # None if neither the call that started it nor its meta.json is known
-    description: str | None
+    from ...model.counting_rule import CountingRule
 
 
 def find_transcript(
@@ -296,10 +272,6 @@ def request_parts(
         WHERE file_id = ? AND part IN {LISTED}"""
     rows = fetch_records(RequestPartRecord, db, sql, [file_id, json.dumps(list(parts))])
     return {row.part: row for row in rows}
-
-
-def unpack_keys(packed: bytes) -> tuple[int, ...]:
-    return struct.unpack(f">{len(packed) // 8}q", packed)
 
 
 def _join_messages(tails: list[tuple[int, tuple[int, ...]]]) -> list[int] | None:

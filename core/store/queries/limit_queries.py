@@ -8,46 +8,12 @@ from collections.abc import Iterable
 from sqlite3 import Connection
 from typing import Final
 
-import msgspec
 from msgspec.structs import asdict, replace
 
-from ..transcript_records import ClientReportRecord
+from ...model.answer_rows import AnswerRow, LimitRow
+from ...model.transcript_records import ClientReportRecord
 from .query_rows import columns, fetch_records
 from .spending_queries import COPIES, decode_charges
-
-
-class LimitRow(msgspec.Struct, frozen=True):
-    """A reading of a window by one session's client, which said it from `at` until `last_at`."""
-
-    window: str
-    session_id: str
-    at: int
-    last_at: int
-    used_percentage: float
-    resets_at: int | None
-    before_at: int | None  # when the session's client last said another value
-    answered_at: int | None  # the session's last answer until `last_at`; of its newest row only
-
-
-class AnswerRow(msgspec.Struct, frozen=True):
-    """An answer of the API, counted once, of a session or of one of its agents.
-
-    What other models were asked for it is an answer besides.
-    """
-
-    at: int
-    session_id: str
-    agent_id: str | None
-    model: str
-    input_tokens: int
-    cache_creation_tokens: int
-    cache_1h_tokens: int
-    cache_read_tokens: int
-    output_tokens: int
-    rate: int  # a `PriceRate`
-    web_searches: int = 0
-    responses: int = 1  # 0 for a part of an answer that another part counts
-    charges: str | None = None  # what is priced in its place, until `_divide`
 
 
 def limits_fingerprint(db: Connection) -> int | None:

@@ -4,17 +4,10 @@ from sqlite3 import Connection
 
 import msgspec
 
+from ...model.evidence_rows import MeasurementComparisonRow
+from ...model.stored_rows import CompactionRow
 from .context_queries import COUNTED_MESSAGES_ALONE, NEXT_ANSWER_TOKENS
-from .query_rows import CompactionRow, SessionIds, columns, fetch_records
-
-
-class MeasurementComparisonRow(msgspec.Struct, frozen=True):
-    """A session's newest measurement and the transcript's answer before it; tokens."""
-
-    session_id: str
-    at: int
-    measured_tokens: int
-    answer_tokens: int | None  # None if there is no answer since the last boundary
+from .query_rows import SessionIds, columns, fetch_records
 
 
 class LogPartRow(msgspec.Struct, frozen=True):

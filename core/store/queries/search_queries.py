@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from ..transcript_records import FileKind
+from ...model.transcript_records import FileKind
 from .query_rows import LISTED, fetch_records
 
 INDEXED_KINDS: Final = (str(FileKind.SESSION), str(FileKind.AGENT))

@@ -5,6 +5,7 @@ from contextlib import closing
 from sqlite3 import Connection
 from typing import Any, Final
 
+from ...model.stored_rows import CompactionRow, ProblemRow, SessionRow
 from ...transcript.raw_lines import text_key
 from .agent_queries import IS_CLIENTS_OWN, IS_WARMUP, WARMUP_PROMPT
 from .context_queries import COUNTED_MESSAGES_ALONE, NEXT_ANSWER_TOKENS
@@ -13,10 +14,7 @@ from .query_rows import (
     MIN_PASSED_TOKENS,
     PROJECT_ROOT,
     TEXT_COUNTS,
-    CompactionRow,
-    ProblemRow,
     SessionIds,
-    SessionRow,
     fetch_records,
     in_condition,
 )

@@ -7,19 +7,10 @@ from typing import Final
 
 import msgspec
 
-from ..transcript_records import ChargeRecord
-from .query_rows import SessionIds, UsageRow, fetch_records
-
-
-class ModelUsageRow(UsageRow, frozen=True):
-    """The usage of one model at one rate in a session, with its agents'."""
-
-    model: str
-    rate: int  # a `PriceRate`
-    cache_1h_tokens: int  # of those that were written to the cache
-    web_searches: int
-    is_progress: int = 0
-    """1 for agents' answers that are only in `progress` lines and returns (up to 2.1.9x)."""
+from ...model.answer_rows import ModelUsageRow
+from ...model.stored_rows import UsageRow
+from ...model.transcript_records import ChargeRecord
+from .query_rows import SessionIds, fetch_records
 
 
 def model_usage(db: Connection, session_ids: SessionIds = None) -> list[ModelUsageRow]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind, Role
+from ctxtop.core.model.conversation import Entry, MessagePart, PartKind, Role
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 

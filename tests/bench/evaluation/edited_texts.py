@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from ctxtop.core.compaction.strategies.stubs import edit_texts
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.summaries.artifacts import parse_tool_input
 from ctxtop.core.summaries.summary_facts import FILES_TITLE
 from ctxtop.core.summaries.tool_outcomes import READ_AGAIN
-from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.line_types import EDIT_TOOLS
 from ctxtop.core.transcript.visible_messages import is_call
 
@@ -20,7 +20,7 @@ from .texts import pieces_of, text_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ctxtop.core.transcript.conversation import Entry, MessagePart
+    from ctxtop.core.model.conversation import Entry, MessagePart
 
 REMOVABLE: Final = frozenset({PartKind.TOOL_RESULT, PartKind.TOOL_INPUT})
 """What levels 2 to 4 remove; a name that anything else holds is never lost."""

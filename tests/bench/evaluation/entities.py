@@ -7,8 +7,8 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.summaries.mentions import find_names
-from ctxtop.core.transcript.conversation import PartKind
 
 from .ledgers import context_tokens
 from .share import Share
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from re import Pattern
 
-    from ctxtop.core.transcript.conversation import Entry, MessagePart
+    from ctxtop.core.model.conversation import Entry, MessagePart
 
 HEAVY: Final = 3
 """From this weight on a thing was referred to twice after it was first named (Q3's gate)."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.summaries.artifacts import DONE_STATUSES, TODO_TOOLS, parse_tool_input
+from ctxtop.core.model.conversation import DONE_STATUSES, PartKind
+from ctxtop.core.summaries.artifacts import TODO_TOOLS, parse_tool_input
 from ctxtop.core.summaries.mentions import MentionIndex
-from ctxtop.core.transcript.conversation import PartKind
 
 from .texts import pieces_of
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from re import Pattern
 
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
 SHORTEST_LINE: Final = 20
 """Characters: a shorter line stands in any output by chance."""

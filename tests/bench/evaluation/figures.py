@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from ctxtop.core.measure.token_estimate import Estimator
 from ctxtop.core.measure.tokens import CachedPartCounter
-from ctxtop.core.transcript.conversation import remove_dropped_thinking
+from ctxtop.core.model.conversation import remove_dropped_thinking
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.line_decoder import SYNTHETIC_MODEL
 from ctxtop.core.transcript.visible_messages import visible_entries
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
 OVERHEAD: Final = 21_000
 """Tokens of the system prompt and the tools, where the cache is reckoned (compaction.md 1.1)."""

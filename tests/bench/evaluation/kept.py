@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.summaries.artifacts import (
     collect_artifacts,
     parse_tool_input,
@@ -14,7 +15,6 @@ from ctxtop.core.summaries.artifacts import (
 from ctxtop.core.summaries.decision_patterns import RULE_PATTERN, find_decisions, find_sentences
 from ctxtop.core.summaries.key_messages import persons_words
 from ctxtop.core.summaries.mentions import MentionIndex, strip_pasted_text
-from ctxtop.core.transcript.conversation import PartKind
 
 from .share import Share
 from .texts import SPOKEN, pieces_of, texts_of
@@ -22,8 +22,8 @@ from .texts import SPOKEN, pieces_of, texts_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from ctxtop.core.model.conversation import Entry
     from ctxtop.core.summaries.artifacts import FileUse
-    from ctxtop.core.transcript.conversation import Entry
 
 DECIDED_IN: Final = frozenset({PartKind.PROMPT, PartKind.TEXT})
 

@@ -9,7 +9,7 @@ from .texts import pieces_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ctxtop.core.transcript.conversation import Entry, MessagePart
+    from ctxtop.core.model.conversation import Entry, MessagePart
 
 READ: Final = 0.1
 """Price of a token that the cache holds, against one that it does not (compaction.md 1.6)."""

@@ -17,10 +17,10 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     summarize_by_rules,
 )
 from ctxtop.core.compaction.transcript_reading import PlanSource
-from ctxtop.core.measure.models import LARGE_WINDOW, SMALL_WINDOW
+from ctxtop.core.model.claude_models import LARGE_WINDOW, SMALL_WINDOW
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.summaries.summary_building import SummaryBudget, SummarySettings, build_summary
 from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS
-from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 from msgspec.structs import replace
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ctxtop.core.compaction.plan import CompactionPlan, Operation, Refusal
     from ctxtop.core.compaction.transcript_view import TranscriptView
     from ctxtop.core.measure.tokens import CachedPartCounter
-    from ctxtop.core.transcript.conversation import Entry, MessagePart
+    from ctxtop.core.model.conversation import Entry, MessagePart
 
     from .replay import Compact
 

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.summaries.artifacts import (
     EDIT_TOOLS,
     READ_TOOLS,
@@ -21,7 +22,6 @@ from ctxtop.core.summaries.artifacts import (
     prompt_excerpt,
 )
 from ctxtop.core.summaries.decision_patterns import DECISION_PATTERN, find_sentences
-from ctxtop.core.transcript.conversation import PartKind
 
 from .entities import entities_in, named
 from .passages import words_of
@@ -31,7 +31,7 @@ from .texts import pieces_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctxtop.core.transcript.conversation import Entry, MessagePart
+    from ctxtop.core.model.conversation import Entry, MessagePart
 
     from .passages import Index
 

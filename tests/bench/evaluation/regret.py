@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from ctxtop.core.model.conversation import PartKind, Role
 from ctxtop.core.summaries.artifacts import parse_tool_input
-from ctxtop.core.transcript.conversation import PartKind, Role
 from ctxtop.core.transcript.visible_messages import is_result
 
 from .edited_texts import edited_texts
@@ -17,7 +17,7 @@ from .texts import AUTHORED, pieces_of, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ctxtop.core.transcript.conversation import Entry, MessagePart
+    from ctxtop.core.model.conversation import Entry, MessagePart
 
 NEXT_REQUESTS: Final = 10
 """What the model really did next is taken as what it needed (compaction.md 4.4)."""

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from ctxtop.core.transcript.conversation import Entry, Role
+from ctxtop.core.model.conversation import Entry, Role
 from ctxtop.core.transcript.entry_decoder import read_entries
 
 from .edited_texts import edited_texts

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.summaries.artifacts import input_texts, parse_tool_input
-from ctxtop.core.transcript.conversation import PartKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ctxtop.core.transcript.conversation import Entry, MessagePart
+    from ctxtop.core.model.conversation import Entry, MessagePart
 
 SPOKEN: Final = frozenset({PartKind.PROMPT, PartKind.SUMMARY})
 """Where a person's words may stand: in a prompt, or quoted by a summary."""

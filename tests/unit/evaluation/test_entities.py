@@ -17,7 +17,7 @@ from ...bench.evaluation.share import Share
 from ...entries import answered, asked, called, entry, returned
 
 if TYPE_CHECKING:
-    from ctxtop.core.transcript.conversation import MessagePart
+    from ctxtop.core.model.conversation import MessagePart
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from ...bench.evaluation.ledgers import break_even, context_tokens, tokens_befor
 from ...entries import answered, asked, returned
 
 if TYPE_CHECKING:
-    from ctxtop.core.transcript.conversation import MessagePart
+    from ctxtop.core.model.conversation import MessagePart
 
 
 @pytest.mark.parametrize(

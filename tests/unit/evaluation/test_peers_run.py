@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.model.conversation import PartKind
 
 from ... import transcripts as made
 from ...bench.evaluation.boundaries import compactions_of, newest_within

@@ -20,7 +20,7 @@ from ...entries import answered, asked, called, returned, touched
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
 
 def test_names_are_taken_apart_into_words() -> None:

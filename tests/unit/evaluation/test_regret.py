@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from ctxtop.core.model.conversation import MessagePart, PartKind
 from ctxtop.core.summaries.summary_facts import FILES_TITLE
 from ctxtop.core.summaries.tool_outcomes import READ_AGAIN
-from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
 from ...bench.evaluation.edited_texts import EditedTexts, edited_texts
 from ...bench.evaluation.regret import Regret, next_requests, refetched, regret
@@ -14,7 +14,7 @@ from ...bench.evaluation.replay import moments_of
 from ...entries import answered, asked, called, entry, returned, summed_up
 
 if TYPE_CHECKING:
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
 A_FILE: Final = "/home/dev/proj/a.py"
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from ctxtop.collectors import session_target
 from ctxtop.collectors.client_compact.client_run import FinishedRun
+from ctxtop.core.actions.stored_recoveries import clean_up_runs, read_recovery, update_recovery
 from ctxtop.core.compaction.recovery.recovery_run import (
     RecoveryCounters,
     RecoveryRetry,
@@ -19,7 +20,6 @@ from ctxtop.core.compaction.recovery.recovery_run import (
     record_refusal,
     retry_delay_ms,
 )
-from ctxtop.core.store.automation_records import clean_up_runs, read_recovery, update_recovery
 from ctxtop.core.store.writer import Writer
 
 from ...recovering import SETTINGS, chain

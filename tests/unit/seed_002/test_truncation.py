@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import msgspec
+from ctxtop.core.actions.stored_recoveries import read_recovery
 from ctxtop.core.compaction.recovery.recovery_run import (
     FINISHED_STATES,
     RecoverySettings,
@@ -20,7 +21,6 @@ from ctxtop.core.compaction.recovery.recovery_steps import (
     propose_aggressive_truncation,
     propose_truncation,
 )
-from ctxtop.core.store.automation_records import read_recovery
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries

@@ -13,9 +13,9 @@ from ctxtop.core.compaction.strategies.stubs import OFTEN_EDITED, reads_of_edite
 from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut, summarize_by_rules
 from ctxtop.core.compaction.transcript_planning import choose_operations
 from ctxtop.core.compaction.transcript_reading import PlanSource
+from ctxtop.core.model.conversation import PartKind
 from ctxtop.core.summaries.summary_building import SummarySettings
 from ctxtop.core.summaries.tool_outcomes import READ_AGAIN
-from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ctxtop.core.compaction.plan import CompactionPlan
-    from ctxtop.core.transcript.conversation import Entry
+    from ctxtop.core.model.conversation import Entry
 
     from tests.worked import Session
 

@@ -9,7 +9,7 @@ import pytest
 from ctxtop.core.compaction.plan import RemoveLine
 from ctxtop.core.compaction.strategies.inputs import KEPT_PROMPT_CHARS
 from ctxtop.core.compaction.strategies.reasoning import droppable_thinking
-from ctxtop.core.transcript.conversation import binds_thinking
+from ctxtop.core.model.conversation import binds_thinking
 from msgspec.structs import replace
 
 from tests import transcripts as made

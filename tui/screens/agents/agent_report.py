@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from textual.content import Content
 
-from ....core.compliance.expectations import ExpectationSource
-from ....core.compliance.findings import (
+from ....core.model.agent import Agent, AgentStatus
+from ....core.model.findings import (
     FAILED_VERDICTS,
     PASSED_VERDICTS,
     ComplianceFinding,
+    ExpectationSource,
     FindingCode,
+    MarkerLocation,
+    RunVerdict,
 )
-from ....core.compliance.result_formats import ResultFormat
-from ....core.compliance.run_verdict import MarkerLocation, RunVerdict
-from ....core.model.agent import Agent, AgentStatus
-from ....core.store.log_records import AnswerItemRecord
+from ....core.model.log_records import AnswerItemRecord
+from ....core.model.result_formats import ResultFormat
+from ....core.model.stored_rows import FillRow
 from ....core.store.queries.agent_queries import answer_items
 from ....core.store.queries.context_queries import fill_history, find_transcript
-from ....core.store.queries.query_rows import FillRow
 from ....core.transcript.sanitize import one_line, sanitize_text
 from ...text import formats
 from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS, verdict_meaning

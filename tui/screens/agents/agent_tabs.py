@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
-from ....core.measure import agent_compliance
+from ....core.compliance import agent_compliance
 from ....core.model.agent import Agent
 from ...tables import Column, escape_cell, escape_links, markdown_table
 from ...text.column_headers import ColumnOrder

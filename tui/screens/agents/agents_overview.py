@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
-from ....core.compliance.findings import FAILED_VERDICTS, finding_labels
 from ....core.compliance.run_verdict import DEFAULT_CHARS_PER_TOKEN
 from ....core.model.agent import Agent, AgentStatus, newest_agent_order
-from ....core.model.filter_language import Fields, fields_filter
+from ....core.model.findings import FAILED_VERDICTS, finding_labels
 from ....core.model.problem import Problem
+from ....core.transcript.filter_language import Fields, fields_filter
 from ...text.compliance_text import VERDICT_NAMES
 from ...text.formats import model_name
 from ...ui_state import CycleEnum
 
 if TYPE_CHECKING:
     from ....collectors.places import Places
-    from ....core.measure.agent_compliance import (
+    from ....core.compliance.agent_compliance import (
         AgentTypeCompliance,
         ComplianceSummary,
         GroupedFinding,
@@ -70,11 +70,11 @@ def read_agents_overview(
     policies: Policies,
 ) -> AgentsOverview:
     """Read the agents of a scope, and sum them up as `ctxtop compliance` does."""
+    from ....core.compliance.agent_compliance import group_findings, summarize_compliance
+    from ....core.compliance.agent_inventory import NO_INVENTORY
     from ....core.compliance.expectations import compliance_settings
-    from ....core.measure.agent_compliance import group_findings, summarize_compliance
-    from ....core.measure.agent_inventory import NO_INVENTORY
-    from ....core.store.readers.compliance_reader import read_inventory
-    from ....core.store.readers.fleet_reader import read_agents
+    from ....core.readers.compliance_reader import read_inventory
+    from ....core.readers.fleet_reader import read_agents
 
     ids = {
         AgentScope.SESSION: [session_id or ""],

@@ -152,7 +152,7 @@ class AgentScreen(ReadingScreen):
         now_ms = self.app.now_ms()
 
         def read(db: sqlite3.Connection) -> tuple[Agent, AgentDetails]:
-            from ....core.store.readers.fleet_reader import read_agents
+            from ....core.readers.fleet_reader import read_agents
 
             found = read_agents(db, sessions, now_ms, [agent.session_id], policies)
             newest = next((each for each in found if each.agent_id == agent.agent_id), agent)

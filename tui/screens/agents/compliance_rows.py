@@ -10,10 +10,7 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.content import Content
 
-from ....core.compliance.findings import (
-    ComplianceVerdict,
-    FindingCode,
-)
+from ....core.model.findings import ComplianceVerdict, FindingCode
 from ....core.transcript.sanitize import one_line
 from ...tables import Cell, Column, fitting_columns, total_cells
 from ...text import text_lines
@@ -43,8 +40,7 @@ from ...text.formats import (
 )
 
 if TYPE_CHECKING:
-    from ....core.compliance.run_verdict import ComplianceScore
-    from ....core.measure.agent_compliance import (
+    from ....core.compliance.agent_compliance import (
         AgentTypeCompliance,
         ComplianceDay,
         FileFindings,
@@ -52,7 +48,8 @@ if TYPE_CHECKING:
         ReviewedFinding,
         SeverityFindings,
     )
-    from ....core.measure.agent_inventory import ForceHook
+    from ....core.compliance.agent_inventory import ForceHook
+    from ....core.compliance.run_verdict import ComplianceScore
 
 
 SPARK_CELLS: Final = 8

@@ -17,7 +17,7 @@ from textual.widgets import Static
 from ....core.actions.pause_rules import plan_costs
 from ....core.compaction import plan
 from ....core.compaction.compression_level import due_compression
-from ....core.measure.pause_costs import PauseWay
+from ....core.model.pause_ways import PauseWay
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden

@@ -16,10 +16,10 @@ from ....core.compaction.plan import CompactionPlan, Operation, PlanOptions
 from ....core.compaction.transcript_planning import PlanDraft
 from ....core.compaction.transcript_reading import EntryReader
 from ....core.compaction.transcript_view import TranscriptView
+from ....core.model.conversation import Entry
 from ....core.model.problem import Problem
 from ....core.model.session import Session
 from ....core.store.database import StoreError, explain_error, open_reader
-from ....core.transcript.conversation import Entry
 from ....core.transcript.entry_decoder import iter_entries
 from ....core.transcript.sanitize import one_line
 from ...background_queries import WorkerThread

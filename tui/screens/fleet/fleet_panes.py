@@ -17,13 +17,13 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widgets import Static
 
-from ....core.measure.levels import PlacedThreshold
 from ....core.model.agent import Agent
 from ....core.model.attention import attention
-from ....core.model.filter_language import split_filter
+from ....core.model.levels import PlacedThreshold
 from ....core.model.session import Session
+from ....core.model.stored_rows import SummaryRow
 from ....core.store.bulkhead import FAILED, NOT_SHOWN, bulkhead
-from ....core.store.queries.query_rows import SummaryRow
+from ....core.transcript.filter_language import split_filter
 from ....core.transcript.sanitize import one_line
 from ...text import session_text
 from ...text.formats import age, fit_left, fit_right, shorten_end, tokens

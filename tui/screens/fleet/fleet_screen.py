@@ -18,8 +18,8 @@ from textual.widget import Widget
 
 from ....core.model.agent import Agent
 from ....core.model.session import Session, SessionStatus
+from ....core.model.stored_rows import SummaryRow
 from ....core.store.bulkhead import NOT_SHOWN, bulkhead
-from ....core.store.queries.query_rows import SummaryRow
 from ....core.transcript.sanitize import one_line
 from ...background_queries import query_store
 from ...keymap import bind, bind_hidden

@@ -18,14 +18,14 @@ from typing import Final
 
 import msgspec
 
-from ....core.measure.levels import Level
-from ....core.model.filter_language import (
+from ....core.model.levels import Level
+from ....core.model.session import Session, SessionStatus
+from ....core.transcript.filter_language import (
     FilterWord,
     invalid_word,
     split_filter,
     unknown_filter_error,
 )
-from ....core.model.session import Session, SessionStatus
 from ...text.formats import model_name
 
 _SIZE: Final = re.compile(r"([<>]=?)(\d+(?:\.\d+)?)(%|k|m)?")

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ....core.measure.activity import SessionCost
 from ....core.model.attention import Attention, attention
 from ....core.model.session import Session, SessionStatus, unread_session
+from ....core.model.session_activity import SessionCost
 from ....core.store.bulkhead import NOT_SHOWN, bulkhead, leave_out_faulty
 from ...ui_state import CycleEnum
 from .session_filter import FilterContext, SessionFilter, parse_filter

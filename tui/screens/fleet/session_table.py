@@ -11,11 +11,11 @@ import msgspec
 from rich.cells import cell_len
 from textual.content import Content
 
-from ....core.measure.activity import ActivityKind
-from ....core.measure.cold_prompt import CacheState
-from ....core.measure.levels import PlacedThreshold
 from ....core.model.attention import Attention, attention
+from ....core.model.cold_prompt import CacheState
+from ....core.model.levels import PlacedThreshold
 from ....core.model.session import Session, SessionStatus
+from ....core.model.session_activity import ActivityKind
 from ....core.transcript.sanitize import one_line
 from ...tables import Cell, Column
 from ...text import formats, gauge, session_text

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 from textual.content import Content
 
-from ....core.measure.levels import PlacedThreshold
+from ....core.model.levels import PlacedThreshold
 from ...tables import Item, fitting_columns, total_cells
 from ...text import gauge
 from ...text.column_headers import header_line, sorted_header

@@ -11,7 +11,7 @@ from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 
-from ....core.model.filter_language import fields_filter
+from ....core.transcript.filter_language import fields_filter
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView

@@ -184,12 +184,9 @@ def _modified_ns(place: Path) -> int | None:
 def _entries(db: sqlite3.Connection, store: Path) -> Iterator[HistoryEntry]:
     from ....collectors.client_compact.request_receipts import read_client_receipts
     from ....collectors.install.install_plan import read_install_receipts
+    from ....core.actions.stored_recoveries import read_recoveries
     from ....core.compaction.receipts import ReceiptStore
-    from ....core.store.automation_records import (
-        read_automatic_runs,
-        read_pauses,
-        read_recoveries,
-    )
+    from ....core.store.automation_records import read_automatic_runs, read_pauses
     from ....core.store.database import state_folder
 
     state = state_folder(store)

@@ -12,17 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from ....core.actions.stored_recoveries import read_recoveries
 from ....core.compaction.receipts import ReceiptState, ReceiptStore
 from ....core.compaction.recovery.recovery_run import RecoveryState as RunState
-from ....core.model.filter_language import fields_filter
-from ....core.model.session import session_title
+from ....core.measure.session_building import session_title
 from ....core.saves.project_saves import EMPTY_SAVES_REPORT, SavesReport
 from ....core.saves.save_status import LOST_SAVE_FIXES, SaveState
-from ....core.store.automation_records import read_automatic_runs, read_recoveries
+from ....core.store.automation_records import read_automatic_runs
 from ....core.store.bulkhead import NOT_READ, bulkhead
 from ....core.store.database import state_folder
 from ....core.store.queries import log_queries, session_queries
 from ....core.store.warning_log import last_warning_id, read_warnings
+from ....core.transcript.filter_language import fields_filter
 from ....core.transcript.sanitize import one_line
 from ...notifications import LEVEL_SEVERITIES, EventSeverity
 from ...text.formats import (

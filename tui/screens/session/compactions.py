@@ -15,15 +15,11 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ....core.measure.compaction_quality import DEFAULT_TARGET_REDUCTION
-from ....core.measure.compaction_report import (
-    CompactionReport,
-    RetainedAndLost,
-    SteeringOutcome,
-)
 from ....core.model.session import Session
-from ....core.store.queries.query_rows import CompactionRow
+from ....core.model.stored_rows import CompactionRow
 from ....core.summaries.artifacts import Artifacts, Quote, Todo, UsedName
+from ....core.summaries.compaction_quality import DEFAULT_TARGET_REDUCTION
+from ....core.summaries.compaction_report import CompactionReport, RetainedAndLost, SteeringOutcome
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...text import compaction_text, formats

@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 from textual.content import Content
 
 from ....core.measure.composition import CategoryShare, Composition, ContextCategory, ContextItem
-from ....core.measure.counting_rule import NO_USAGE
 from ....core.measure.evidence import AssessedClaim, ClaimStatus, ClaimSubject
-from ....core.measure.window import Certainty, claim_reason
 from ....core.model.context import Context, ContextState
+from ....core.model.context_window import Certainty, claim_reason
+from ....core.model.counting_rule import NO_USAGE
 from ....core.transcript.sanitize import one_line
 from ...text import formats
 from ...text.formats import NOTHING, fit_left, fit_right, percent, plural, shorten, tokens

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
-    from ....core.measure.counting_rule import CountingRule
+    from ....core.model.counting_rule import CountingRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def read_sizes(
         TranscriptUnavailableError,
         read_composition,
     )
-    from ....core.store.readers.timeline_reader import read_compactions
+    from ....core.readers.timeline_reader import read_compactions
 
     compactions = read_compactions(db, (place.session_id, place.agent_id), counting)
     try:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 
 from ....core.measure.conversation_steps import Step, StepKind, StepText
-from ....core.measure.levels import DEFAULT_PLACED_THRESHOLDS, PlacedThreshold, reached_level
+from ....core.model.conversation import MessagePart, PartKind
+from ....core.model.levels import DEFAULT_PLACED_THRESHOLDS, PlacedThreshold, reached_level
 from ....core.summaries.key_messages import DEFAULT_IMPORTANCE, ImportanceSettings
-from ....core.transcript.conversation import MessagePart, PartKind
 from ...text.formats import (
     fit_right,
     percent,

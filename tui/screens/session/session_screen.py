@@ -165,7 +165,7 @@ class SessionScreen(Page):
         self._read()
 
     def _read(self) -> None:
-        from ....core.store.readers.timeline_reader import read_timeline
+        from ....core.readers.timeline_reader import read_timeline
 
         session, timeline, details = self._session, self._timeline, self._details
         owner, policies = (session.session_id, None), self.app.feed.policies

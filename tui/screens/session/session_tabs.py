@@ -16,11 +16,11 @@ from textual.content import Content
 
 from ....core.archive.archive_mode import ArchiveMode
 from ....core.measure.composition import CategoryShare, Composition, ContextItem
-from ....core.measure.forecast import Forecast
 from ....core.measure.plan_limits import PlanLimit
 from ....core.measure.prompt_cache.cache_ledger import CacheLedger, CacheMiss
 from ....core.measure.retention import days_left
 from ....core.model.context import ContextState
+from ....core.model.outlook import Forecast
 from ....core.model.session import Session
 from ....core.store.warning_log import ContextWarning
 from ....core.transcript.sanitize import one_line
@@ -51,7 +51,7 @@ from .context_breakdown import NumberSource
 if TYPE_CHECKING:
     from ....core.measure.evidence import AssessedClaim
     from ....core.measure.timeline import TimelineTurn
-    from ....core.measure.window import Trigger, Window
+    from ....core.model.context_window import Trigger, Window
     from ....core.policy.resolve import Policies
 
 
@@ -97,11 +97,11 @@ def read_session_details(
     previous: SessionDetails | None = None,
 ) -> SessionDetails:
     """Read the details; the claims of `previous` are reused if they led to the same window."""
-    from ....core.measure.compaction_report import decode_report, steering_outcomes
+    from ....core.readers.fleet_reader import read_assessed_claims
     from ....core.store.queries.agent_queries import answer_items
     from ....core.store.queries.session_queries import compactions
-    from ....core.store.readers.fleet_reader import read_assessed_claims
     from ....core.store.warning_log import context_warnings
+    from ....core.summaries.compaction_report import decode_report, steering_outcomes
 
     resolved = (session.context.window, session.context.trigger)
     # Reading the claims queries the whole store.

@@ -13,7 +13,7 @@ from textual.widgets import Static
 
 from ....collectors.plugin.installed_commands import FEATURE_EVENTS
 from ....core.archive.archive_mode import ArchiveMode
-from ....core.measure.levels import Level
+from ....core.model.levels import Level
 from ....core.policy.policy import ResolvedValue
 from ....core.policy.schema import DESKTOP_CHANNELS, LAST_CHOSEN, OFF, PRESETS
 from ...keymap import bind_hidden

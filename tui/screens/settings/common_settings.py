@@ -20,7 +20,7 @@ from ....core.compaction.receipts import (
     ReceiptStore,
     backup_retention,
 )
-from ....core.measure.levels import Threshold
+from ....core.model.levels import Threshold
 from ....core.model.session import Session
 from ....core.policy.policy import Policy, PolicyOrigin, ResolvedValue
 from ....core.policy.resolve import Policies

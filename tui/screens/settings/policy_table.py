@@ -23,7 +23,6 @@ from ....collectors.policy_files import (
     TrustFileError,
     content_sha256,
 )
-from ....core.model.filter_language import fields_filter
 from ....core.policy.policy import (
     IgnoredValue,
     Policy,
@@ -36,6 +35,7 @@ from ....core.policy.resolve import Policies
 from ....core.policy.schema import find_key
 from ....core.policy.value_types import PolicyValue, format_value
 from ....core.store.queries.config_queries import project_roots
+from ....core.transcript.filter_language import fields_filter
 from ....core.transcript.sanitize import one_line
 from ...tables import ANY_WIDTH, Cell, Column
 from ...text.formats import shorten

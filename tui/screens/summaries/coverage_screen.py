@@ -13,7 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ....core.model.problem import Problem
-from ....core.store.queries.query_rows import SummaryRow
+from ....core.model.stored_rows import SummaryRow
 from ....core.summaries.summary_comparison import (
     ItemFate,
     ReplacedContent,

@@ -17,18 +17,18 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ....collectors.claude_code.transcripts.replaced_content import PlanSummaryReader
-from ....core.model.filter_language import start_of_day
 from ....core.model.problem import Problem
 from ....core.model.rule import ListedRule, RuleMark
 from ....core.model.session import Session
+from ....core.model.stored_rows import SummaryRow
+from ....core.readers import summary_reader
+from ....core.readers.rule_reader import read_listed_rules
+from ....core.readers.summary_reader import read_summary_rows, summary_flaws
 from ....core.store.database import state_folder
-from ....core.store.queries.query_rows import SummaryRow
 from ....core.store.queries.session_queries import summaries_fingerprint
-from ....core.store.readers import summary_reader
-from ....core.store.readers.rule_reader import read_listed_rules
-from ....core.store.readers.summary_reader import read_summary_rows, summary_flaws
 from ....core.summaries import summary_search
 from ....core.summaries.rule_choices import mark_rule, read_rule_choices
+from ....core.transcript.filter_language import start_of_day
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView

@@ -18,10 +18,10 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
-from ....core.compliance.findings import ComplianceVerdict
-from ....core.model.filter_language import DAY_MS, start_of_day
+from ....core.model.findings import ComplianceVerdict
 from ....core.model.rule import ListedRule
 from ....core.summaries.summary_search import SummaryQuery
+from ....core.transcript.filter_language import DAY_MS, start_of_day
 from ...keymap import bind, bind_hidden
 from ...messages import CoalescingMessage
 from ...text import formats, summary_text
@@ -31,8 +31,8 @@ from ...widgets.text_pane import movement_bindings
 from .summary_screen import with_token_count
 
 if TYPE_CHECKING:
-    from ....core.compliance.run_verdict import RunVerdict
-    from ....core.store.queries.query_rows import SummaryRow
+    from ....core.model.findings import RunVerdict
+    from ....core.model.stored_rows import SummaryRow
 
 
 WIDE_CELLS: Final = 70  # from which a row is two lines; below it is three

@@ -20,12 +20,12 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ....core.measure.counting_rule import tokens_or_estimate
+from ....core.measure.stored_tokens import tokens_or_estimate
 from ....core.model.problem import Problem
 from ....core.model.rule import ListedRule
 from ....core.model.session import Session
-from ....core.store.queries.query_rows import SummaryRow
-from ....core.store.readers.summary_reader import read_summary_rows
+from ....core.model.stored_rows import SummaryRow
+from ....core.readers.summary_reader import read_summary_rows
 from ....core.summaries.summary_search import PlanSummary, SummaryQuery
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
@@ -48,7 +48,7 @@ from ..page import BROAD_CELLS, Page, ReadingScreen
 from .coverage_screen import CoverageScreen
 
 if TYPE_CHECKING:
-    from ....core.compliance.run_verdict import RunVerdict
+    from ....core.model.findings import RunVerdict
     from ....core.policy.resolve import Policies
 
 
@@ -212,7 +212,7 @@ def read_verdicts(
     now_ms: int,
     policies: Policies,
 ) -> VerdictsByAgent:
-    from ....core.store.readers.fleet_reader import read_agents
+    from ....core.readers.fleet_reader import read_agents
 
     known = {session.session_id for session in sessions}
     ids = [session_id for session_id in session_ids if session_id in known]

@@ -7,15 +7,23 @@ from typing import Final, NamedTuple, TypeVar
 import msgspec
 
 from ..compliance import run_verdict
-from ..compliance.expectations import ComplianceSettings, ExpectationSource, ExpectedFormat
-from ..compliance.findings import FAILED_VERDICTS, PASSED_VERDICTS, ComplianceVerdict, ReviewFinding
-from ..compliance.judge import SEVERITIES
-from ..compliance.result_formats import ResultFormat
-from ..compliance.run_verdict import ComplianceCost, ComplianceScore, RunVerdict, WeighedResult
+from ..measure.stored_tokens import tokens_or_estimate
+from ..measure.token_estimate import nearest_rank
 from ..model.agent import Agent, AgentStatus, each_once
+from ..model.findings import (
+    FAILED_VERDICTS,
+    PASSED_VERDICTS,
+    ComplianceVerdict,
+    ExpectationSource,
+    ExpectedFormat,
+    ReviewFinding,
+    RunVerdict,
+)
+from ..model.result_formats import ResultFormat
 from .agent_inventory import NO_INVENTORY, AgentInventory, DefinedAgent, ForceHook
-from .counting_rule import tokens_or_estimate
-from .token_estimate import nearest_rank
+from .expectations import ComplianceSettings
+from .judge import SEVERITIES
+from .run_verdict import ComplianceCost, ComplianceScore, WeighedResult
 
 NONE: Final = ResultFormat.NONE
 Key = TypeVar("Key")

@@ -6,15 +6,7 @@ from typing import Final
 
 import msgspec
 
-from ..compliance.result_formats import ResultFormat, format_of_skills
-from ..store.config_records import (
-    ConfigScope,
-    DefinitionKind,
-    DefinitionRecord,
-    PluginRecord,
-    SettingsFileRecord,
-)
-from .effective_config import (
+from ..measure.effective_config import (
     DefinitionKey,
     enabled_plugins,
     installed_skills,
@@ -22,6 +14,14 @@ from .effective_config import (
     resolve_definitions,
     resolve_settings,
 )
+from ..model.config_records import (
+    ConfigScope,
+    DefinitionKind,
+    DefinitionRecord,
+    PluginRecord,
+    SettingsFileRecord,
+)
+from ..model.result_formats import ResultFormat, format_of_skills
 
 
 class DefinedAgent(msgspec.Struct, frozen=True):

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from sqlite3 import Connection
 from typing import Final
 
-from ...model.problem import Problem
-from ...model.session import Session
-from ...policy.resolve import DEFAULT_POLICIES, Policies
-from ...saves.memory_plugin import check_plugin
-from ...saves.project_saves import (
+from ..model.problem import Problem
+from ..model.session import Session
+from ..policy.resolve import DEFAULT_POLICIES, Policies
+from ..saves.memory_plugin import check_plugin
+from ..saves.project_saves import (
     EMPTY_SAVES_REPORT,
     ProjectSaves,
     SavesByProject,
@@ -16,8 +16,8 @@ from ...saves.project_saves import (
     group_by_project,
     make_saves_report,
 )
-from ...saves.save_status import LOST_SAVE_FIXES
-from ..queries import config_queries
+from ..saves.save_status import LOST_SAVE_FIXES
+from ..store.queries import config_queries
 
 
 def read_save_rows(db: Connection) -> SavesByProject:

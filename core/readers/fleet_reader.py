@@ -8,17 +8,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ...measure import activity
-from ...measure.cold_prompt import ColdLimits, price_cache
-from ...measure.counting_rule import DEFAULT_COUNTING, CountingRule
-from ...measure.evidence import (
-    NO_EVIDENCE,
-    AssessedClaim,
-    ClaimSubject,
-    Evidence,
-    assess_claims,
-)
-from ...measure.forecast import (
+from ..measure import activity
+from ..measure.agent_building import make_agent, mark_zombies
+from ..measure.evidence import NO_EVIDENCE, AssessedClaim, ClaimSubject, Evidence, assess_claims
+from ..measure.forecast import (
     OWN_TURNS,
     PRIOR_SESSIONS,
     SHIPPED_CALIBRATION,
@@ -26,38 +19,35 @@ from ...measure.forecast import (
     make_outlook,
     make_prior,
 )
-from ...measure.levels import warning_urgency
-from ...measure.limit_use import PercentSize, percent_dollars
-from ...measure.models import is_same_model
-from ...model.agent import Agent, AgentStatus, make_agent, mark_zombies, unread_agent
-from ...model.attention import attention_order
-from ...model.session import (
-    ACTIVE_MS,
-    Session,
-    SessionStatus,
-    context_evidence,
-    make_session,
-    status_while_doing,
-    unread_session,
-)
-from ...policy.policy import Policy
-from ...policy.resolve import DEFAULT_POLICIES, Policies
-from ..bulkhead import FAILED, NOT_READ, bulkhead, leave_out_faulty, place_of, work_apart
-from ..database import store_path
-from ..queries import (
+from ..measure.limit_use import PercentSize, percent_dollars
+from ..measure.session_building import ACTIVE_MS, context_evidence, make_session, status_while_doing
+from ..model.agent import Agent, AgentStatus, unread_agent
+from ..model.answer_rows import ActivityRow, ModelUsageRow
+from ..model.attention import attention_order
+from ..model.claude_models import is_same_model
+from ..model.cold_prompt import ColdLimits, price_cache
+from ..model.counting_rule import DEFAULT_COUNTING, CountingRule
+from ..model.evidence_rows import EvidenceRows
+from ..model.levels import warning_urgency
+from ..model.session import Session, SessionStatus, unread_session
+from ..model.session_activity import UNKNOWN_CACHE
+from ..model.stored_rows import AgentRow, FillRow, SessionRow
+from ..policy.policy import Policy
+from ..policy.resolve import DEFAULT_POLICIES, Policies
+from ..store.bulkhead import FAILED, NOT_READ, bulkhead, leave_out_faulty, place_of, work_apart
+from ..store.database import store_path
+from ..store.queries import (
     activity_queries,
     agent_queries,
     context_queries,
     session_queries,
     spending_queries,
 )
-from ..queries.activity_queries import ActivityRow
-from ..queries.config_queries import definitions_fingerprint
-from ..queries.evidence_queries import EvidenceRows, read_evidence_rows, read_forecast_calibration
-from ..queries.limit_queries import client_reports
-from ..queries.query_rows import AgentRow, FillRow, SessionIds, SessionRow
-from ..queries.spending_queries import ModelUsageRow
-from ..warning_log import ContextWarning, last_warning_id, read_warnings
+from ..store.queries.config_queries import definitions_fingerprint
+from ..store.queries.evidence_queries import read_evidence_rows, read_forecast_calibration
+from ..store.queries.limit_queries import client_reports
+from ..store.queries.query_rows import SessionIds
+from ..store.warning_log import ContextWarning, last_warning_id, read_warnings
 from .sessions_to_judge import sessions_to_check
 
 SESSIONS_PER_QUERY: Final = 500  # sessions named in one query; SQLite accepts at least 999 values
@@ -219,7 +209,7 @@ class SessionReader:
     ) -> Session:
         policy = self._policies.for_project(session.project_root)
         doing = activity.find_activity(found, now_ms) if found and session.live else None
-        cache = activity.find_prompt_cache(found) if found else activity.UNKNOWN_CACHE
+        cache = activity.find_prompt_cache(found) if found else UNKNOWN_CACHE
         if row.next_model and not is_same_model(row.next_model, row.answer_model):
             cache = replace(cache, is_for_next_model=False)
         return replace(

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from ...measure.limit_use import (
+from ..measure.limit_use import (
     PercentSize,
     Spent,
     WindowShares,
@@ -15,8 +15,7 @@ from ...measure.limit_use import (
     price_answers,
     share_use,
 )
-from ...measure.models import PriceRate, find_price
-from ...measure.plan_limits import (
+from ..measure.plan_limits import (
     DAY_MS,
     LimitReading,
     PlanLimit,
@@ -25,13 +24,9 @@ from ...measure.plan_limits import (
     is_near_limit,
     measure_limits,
 )
-from ..queries.limit_queries import (
-    LimitRow,
-    agent_types,
-    answers_since,
-    limit_rows,
-    limits_fingerprint,
-)
+from ..model.answer_rows import LimitRow
+from ..model.claude_models import PriceRate, find_price
+from ..store.queries.limit_queries import agent_types, answers_since, limit_rows, limits_fingerprint
 
 REFRESH_MS: Final = 60_000  # after which a projection is made again although nothing was reported
 

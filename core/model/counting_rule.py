@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from ..transcript.answer_facts import TokenUsage
-from ..transcript.answer_facts import context_tokens as spent_context
-from ..transcript.lazy_pattern import lazy_pattern
+from ..lazy_pattern import lazy_pattern
+from .answer_facts import TokenUsage
+from .answer_facts import context_tokens as spent_context
 
 
 class UsageSource(StrEnum):
@@ -188,12 +188,3 @@ def make_counting_rule(
         TextEstimator(estimator),
         message_overhead,
     )
-
-
-def tokens_or_estimate(estimated: int | None, text: str) -> int:
-    """Return what the store estimated of a text; only without it the tokens are counted now."""
-    if estimated is not None:
-        return estimated
-    from .tokens import estimate_tokens  # with the tokenizer
-
-    return estimate_tokens(text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 if TYPE_CHECKING:
-    from ..summaries.artifacts import ArtifactCounts
+    from .artifacts import ArtifactCounts
 
 DEFAULT_TARGET_REDUCTION: Final = (0.5, 0.7)  # `compact.target_reduction` (001-12)
 

@@ -2,11 +2,11 @@
 
 from sqlite3 import Connection
 
-from ...compliance.result_formats import FORMAT_OF_SKILL, format_of_skills
-from ...policy.resolve import Policies
-from ..config_records import DefinitionKind
-from ..queries import config_queries
-from ..queries.query_rows import in_condition
+from ..model.config_records import DefinitionKind
+from ..model.result_formats import FORMAT_OF_SKILL, format_of_skills
+from ..policy.resolve import Policies
+from ..store.queries import config_queries
+from ..store.queries.query_rows import in_condition
 
 
 def sessions_to_check(db: Connection, policies: Policies) -> frozenset[str]:

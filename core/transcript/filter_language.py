@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from ..transcript.sanitize import one_line
+from .sanitize import one_line
 
 MAX_QUOTED_CHARS: Final = 24  # characters of an invalid word that are repeated
 _PART: Final = re.compile(

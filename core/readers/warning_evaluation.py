@@ -10,18 +10,19 @@ from sqlite3 import Connection
 
 import msgspec
 
-from ...measure.counting_rule import CountingRule
-from ...measure.levels import FillPoint, find_warnings
-from ...model.agent import Agent
-from ...model.context import Context
-from ...model.session import Session
-from ...policy.policy import Policy
-from ...policy.resolve import Policies
-from ..bulkhead import FAILED, bulkhead
-from ..database import store_path
-from ..queries import context_queries
-from ..queries.query_rows import FillRow, SessionIds, in_condition
-from ..warning_log import (
+from ..model.agent import Agent
+from ..model.context import Context
+from ..model.counting_rule import CountingRule
+from ..model.levels import FillPoint, find_warnings
+from ..model.session import Session
+from ..model.stored_rows import FillRow
+from ..policy.policy import Policy
+from ..policy.resolve import Policies
+from ..store.bulkhead import FAILED, bulkhead
+from ..store.database import store_path
+from ..store.queries import context_queries
+from ..store.queries.query_rows import SessionIds, in_condition
+from ..store.warning_log import (
     SIDECHAIN_AGENTS,
     ContextKey,
     ContextWarning,

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .models import FIVE_MINUTES_MS, HOUR_MS, MILLION, find_price, prompt_rate
+from .claude_models import FIVE_MINUTES_MS, HOUR_MS, MILLION, find_price, prompt_rate
 
 if TYPE_CHECKING:
-    from .activity import PromptCache  # with the store's records, which a policy does not need
+    from .session_activity import (
+        PromptCache,  # with the store's records, which a policy does not need
+    )
 
 
 CLOCK_SLACK_MS: Final = 60_000  # by which clocks of two machines may differ

@@ -1,11 +1,11 @@
-"""The vocabulary of compliance: the text that is judged, verdicts and findings."""
+"""The vocabulary of compliance: what is expected, the text that is judged, verdicts, findings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from .result_formats import COMPRESSED_MARKER
+from .result_formats import COMPRESSED_MARKER, ResultFormat
 
 TYPE_CHECKING = False
 
@@ -176,3 +176,69 @@ def make_finding(code: FindingCode, line: ResultLine, field: str = "") -> Compli
 
 def finding_labels(findings: tuple[ComplianceFinding, ...]) -> list[str]:
     return sorted({finding.label for finding in findings})
+
+
+class MarkerLocation(StrEnum):
+    """Where a marker was found, the best place first (R000-01)."""
+
+    FINAL_ASSISTANT = "final_assistant"
+    EARLIER_ASSISTANT = "earlier_assistant"
+    TASK_PROMPT = "task_prompt"
+    HOOK_FEEDBACK = "hook_feedback"
+    TOOL_RESULT = "tool_result"
+    SKILL_TEXT = "skill_text"
+    INJECTED_CONTEXT = "injected_context"
+    OTHER = "other"
+    REQUEST_COPY = "request_copy"
+
+
+MAX_STOPS: Final = 2  # SubagentStops of one run: the first, and the one after a block (000-19)
+
+
+@dataclass(frozen=True, slots=True)
+class RunVerdict:
+    verdict: ComplianceVerdict
+    expected: ExpectedFormat
+    judgment: Judgment  # of the final message alone
+    violations: tuple[ComplianceFinding, ...] = ()
+    warnings: tuple[ComplianceFinding, ...] = ()
+    marker_location: MarkerLocation | None = None
+    grep_passes: bool | None = None  # at the first stop; None without a transcript
+    blocked: bool | None = None  # None without a transcript or a record
+    stops: int = 0  # SubagentStop records of the run
+    retry_tokens: int = 0  # spent by the requests that a block made necessary (000-23)
+    replaced_result: str | None = None  # the last compliant message of a clobbered run
+
+    @property
+    def failed(self) -> bool:
+        return self.verdict in FAILED_VERDICTS
+
+    @property
+    def refires(self) -> int:
+        """How often the agent stopped beyond what a single block explains (000-19)."""
+        return max(0, self.stops - MAX_STOPS)
+
+    @property
+    def grep_was_wrong(self) -> bool:
+        """A grep would have passed a final message that does not comply (000-51, T-07)."""
+        return self.grep_passes is True and self.failed
+
+
+class ExpectationSource(StrEnum):
+    PRELOADED = "preloaded"  # the transcript shows that the agent was given the skill at its start
+    DECLARED = "declared"  # the agent's definition, as it is now
+    PROMPT = "prompt"
+    RULE = "rule"  # the policy, by the agent's type
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedFormat:
+    format: ResultFormat
+    source: ExpectationSource
+    policy_format: ResultFormat = ResultFormat.NONE  # by the policy's rules for the agent's type
+
+    @property
+    def differs_from_policy(self) -> bool:
+        """The policy's rules say something else than what is expected (000-40)."""
+        return self.policy_format not in {ResultFormat.NONE, self.format}

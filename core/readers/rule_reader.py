@@ -7,15 +7,15 @@ from typing import Final
 
 import msgspec
 
-from ...measure.compaction_report import CompactionReport, decode_report
-from ...model.rule import ListedRule, RuleState
-from ...summaries.decision_patterns import quote_line
-from ...summaries.mentions import MentionIndex
-from ...summaries.session_rules import RuleChoices
-from ...summaries.steering import RULE_KINDS
-from ...summaries.summary_facts import quote_rule
-from ..queries.agent_queries import answer_items
-from ..queries.query_rows import LISTED
+from ..model.rule import ListedRule, RuleState
+from ..store.queries.agent_queries import answer_items
+from ..store.queries.query_rows import LISTED
+from ..summaries.compaction_report import CompactionReport, decode_report
+from ..summaries.decision_patterns import quote_line
+from ..summaries.mentions import MentionIndex
+from ..summaries.session_rules import RuleChoices
+from ..summaries.steering import RULE_KINDS
+from ..summaries.summary_facts import quote_rule
 
 
 class _Compaction(msgspec.Struct):

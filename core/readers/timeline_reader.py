@@ -5,18 +5,18 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from sqlite3 import Connection
 from typing import Final
 
-from ...measure.counting_rule import CountingRule
-from ...measure.timeline import (
+from ..measure.timeline import (
     Timeline,
     TimelineCompaction,
     TimelineEvent,
     TimelineEventKind,
     TimelineTurn,
 )
-from ...model.context import Context
-from .. import warning_log
-from ..queries import context_queries
-from ..transcript_records import ApiErrorRecord, LaunchRecord, MicrocompactionRecord
+from ..model.context import Context
+from ..model.counting_rule import CountingRule
+from ..model.transcript_records import ApiErrorRecord, LaunchRecord, MicrocompactionRecord
+from ..store import warning_log
+from ..store.queries import context_queries
 
 _BAD_ENDS: Final = frozenset({"failed", "error", "killed", "stopped", "cancelled"})
 

@@ -7,9 +7,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ...policy.policy import Policy
-from ...summaries.summary_building import DEFAULT_MAX_WORDS, find_form_flaws
-from ...summaries.summary_search import (
+from ..model.stored_rows import SummaryRow
+from ..policy.policy import Policy
+from ..store.queries.query_rows import LISTED, SUMMARY_TIME, fetch_records
+from ..summaries.summary_building import DEFAULT_MAX_WORDS, find_form_flaws
+from ..summaries.summary_search import (
     RULE_KIND,
     SUMMARY_KINDS,
     PlanSummary,
@@ -18,7 +20,6 @@ from ...summaries.summary_search import (
     SummaryQuery,
     parse_summary_query,
 )
-from ..queries.query_rows import LISTED, SUMMARY_TIME, SummaryRow, fetch_records
 
 _LISTED_KINDS: Final = tuple(kind for kind in SUMMARY_KINDS if kind != RULE_KIND)
 

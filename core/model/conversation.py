@@ -486,3 +486,7 @@ def remove_dropped_thinking(entries: Sequence[Entry], model: str | None) -> list
         for place, entry in enumerate(entries)
     ]
     return [entry for entry in kept if entry.parts]
+
+
+DONE_STATUSES: Final = frozenset({"completed", "deleted", "cancelled"})
+IN_PROGRESS: Final = "in_progress"

@@ -7,25 +7,22 @@ from typing import Final
 
 import msgspec
 
-from ...compliance.expectations import (
-    OFF,
-    compliance_settings,
-    find_expected_format,
-)
-from ...compliance.run_verdict import AgentRun, MarkerLine, RunVerdict, judge_run
-from ...measure.agent_inventory import AgentInventory, find_force_hooks, list_defined_agents
-from ...measure.effective_config import (
+from ..compliance.agent_inventory import AgentInventory, find_force_hooks, list_defined_agents
+from ..compliance.expectations import OFF, compliance_settings, find_expected_format
+from ..compliance.run_verdict import AgentRun, MarkerLine, judge_run
+from ..measure.effective_config import (
     enabled_plugins,
     installed_skills,
     resolve_definitions,
     resolve_settings,
 )
-from ...model.agent import Agent, AgentStatus
-from ...policy.resolve import Policies
-from ..config_records import DefinitionKind
-from ..queries import config_queries
-from ..queries.query_rows import RecordT, SessionIds, columns, fetch_records, in_condition
-from ..transcript_records import GivenSkillRecord, MarkerRecord, StopFeedbackRecord
+from ..model.agent import Agent, AgentStatus
+from ..model.config_records import DefinitionKind
+from ..model.findings import RunVerdict
+from ..model.transcript_records import GivenSkillRecord, MarkerRecord, StopFeedbackRecord
+from ..policy.resolve import Policies
+from ..store.queries import config_queries
+from ..store.queries.query_rows import RecordT, SessionIds, columns, fetch_records, in_condition
 
 # The last message of an agent that failed or was stopped is not a result.
 _ENDED: Final = frozenset({AgentStatus.COMPLETED, AgentStatus.UNKNOWN})

@@ -13,17 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..summaries.artifacts import (
-    READ_TOOLS,
-    ArtifactCounts,
-    Artifacts,
-    LostArtifacts,
-    count_artifacts,
-    follow_artifacts,
-    limit_lost_artifacts,
-)
-from ..summaries.decision_patterns import quote_line
-from ..transcript.conversation import (
+from ..measure.part_sizes import NO_SNAPSHOT, TOOLS_OVERHEAD_TOKENS, overhead_parts, update_snapshot
+from ..measure.tokens import PartCounter, client_token_estimate
+from ..model.conversation import (
     Boundary,
     Entry,
     MessagePart,
@@ -33,13 +25,21 @@ from ..transcript.conversation import (
     has_summary,
 )
 from ..transcript.visible_messages import reannounced_attachments, visible_entries
+from .artifacts import (
+    READ_TOOLS,
+    ArtifactCounts,
+    Artifacts,
+    LostArtifacts,
+    count_artifacts,
+    follow_artifacts,
+    limit_lost_artifacts,
+)
 from .compaction_quality import KeptShares, kept_shares
-from .part_sizes import NO_SNAPSHOT, TOOLS_OVERHEAD_TOKENS, overhead_parts, update_snapshot
-from .tokens import PartCounter, client_token_estimate
+from .decision_patterns import quote_line
 
 if TYPE_CHECKING:
-    from ..store.log_records import AnswerItemRecord
-    from ..store.queries.query_rows import CompactionRow
+    from ..model.log_records import AnswerItemRecord
+    from ..model.stored_rows import CompactionRow
 
 
 THRASH_TURNS: Final = 10
