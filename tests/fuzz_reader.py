@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.session_queries import problems
-from ctxtop.tui.cli.command_errors import run_guarded
+from ctxtop.tui.base.command_errors import run_guarded
 from ctxtop.tui.cli.commands import run
 
 from .dump import FILE_STATE, dump

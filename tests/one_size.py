@@ -18,8 +18,8 @@ from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.token_samples import read_part_counters
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.tui.cli.json_records import composition_record
-from ctxtop.tui.screens.session.conversation_reading import ConversationPlace, read_sizes
-from ctxtop.tui.screens.session.conversation_rows import ContextScale, ConversationLayout
+from ctxtop.tui.conversation.conversation_reading import ConversationPlace, read_sizes
+from ctxtop.tui.conversation.conversation_rows import ContextScale, ConversationLayout
 from ctxtop.tui.text.formats import tokens
 
 if TYPE_CHECKING:

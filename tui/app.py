@@ -18,23 +18,23 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from ..core.store.bulkhead import FAILED, NOT_SHOWN, bulkhead
-from . import messages, ui_state
-from .background_queries import WorkerThread
-from .dashboard import SessionActions
-from .feed import Feed
-from .garbage import freeze_long_lived_objects, unfreeze_objects
-from .keymap import bind, bind_hidden
+from .app_state.dashboard import SessionActions
+from .app_state.feed import Feed
+from .base import messages, ui_state
+from .base.background_queries import WorkerThread
+from .base.garbage import freeze_long_lived_objects, unfreeze_objects
+from .base.keymap import bind, bind_hidden
+from .base.theme import DARK, THEMES, fallback_colors
+from .base.ui_state import DashboardSettings, UiState
 from .navigation import NavigationApp
-from .screens.terminal_actions import TerminalActions
+from .page_kit.terminal_actions import TerminalActions
 from .text.ascii_signs import to_ascii
-from .theme import DARK, THEMES, fallback_colors
-from .ui_state import DashboardSettings, UiState
 from .widgets.header_footer import FleetStatus, StatusLine
 
 if TYPE_CHECKING:
     from ..collectors.places import Places, PolicySources
     from ..core.model.problem import Problem
-    from .notifier import Notifier
+    from .app_state.notifier import Notifier
 
 
 class AsciiFilter(LineFilter):
@@ -124,7 +124,7 @@ class CtxtopApp(NavigationApp):
 
     @cached_property
     def notifier(self) -> Notifier:
-        from .notifier import Notifier  # after the first paint
+        from .app_state.notifier import Notifier  # after the first paint
 
         return Notifier(self, self.write_sequence)
 
@@ -209,7 +209,7 @@ class CtxtopApp(NavigationApp):
 
     @on(messages.ViewChanged)
     def _show_view(self, event: messages.ViewChanged) -> None:
-        from .screens.page import Page
+        from .page_kit.page import Page
 
         self.feed.view_received()
         if self._is_leaving:

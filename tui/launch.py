@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..collectors.places import Places, PolicySources, find_places, user_policy_path
-from .cli.command_errors import USAGE, print_error
+from .base.command_errors import USAGE, print_error
 
 if TYPE_CHECKING:
     from textual.app import App

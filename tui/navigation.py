@@ -11,15 +11,15 @@ from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from .keymap import bind, bind_hidden
-from .screens.terminal_actions import TerminalApp
+from .base.keymap import bind, bind_hidden
+from .page_kit.terminal_actions import TerminalApp
 
 if TYPE_CHECKING:
     from ..core.model.agent import Agent
     from ..core.model.session import Session
     from ..core.model.stored_rows import SummaryRow
+    from .page_kit.page import Page
     from .screens.fleet.fleet_screen import FleetScreen
-    from .screens.page import Page
     from .widgets.whole_text_pane import Description
 
 
@@ -193,7 +193,7 @@ class NavigationApp(TerminalApp):
             self.expect_typing()
 
     def go_back(self, crumbs: tuple[str, ...], session_id: str | None) -> None:
-        from .screens.page import Page
+        from .page_kit.page import Page
 
         for screen in reversed(self.screen_stack[:-1]):
             if isinstance(screen, Page) and screen.crumbs == crumbs:
@@ -268,7 +268,7 @@ class NavigationApp(TerminalApp):
     def confirm(
         self, title: str, what: Description, action_label: str, on_yes: Callable[[], None]
     ) -> None:
-        from .screens.dialogs import ConfirmScreen
+        from .page_kit.dialogs import ConfirmScreen
 
         screen = ConfirmScreen(title, what, action_label)
         self.push_screen(screen, lambda agreed: on_yes() if agreed else None)
@@ -281,6 +281,11 @@ class NavigationApp(TerminalApp):
         policy = self.feed.policies.for_project(session.project_root if session else None)
         known = SummaryDetails(title, flaws=summary_flaws(row, policy))
         self.push_screen(SummaryScreen(row, known, crumbs=(title,)))
+
+    def open_receipt(self, receipt_id: str, title: str) -> None:
+        from .screens.history.receipt_screen import ReceiptScreen
+
+        self.push_screen(ReceiptScreen(receipt_id, title, 0))
 
     def open_agent(self, agent: Agent, title: str) -> None:
         from .screens.agents.agents_screen import AgentScreen
@@ -300,7 +305,7 @@ class NavigationApp(TerminalApp):
         words: tuple[str, ...] = (),
     ) -> None:
         """Open the Conversation tab at a line, on the session's page if that is open already."""
-        from .screens.session.conversation_reading import ConversationPlace
+        from .conversation.conversation_reading import ConversationPlace
         from .screens.session.session_screen import SessionScreen
 
         session = self.find_session(session_id)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ctxtop.tui.app import CtxtopApp
-    from ctxtop.tui.screens.session.conversation_pane import ConversationPane
+    from ctxtop.tui.conversation.conversation_pane import ConversationPane
 
 MEGABYTE: Final = 1_000_000
 TARGET_MS: Final = 150
@@ -83,7 +83,7 @@ def write_transcript(path: Path, size: int) -> None:
 
 
 def find_pane(app: CtxtopApp) -> ConversationPane | None:
-    from ctxtop.tui.screens.session.conversation_pane import ConversationPane
+    from ctxtop.tui.conversation.conversation_pane import ConversationPane
 
     return next(iter(app.screen.query(ConversationPane)), None)
 

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ctxtop.tui.cli.command_errors import UNSAFE
+from ctxtop.tui.base.command_errors import UNSAFE
 
 from .live import line, session_id
 from .many_screen import look

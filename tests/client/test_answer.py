@@ -26,7 +26,7 @@ from ctxtop.collectors.places import Places
 from ctxtop.core.model.session_activity import WaitingKind
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
-from ctxtop.tui.screens.terminal_dialogs import AnswerScreen
+from ctxtop.tui.page_kit.terminal_dialogs import AnswerScreen
 from ctxtop.tui.text.session_text import waiting_text
 from msgspec.structs import replace
 

@@ -18,7 +18,7 @@ from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries, session_queries
 from ctxtop.core.store.queries.evidence_queries import read_evidence_rows
 from ctxtop.core.store.writer import Writer
-from ctxtop.tui.screens.session.context_breakdown import number_sources
+from ctxtop.tui.entities.context_breakdown import number_sources
 from ctxtop.tui.text.formats import tokens_after, tokens_before
 from msgspec.structs import replace
 

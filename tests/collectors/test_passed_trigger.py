@@ -15,7 +15,7 @@ from ctxtop.core.model.context_window import ClaimSource
 from ctxtop.core.readers.fleet_reader import read_agents, read_assessed_claims, read_sessions
 from ctxtop.core.store.database import open_reader
 from ctxtop.tui.doctor.all_checks import check_all
-from ctxtop.tui.screens.session.context_breakdown import number_sources
+from ctxtop.tui.entities.context_breakdown import number_sources
 from ctxtop.tui.text.session_text import passed_trigger_texts
 from msgspec.structs import replace
 

@@ -23,7 +23,7 @@ from ctxtop.collectors.plugin.installed_commands import hook_command, statusline
 from ctxtop.core.host import client_environment, find_program, python_command
 from ctxtop.core.summaries.model_providers import ClaudeCli
 from ctxtop.core.summaries.model_summary import ProviderError, SummaryRequest
-from ctxtop.tui import notifications
+from ctxtop.tui.app_state import notifications
 
 from ..transcripts import SESSION
 
@@ -48,7 +48,7 @@ STARTS: Final = {
     # Our own reader, by python_command.
     ("collectors/claude_code/reader_pool.py", "subprocess.Popen"),
     # notify-send or osascript, by its absolute path.
-    ("tui/notifications.py", "subprocess.run"),
+    ("tui/app_state/notifications.py", "subprocess.run"),
     # Our own dashboard for a page, by python_command.
     ("tui/web_server.py", "asyncio.create_subprocess_exec"),
 }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.core.compaction.receipts import CompactionReceipt
-    from ctxtop.tui.screens.page import Page
+    from ctxtop.tui.page_kit.page import Page
 
     from .support import Opened, Stage
 

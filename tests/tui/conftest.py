@@ -63,7 +63,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip what costs a test time and shows it nothing."""
     hurry_textual(monkeypatch)
-    monkeypatch.setattr("ctxtop.tui.notifier.GROUPING_S", 0.05)
+    monkeypatch.setattr("ctxtop.tui.app_state.notifier.GROUPING_S", 0.05)
     # A tenth of what opening the dashboard costs, and of use only to one that stays open.
     monkeypatch.setattr("ctxtop.tui.app.freeze_long_lived_objects", lambda: None)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ctxtop.tui.navigation import ROUTES
-from ctxtop.tui.screens.page import Page
+from ctxtop.tui.page_kit.page import Page
 
 if TYPE_CHECKING:
     from .support import Opened

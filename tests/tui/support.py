@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.screens.dialogs import QuestionScreen
-from ctxtop.tui.screens.page import ReadingScreen
+from ctxtop.tui.app_state.toasts import Notice, Toast
+from ctxtop.tui.page_kit.dialogs import QuestionScreen
+from ctxtop.tui.page_kit.page import ReadingScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.session.session_tabs import SessionTab, row_detail, tab_listing
 from ctxtop.tui.screens.summaries.summary_screen import SummaryScreen
-from ctxtop.tui.toasts import Notice, Toast
 from ctxtop.tui.widgets.header_footer import StatusLine
 from ctxtop.tui.widgets.row_list import RowList
 from ctxtop.tui.widgets.whole_text_pane import WholeTextPane

@@ -12,14 +12,14 @@ from ctxtop.core.compliance.agent_compliance import (
 )
 from ctxtop.core.model.agent import AgentStatus, ReturnedResult
 from ctxtop.core.model.findings import ReviewFinding
-from ctxtop.tui.screens.agents.agent_tabs import agents_markdown
-from ctxtop.tui.screens.agents.agent_tree import (
+from ctxtop.tui.entities.agent_tree import (
     agent_columns,
     agent_tree_rows,
     build_agent_tree,
     fold_tree,
     measure_tree,
 )
+from ctxtop.tui.screens.agents.agent_tabs import agents_markdown
 from ctxtop.tui.screens.agents.agents_overview import (
     AgentOrder,
     filter_agents,

@@ -18,12 +18,8 @@ from ctxtop.core.model.log_records import AnswerItemRecord
 from ctxtop.core.model.result_formats import ResultFormat
 from ctxtop.core.model.stored_rows import FillRow
 from ctxtop.core.transcript.sanitize import sanitize_text
+from ctxtop.tui.entities.agent_tree import agent_line, build_agent_tree, measure_tree
 from ctxtop.tui.screens.agents.agent_report import MAX_LINES, AgentDetails, agent_report
-from ctxtop.tui.screens.agents.agent_tree import (
-    agent_line,
-    build_agent_tree,
-    measure_tree,
-)
 from ctxtop.tui.text.markdown_text import TextForm
 from ctxtop.tui.text.session_text import agent_count
 from msgspec.structs import replace

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ctxtop.tui.page_kit.dialogs import ConfirmScreen, ExportScreen
 from ctxtop.tui.screens.agents.agents_overview import AgentScope
 from ctxtop.tui.screens.agents.agents_screen import AgentScreen, AgentsScreen
-from ctxtop.tui.screens.dialogs import ConfirmScreen, ExportScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.widgets.controls import FilterBar
 from ctxtop.tui.widgets.header_footer import TabBar

@@ -16,8 +16,8 @@ from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.store.database import open_reader, state_folder
 from ctxtop.core.store.queries.archive_queries import archivable_sessions
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.screens.archive_dialogs import ARCHIVE_EFFECTS, ArchiveModeScreen
-from ctxtop.tui.screens.dialogs import ConfirmScreen
+from ctxtop.tui.page_kit.archive_dialogs import ARCHIVE_EFFECTS, ArchiveModeScreen
+from ctxtop.tui.page_kit.dialogs import ConfirmScreen
 from ctxtop.tui.screens.fleet.session_filter import FilterContext, parse_filter
 from ctxtop.tui.screens.welcome_screen import WelcomeScreen
 from ctxtop.tui.text.session_text import state_text

@@ -6,10 +6,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui import notifications
-from ctxtop.tui.notifications import (
+from ctxtop.tui.app_state import notifications
+from ctxtop.tui.app_state.notifications import (
     TMUX_PASSTHROUGH_HINT,
-    EventSeverity,
     Notification,
     NotificationKind,
     channel_hint,
@@ -17,7 +16,8 @@ from ctxtop.tui.notifications import (
     desktop_notification,
     run_program,
 )
-from ctxtop.tui.notifier import BellLock
+from ctxtop.tui.app_state.notifier import BellLock
+from ctxtop.tui.text.severity import EventSeverity
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ import pytest
 from ctxtop.core.compaction import plan as compaction_plan
 from ctxtop.core.compaction import transcript_view
 from ctxtop.core.compaction.verify import PASSED_CHECKS
-from ctxtop.tui.cli.command_errors import UNSAFE
-from ctxtop.tui.screens.history import receipt_history
+from ctxtop.tui.base.command_errors import UNSAFE
+from ctxtop.tui.entities import receipt_history
 
 from tests import transcripts as made
 from tests.sessions_on_disk import rest

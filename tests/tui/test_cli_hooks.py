@@ -322,16 +322,16 @@ INSTALLERS = {
     ROOT / "tui" / name
     for name in (
         "cli/hooks_commands.py",
-        "screens/hook_installation.py",
+        "page_kit/hook_installation.py",
         "text/settings_text.py",
-        "screens/history/receipt_history.py",
+        "entities/receipt_history.py",
     )
 }
 """The commands, what pages ask, the text of a plan, and the list of what was installed."""
 
 WRITERS = {
     ROOT / "collectors" / "policy_editing.py",
-    ROOT / "tui" / "screens" / "settings" / "policy_table.py",
+    ROOT / "tui" / "entities" / "policy_table.py",
 }
 """They write ctxtop's own policy with the installer's care."""
 

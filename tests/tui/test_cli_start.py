@@ -232,7 +232,7 @@ print(*sys.modules, file=sys.stderr)
 """
 
 SHARED_BY_COMMANDS = {
-    *("command_errors", "command_options", "command_store", "commands"),
+    *("command_options", "command_store", "commands"),
     *("json_records", "printing", "result_tables"),
 }
 
@@ -258,7 +258,7 @@ def commands_among(modules: set[str]) -> set[str]:
 @pytest.mark.parametrize("option", ["--version", "--help"])
 def test_what_needs_no_store_imports_nothing_of_it(home: Path, option: str) -> None:
     loaded = loaded_by(option)
-    assert commands_among(loaded) == {"command_errors", "command_options", "commands"}
+    assert commands_among(loaded) == {"command_options", "commands"}
     assert not loaded & {"msgspec", "sqlite3", "rich", "asyncio", "json"}
     assert not {name for name in loaded if name.startswith(("ctxtop.core", "ctxtop.collectors"))}
 

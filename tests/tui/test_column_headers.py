@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ctxtop.tui.screens.fleet.session_table import lay_out_columns, measured_by
-from ctxtop.tui.tables import Column
 from ctxtop.tui.text.column_headers import (
     ColumnOrder,
     column_at,
@@ -13,7 +12,9 @@ from ctxtop.tui.text.column_headers import (
 )
 from ctxtop.tui.text.formats import used_percent
 from ctxtop.tui.text.gauge import FULL_CELL, gauge
-from ctxtop.tui.widgets.row_list import Row, RowList, Rows
+from ctxtop.tui.text.listing import Row
+from ctxtop.tui.text.tables import Column
+from ctxtop.tui.widgets.row_list import RowList, Rows
 from msgspec.structs import replace
 from textual import on
 from textual.app import App, ComposeResult

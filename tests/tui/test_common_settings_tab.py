@@ -14,11 +14,11 @@ from ctxtop.collectors.install.settings_file import (
     settings_location,
 )
 from ctxtop.core.actions.preset_steps import preset_steps
-from ctxtop.tui.screens.dialogs import ConfirmScreen
+from ctxtop.tui.page_kit.dialogs import ConfirmScreen
+from ctxtop.tui.page_kit.setting_editor import ValueScreen
 from ctxtop.tui.screens.settings.common_pane import CommonPane
 from ctxtop.tui.screens.settings.policy_screen import PolicyScreen
 from ctxtop.tui.screens.settings.preset_page import PresetScreen
-from ctxtop.tui.screens.settings.setting_editor import ValueScreen
 from ctxtop.tui.widgets.level_control import LevelControl
 from ctxtop.tui.widgets.row_list import RowList
 from ctxtop.tui.widgets.setting_controls import LABEL_CELLS, SetControl

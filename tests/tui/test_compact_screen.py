@@ -12,11 +12,11 @@ from ctxtop.collectors.places import PolicySources
 from ctxtop.core.actions import session_compaction
 from ctxtop.core.actions.session_access import ActionFailure, SessionAccess
 from ctxtop.core.compaction.plan import Severity
+from ctxtop.tui.page_kit.dialogs import ConfirmScreen
+from ctxtop.tui.page_kit.page import ReadingScreen
 from ctxtop.tui.screens.compact.action_page import AskClientScreen
 from ctxtop.tui.screens.compact.compact_panes import BY_LEVEL
 from ctxtop.tui.screens.compact.compact_screen import CompactScreen
-from ctxtop.tui.screens.dialogs import ConfirmScreen
-from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.widgets.controls import Choice, Slider
 from ctxtop.tui.widgets.row_list import Rows
 from msgspec.structs import replace

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ctxtop.collectors.claude_code.transcript_details import read_composition
 from ctxtop.core.store.database import open_reader
-from ctxtop.tui.messages import OpenConversation
-from ctxtop.tui.screens.session import conversation_pane
-from ctxtop.tui.screens.session.conversation_pane import ConversationPane
-from ctxtop.tui.screens.session.conversation_reading import ConversationPlace
+from ctxtop.tui.base.messages import OpenConversation
+from ctxtop.tui.conversation import conversation_pane
+from ctxtop.tui.conversation.conversation_pane import ConversationPane
+from ctxtop.tui.conversation.conversation_reading import ConversationPlace
+from ctxtop.tui.conversation.step_text_screen import StepTextScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.session.session_tabs import SessionTab
-from ctxtop.tui.screens.session.step_text_screen import StepTextScreen
 from ctxtop.tui.widgets.controls import FilterBar
 from ctxtop.tui.widgets.timeline_view import TimelineView
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ctxtop.tui.doctor import all_checks
 from ctxtop.tui.doctor.doctor_check import DoctorCheck, failed, noted, passed
+from ctxtop.tui.page_kit.page import ReadingScreen
 from ctxtop.tui.screens.doctor_screen import DoctorScreen
-from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.widgets.row_list import RowList
 
 from .comparing import compare_sizes, counted

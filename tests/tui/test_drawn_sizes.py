@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ctxtop.tui.widgets.row_list import Row, RowList, Rows
+from ctxtop.tui.text.listing import Row
+from ctxtop.tui.widgets.row_list import RowList, Rows
 from textual import on
 from textual.app import App, ComposeResult
 from textual.containers import Horizontal

@@ -7,9 +7,9 @@ import re
 import time
 from typing import TYPE_CHECKING, Final
 
+from ctxtop.tui.entities.policy_table import AREA_KEY_PREFIX
 from ctxtop.tui.navigation import ROUTES
-from ctxtop.tui.screens.page import Page
-from ctxtop.tui.screens.settings.policy_table import AREA_KEY_PREFIX
+from ctxtop.tui.page_kit.page import Page
 from ctxtop.tui.screens.summaries.summary_list import SummaryList
 from ctxtop.tui.widgets.header_footer import Crumbs, KeyLine
 from ctxtop.tui.widgets.row_list import RowList, Rows

@@ -26,7 +26,7 @@ from ctxtop.tui.export.metrics import (
     parse_headers,
     prometheus_text,
 )
-from ctxtop.tui.tables import escape_markdown
+from ctxtop.tui.text.tables import escape_markdown
 from msgspec.structs import replace
 
 from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write

@@ -10,9 +10,9 @@ import pytest
 from ctxtop.collectors.claude_code import reader_pool
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.core.store.writer import Writer
-from ctxtop.tui import feed as feed_module
-from ctxtop.tui.feed import Feed
-from ctxtop.tui.notifier import Notifier
+from ctxtop.tui.app_state import feed as feed_module
+from ctxtop.tui.app_state.feed import Feed
+from ctxtop.tui.app_state.notifier import Notifier
 from ctxtop.tui.screens.fleet import fleet_panes, session_table
 from ctxtop.tui.screens.fleet.session_filter import SessionFilter
 from ctxtop.tui.text import session_text

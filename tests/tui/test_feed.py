@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.tui.feed import Feed
-from ctxtop.tui.messages import ViewChanged
+from ctxtop.tui.app_state.feed import Feed
+from ctxtop.tui.base.messages import ViewChanged
 
 from .writing import answer, append, prompt, session_file
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.tui.base.ui_state import UiStateFile
 from ctxtop.tui.screens.fleet.session_list import ENDED_KEY, SessionOrder
-from ctxtop.tui.ui_state import UiStateFile
 from ctxtop.tui.widgets.controls import FilterBar, FilterInput
 
 from .support import opened

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ctxtop.tui.base.ui_state import UiStateFile
 from ctxtop.tui.screens.fleet.fleet_panes import SessionDetail
 from ctxtop.tui.screens.fleet.session_list import ENDED_KEY, SessionOrder
-from ctxtop.tui.ui_state import UiStateFile
 from ctxtop.tui.widgets.controls import FilterBar
 from ctxtop.tui.widgets.header_footer import StatusLine
 

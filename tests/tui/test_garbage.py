@@ -7,11 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.tui.garbage import (
-    COMMAND_THRESHOLD,
-    freeze_long_lived_objects,
-    rare_collections,
-)
+from ctxtop.tui.base.garbage import COMMAND_THRESHOLD, freeze_long_lived_objects, rare_collections
 
 from .support import opened
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.tui.keymap import with_own_display
+from ctxtop.tui.base.keymap import with_own_display
 from ctxtop.tui.screens.help_and_commands import (
     GLOBAL_GROUP,
     MOVEMENT_GROUP,

@@ -10,11 +10,11 @@ from ctxtop.core.actions.automation import AUTOMATIC_SUFFIX
 from ctxtop.core.model.problem import Problem
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.model.session_activity import PromptCache
-from ctxtop.tui import notifications, notifier
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.messages import FleetView, NoticeReported, ViewRequest
-from ctxtop.tui.notifications import Notification, NotificationKind
-from ctxtop.tui.notifier import BellLock
+from ctxtop.tui.app_state import notifications, notifier
+from ctxtop.tui.app_state.notifications import Notification, NotificationKind
+from ctxtop.tui.app_state.notifier import BellLock
+from ctxtop.tui.base.messages import FleetView, NoticeReported, ViewRequest
 from msgspec.structs import replace
 
 from .makers import session

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ctxtop.core.transcript.sanitize import MAX_LONG_TITLE_CHARS
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.screens.page import ReadingScreen
+from ctxtop.tui.page_kit.page import ReadingScreen
 from textual import events
 from textual.command import CommandPalette
 

@@ -6,8 +6,8 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui.theme import LIGHT
-from ctxtop.tui.ui_state import UiState, UiStateFile
+from ctxtop.tui.base.theme import LIGHT
+from ctxtop.tui.base.ui_state import UiState, UiStateFile
 
 from .support import opened
 

@@ -9,7 +9,7 @@ import pytest
 from ctxtop.collectors.places import PolicySources
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
-from ctxtop.tui.keymap import PLACE_NAMES, all_bindings, read_keymap
+from ctxtop.tui.base.keymap import PLACE_NAMES, all_bindings, read_keymap
 from msgspec.structs import replace as with_fields
 from textual.app import App
 

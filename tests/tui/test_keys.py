@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.tui.app import CtxtopApp
+from ctxtop.tui.base.theme import THEMES
 from ctxtop.tui.screens.fleet.session_list import SessionOrder
 from ctxtop.tui.screens.help_and_commands import HelpScreen, help_text
-from ctxtop.tui.theme import THEMES
 from ctxtop.tui.widgets.controls import FilterBar
 from ctxtop.tui.widgets.row_list import RowList
 from textual.command import CommandPalette

@@ -20,8 +20,8 @@ from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES
 from ctxtop.core.readers.limits_reader import LimitsMonitor, LimitsReport
 from ctxtop.core.store.database import open_reader
+from ctxtop.tui.app_state.notifications import find_limit_notifications
 from ctxtop.tui.export.metrics import make_metrics, prometheus_text
-from ctxtop.tui.notifications import find_limit_notifications
 from ctxtop.tui.screens.limits_screen import LimitsScreen
 from ctxtop.tui.screens.session.session_tabs import session_facts
 from ctxtop.tui.text.limits_report import NO_LIMITS, limit_facts

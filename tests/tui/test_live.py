@@ -16,8 +16,8 @@ from ctxtop.collectors.demo import DemoFolder, DemoWriter
 from ctxtop.collectors.places import PolicySources
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.search_queries import search_progress
-from ctxtop.tui.feed import Feed
-from ctxtop.tui.messages import ViewChanged
+from ctxtop.tui.app_state.feed import Feed
+from ctxtop.tui.base.messages import ViewChanged
 from msgspec.structs import replace
 
 from .support import NOW, opened

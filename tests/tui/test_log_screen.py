@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.demo import DemoFolder, make_demo_history
 from ctxtop.core.model.problem import Problem
-from ctxtop.tui.messages import NoticeReported, ProblemReported, ProblemResolved
-from ctxtop.tui.notifications import EventSeverity
+from ctxtop.tui.base.messages import NoticeReported, ProblemReported, ProblemResolved
+from ctxtop.tui.page_kit.page import ReadingScreen
 from ctxtop.tui.screens.log.log_screen import EMPTY_TEXT, LogScreen
-from ctxtop.tui.screens.page import ReadingScreen
+from ctxtop.tui.text.severity import EventSeverity
 from ctxtop.tui.widgets.controls import FilterBar
 from ctxtop.tui.widgets.row_list import RowList
 from rich.cells import cell_len

@@ -14,9 +14,7 @@ from ctxtop.core.model.session_activity import Activity, ActivityKind, PromptCac
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
 from ctxtop.core.store.warning_log import ContextWarning
-from ctxtop.tui.messages import FleetView, ViewRequest
-from ctxtop.tui.notifications import (
-    EventSeverity,
+from ctxtop.tui.app_state.notifications import (
     Notification,
     NotificationKind,
     channels_text,
@@ -26,7 +24,9 @@ from ctxtop.tui.notifications import (
     level_notification,
     notification_settings,
 )
+from ctxtop.tui.base.messages import FleetView, ViewRequest
 from ctxtop.tui.text.session_text import LEVEL_PURPOSES
+from ctxtop.tui.text.severity import EventSeverity
 from msgspec.structs import replace
 
 from .makers import context, session

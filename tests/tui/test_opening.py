@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.tui.app import MAX_HELD_KEYS, CtxtopApp, OpeningScreen
-from ctxtop.tui.keymap import all_bindings
+from ctxtop.tui.base.keymap import all_bindings
 from ctxtop.tui.screens.help_and_commands import HelpScreen
 from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
 from ctxtop.tui.screens.welcome_screen import WelcomeScreen

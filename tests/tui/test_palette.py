@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.tui.page_kit.page import Page
 from ctxtop.tui.screens.help_and_commands import match_score
-from ctxtop.tui.screens.page import Page
 from ctxtop.tui.widgets.header_footer import SEPARATOR, Crumbs, shorten_crumbs
 from rich.cells import cell_len
 from textual.command import CommandPalette

@@ -18,7 +18,7 @@ from ctxtop.core.actions.session_access import (
 from ctxtop.core.store.automation_records import read_pauses
 from ctxtop.core.store.database import open_reader
 from ctxtop.tui.cli import printing
-from ctxtop.tui.screens.dialogs import ConfirmScreen, QuestionScreen
+from ctxtop.tui.page_kit.dialogs import ConfirmScreen, QuestionScreen
 
 from .support import NOW_MS, opened
 

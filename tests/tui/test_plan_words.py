@@ -30,6 +30,7 @@ from ctxtop.core.model.context import Context, ContextState
 from ctxtop.core.model.context_window import ClaimSource, Window
 from ctxtop.core.model.levels import Level
 from ctxtop.core.summaries.artifacts import ArtifactCounts
+from ctxtop.tui.entities.receipt_history import HistoryEntry
 from ctxtop.tui.screens.compact.compact_panes import (
     BY_LEVEL,
     ApplyState,
@@ -48,7 +49,6 @@ from ctxtop.tui.screens.compact.compaction_planner import (
     operation_key,
 )
 from ctxtop.tui.screens.history.history_screen import filter_history, history_columns, history_line
-from ctxtop.tui.screens.history.receipt_history import HistoryEntry
 from ctxtop.tui.screens.history.receipt_screen import (
     AppliedState,
     applied_columns,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.places import PolicySources, trust_file_path
 from ctxtop.core.policy.schema import KEYS
-from ctxtop.tui.screens.dialogs import ConfirmScreen
+from ctxtop.tui.page_kit.dialogs import ConfirmScreen
+from ctxtop.tui.page_kit.setting_editor import ValueScreen
 from ctxtop.tui.screens.settings.policy_screen import PolicyScreen
-from ctxtop.tui.screens.settings.setting_editor import ValueScreen
 from ctxtop.tui.widgets.row_list import RowList
 from msgspec.structs import replace
 from textual.content import Content
@@ -336,7 +336,7 @@ def hide_paths(demo: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     (tmp_path / "config.toml").write_text(SAID)
     give(demo, type(tmp_path)("config.toml"))
     monkeypatch.setattr(
-        "ctxtop.tui.screens.settings.policy_table.notice_lines", lambda *_: [Content(NOTICE)]
+        "ctxtop.tui.entities.policy_table.notice_lines", lambda *_: [Content(NOTICE)]
     )
 
 

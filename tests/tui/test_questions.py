@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from ctxtop.tui.keymap import all_bindings
-from ctxtop.tui.screens import dialogs
-from ctxtop.tui.screens.dialogs import (
+from ctxtop.tui.base.keymap import all_bindings
+from ctxtop.tui.page_kit import dialogs
+from ctxtop.tui.page_kit.dialogs import (
     CANCEL_ID,
     ChoiceScreen,
     ConfirmScreen,

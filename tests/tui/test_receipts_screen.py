@@ -22,10 +22,10 @@ from ctxtop.core.store.automation_records import (
     end_automatic_run,
 )
 from ctxtop.core.store.writer import Writer
-from ctxtop.tui.screens.dialogs import ConfirmScreen
+from ctxtop.tui.page_kit.dialogs import ConfirmScreen
+from ctxtop.tui.page_kit.page import ReadingScreen
 from ctxtop.tui.screens.history.history_screen import ReceiptsScreen
 from ctxtop.tui.screens.history.receipt_screen import ReceiptScreen
-from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.widgets.controls import FilterBar
 from ctxtop.tui.widgets.row_list import RowList
 from msgspec.structs import replace

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ctxtop.core.actions import session_recovery
-from ctxtop.tui.screens.dialogs import ConfirmScreen
+from ctxtop.tui.page_kit.dialogs import ConfirmScreen
 from ctxtop.tui.screens.recover_screen import RecoverScreen
 from textual.widgets import Button
 

@@ -10,7 +10,7 @@ from ctxtop.core.model.levels import DEFAULT_PLACED_THRESHOLDS
 from ctxtop.core.model.outlook import Forecast, Interval, Outlook
 from ctxtop.core.model.session import PromptTooLong, SessionStatus
 from ctxtop.core.model.session_activity import PromptCache, SessionCost
-from ctxtop.tui.screens.agents.agent_tree import (
+from ctxtop.tui.entities.agent_tree import (
     agent_line,
     build_agent_tree,
     measure_tree,
@@ -20,8 +20,6 @@ from ctxtop.tui.screens.agents.agent_tree import (
 from ctxtop.tui.screens.fleet.session_list import ProjectHeading, SessionOrder
 from ctxtop.tui.screens.fleet.session_table import (
     COLUMN_ORDERS,
-    PINNED_SIGN,
-    SELECTED_SIGN,
     SessionLine,
     lay_out_columns,
     measure_needs,
@@ -32,7 +30,7 @@ from ctxtop.tui.screens.fleet.table_layout import COLUMN_GAP, MAX_BAR_CELLS, MIN
 from ctxtop.tui.text.column_headers import column_at
 from ctxtop.tui.text.formats import percent
 from ctxtop.tui.text.gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
-from ctxtop.tui.text.session_text import CACHE_CELLS
+from ctxtop.tui.text.session_text import CACHE_CELLS, PINNED_SIGN, SELECTED_SIGN
 from ctxtop.tui.text.summary_text import summary_beginning, summary_lines
 from msgspec.structs import replace
 

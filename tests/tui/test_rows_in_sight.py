@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.tui.widgets.row_list import Row, Rows
+from ctxtop.tui.text.listing import Row
+from ctxtop.tui.widgets.row_list import Rows
 from textual.app import App
 from textual.content import Content
 

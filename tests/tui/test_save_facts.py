@@ -18,9 +18,10 @@ from ctxtop.core.saves.memory_plugin import BlindSpot, check_plugin
 from ctxtop.core.saves.project_saves import make_saves_report
 from ctxtop.core.saves.save_log import MAX_GUARDS
 from ctxtop.core.saves.save_status import SaveState
-from ctxtop.tui.notifications import EventSeverity, find_save_notifications
+from ctxtop.tui.app_state.notifications import find_save_notifications
 from ctxtop.tui.text.save_facts import save_facts
 from ctxtop.tui.text.saves_text import installation_text
+from ctxtop.tui.text.severity import EventSeverity
 from msgspec.structs import replace
 
 from ..save_rows import (

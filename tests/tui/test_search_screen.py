@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ctxtop.collectors.claude_code.search_jobs import SearchIndexJob
 from ctxtop.core.store.writer import Writer
-from ctxtop.tui.messages import OpenConversation
+from ctxtop.tui.base.messages import OpenConversation
+from ctxtop.tui.conversation.conversation_pane import ConversationPane
 from ctxtop.tui.screens.search.search_screen import EMPTY_TEXT, SearchScreen
-from ctxtop.tui.screens.session.conversation_pane import ConversationPane
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.widgets.controls import FilterBar, FilterInput
 from ctxtop.tui.widgets.conversation_view import ConversationView

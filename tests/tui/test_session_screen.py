@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from ctxtop.collectors.claude_code import transcript_details
 from ctxtop.core.model.transcript_records import LogKind
-from ctxtop.tui.screens.page import ReadingScreen
-from ctxtop.tui.screens.session.compactions import READING_RETAINED, CompactionDetailScreen
+from ctxtop.tui.entities.compactions import READING_RETAINED
+from ctxtop.tui.page_kit.page import ReadingScreen
+from ctxtop.tui.screens.session.compaction_screen import CompactionDetailScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.session.session_tabs import READING_TRANSCRIPT, SessionTab
 from ctxtop.tui.widgets.header_footer import TabBar

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui.theme import THEMES
+from ctxtop.tui.base.theme import THEMES
 from rich.cells import cell_len
 
 from .support import opened

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import ctxtop.tui
 import pytest
-from ctxtop.tui.theme import DARK, fallback_colors
+from ctxtop.tui.base.theme import DARK, fallback_colors
 from textual.css.model import SelectorType
 from textual.css.stylesheet import Stylesheet
 

@@ -6,7 +6,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.tui.screens.dialogs import ConfirmScreen, ExportScreen
+from ctxtop.tui.page_kit.dialogs import ConfirmScreen, ExportScreen
 from ctxtop.tui.screens.summaries.compare_screen import CompareScreen
 from ctxtop.tui.screens.summaries.coverage_screen import CoverageScreen
 from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 import pytest
-from ctxtop.tui.screens.dialogs import READING_S
+from ctxtop.tui.page_kit.dialogs import READING_S
 
 from tests import transcripts as made
 from tests.worked import WORDS, Session, numbered

@@ -20,9 +20,9 @@ from ctxtop.collectors.client_terminal.session_resume import (
     ResumePlan,
 )
 from ctxtop.collectors.client_terminal.tmux_panes import TmuxPane
+from ctxtop.tui.page_kit.terminal_dialogs import AnswerScreen, ResumeScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
-from ctxtop.tui.screens.terminal_dialogs import AnswerScreen, ResumeScreen
 from ctxtop.tui.widgets.header_footer import StatusLine
 from msgspec.structs import replace
 from textual.widgets import Button

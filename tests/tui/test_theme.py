@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.tui.theme import COLOR_BLIND_SAFE, HIGH_CONTRAST, THEMES
+from ctxtop.tui.base.theme import COLOR_BLIND_SAFE, HIGH_CONTRAST, THEMES
 from textual.color import Color
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ from time import time
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui import toasts
-from ctxtop.tui.dashboard import Dashboard
-from ctxtop.tui.notifications import EventSeverity, Notification, NotificationKind
-from ctxtop.tui.toasts import MAX_NOTICES, MIN_TOAST_S, TOAST_S, Toast
+from ctxtop.tui.app_state import toasts
+from ctxtop.tui.app_state.dashboard import Dashboard
+from ctxtop.tui.app_state.notifications import Notification, NotificationKind
+from ctxtop.tui.app_state.toasts import MAX_NOTICES, MIN_TOAST_S, TOAST_S, Toast
+from ctxtop.tui.text.severity import EventSeverity
 from textual.widgets import Button
 from textual.widgets._toast import Toast as ToastWidget
 

@@ -72,7 +72,7 @@ async def test_other_fields_lose_nothing_either(demo: Stage, key: str) -> None:
 async def test_a_field_that_does_not_come_holds_no_key_for_long(
     demo: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ctxtop.tui.type_ahead.MAX_OPENING_S", 0.05)
+    monkeypatch.setattr("ctxtop.tui.base.type_ahead.MAX_OPENING_S", 0.05)
     async with opened(demo) as it:
         it.app.expect_typing()
         type_at_once(it, "question_mark")

@@ -10,9 +10,9 @@ import pytest
 from ctxtop.collectors.places import PolicySources
 from ctxtop.core.actions.automation import Automation
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.screens.dialogs import ConfirmScreen
+from ctxtop.tui.base.ui_state import UiState, UiStateFile
+from ctxtop.tui.page_kit.dialogs import ConfirmScreen
 from ctxtop.tui.screens.welcome_screen import WelcomeScreen
-from ctxtop.tui.ui_state import UiState, UiStateFile
 from msgspec.structs import replace
 
 from .comparing import compare_sizes

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui.tables import ANY_WIDTH, Cell, Column, share_cells
 from ctxtop.tui.text.column_headers import header_line
+from ctxtop.tui.text.tables import ANY_WIDTH, Cell, Column, share_cells
 from ctxtop.tui.text.text_lines import grow_columns
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from ctxtop.core.model.counting_rule import (
 )
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
-from ctxtop.tui.screens.session.context_breakdown import number_sources
+from ctxtop.tui.entities.context_breakdown import number_sources
 from msgspec.structs import replace
 
 ANSWER = TokenUsage(input_tokens=10, cache_creation_tokens=200, cache_read_tokens=3_000)

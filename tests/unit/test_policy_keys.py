@@ -63,12 +63,12 @@ from ctxtop.core.summaries.summary_building import (
     SummarySettings,
     read_summary_settings,
 )
-from ctxtop.tui.notifications import (
+from ctxtop.tui.app_state.notifications import (
     NotificationSettings,
     find_limit_notifications,
     notification_settings,
 )
-from ctxtop.tui.ui_state import DashboardSettings, read_dashboard_settings
+from ctxtop.tui.base.ui_state import DashboardSettings, read_dashboard_settings
 from msgspec.structs import replace
 
 from ..pausing import candidate, idle_session

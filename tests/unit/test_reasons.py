@@ -9,11 +9,7 @@ from ctxtop.core.measure.evidence import (
 )
 from ctxtop.core.model.context import Context, ContextState, TokenCounts
 from ctxtop.core.model.context_window import Certainty, Claim, ClaimSource, Trigger, Window
-from ctxtop.tui.screens.session.context_breakdown import (
-    number_sources,
-    source_detail,
-    sources_listing,
-)
+from ctxtop.tui.entities.context_breakdown import number_sources, source_detail, sources_listing
 
 CLAIMS = (
     Claim(200_000, ClaimSource.STATUS_LINE),

@@ -9,7 +9,7 @@ from ctxtop.core.measure.timeline import (
     TimelineEvent,
     TimelineEventKind,
 )
-from ctxtop.tui.widgets.timeline_picture import (
+from ctxtop.tui.entities.timeline_picture import (
     MIN_SPAN,
     TimelineMove,
     TimelineViewport,

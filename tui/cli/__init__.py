@@ -4,8 +4,8 @@ import os
 import sys
 from typing import NoReturn
 
-from ..garbage import rare_collections
-from .command_errors import COMPLETION_VARIABLE, run_guarded
+from ..base.command_errors import COMPLETION_VARIABLE, run_guarded
+from ..base.garbage import rare_collections
 
 
 def main() -> NoReturn:

@@ -26,9 +26,9 @@ from ...core.measure.retention import cleanup_days, deletion_time
 from ...core.store.database import state_folder
 from ...core.store.queries import archive_queries, config_queries
 from ...core.transcript.sanitize import one_line
-from ..tables import Column, TextColumn
+from ..base.command_errors import DONE, FAILED, UNSAFE, RefusedError, print_error
 from ..text.formats import format_bytes, iso_time, plural
-from .command_errors import DONE, FAILED, UNSAFE, RefusedError, print_error
+from ..text.tables import Column, TextColumn
 from .command_options import (
     dry_run_option,
     options_of,

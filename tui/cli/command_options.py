@@ -53,7 +53,7 @@ class CommandOptions:
     def ascii_only(self) -> bool:
         """Whether output for people should use ASCII characters only."""
         from ...collectors.places import PolicySources
-        from ..ui_state import asks_for_ascii
+        from ..base.ui_state import asks_for_ascii
 
         return asks_for_ascii(PolicySources(tuple(self.policy), os.environ))
 

@@ -29,7 +29,7 @@ from ...core.store.database import StoreError, is_caused_by_corruption, open_rea
 from ...core.store.queries import config_queries, session_queries
 from ...core.store.queries.limit_queries import limits_fingerprint
 from ...core.store.warning_log import ContextWarning, read_warnings
-from .command_errors import RefusedError, print_errors
+from ..base.command_errors import RefusedError, print_errors
 from .command_options import CommandOptions
 
 

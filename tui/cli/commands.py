@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from ctxtop import __version__
 
-from .command_errors import (
+from ..base.command_errors import (
     COMPLETION_VARIABLE,
     DONE,
     FAILED,

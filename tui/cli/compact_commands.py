@@ -27,8 +27,7 @@ from ...core.measure.pause_costs import PauseCosts
 from ...core.store.database import StoreError, open_reader, state_folder
 from ...core.summaries.model_summary import ProviderName
 from ...core.summaries.summary_facts import TEMPLATES
-from ..text.formats import tokens_before_and_after
-from .command_errors import (
+from ..base.command_errors import (
     DONE,
     FAILED,
     LIVE,
@@ -38,6 +37,7 @@ from .command_errors import (
     print_error,
     print_errors,
 )
+from ..text.formats import tokens_before_and_after
 from .command_options import (
     TargetParameter,
     add_alias,
@@ -361,7 +361,7 @@ def history(context: click.Context, *, receipt: str | None, is_check: bool, is_a
     if receipt is not None and (is_check or is_all):
         option = "--check" if is_check else "--all"
         raise click.UsageError(f"{option} applies to all: omit RECEIPT", context)
-    from ..screens.history.receipt_history import read_receipt_entries
+    from ..entities.receipt_history import read_receipt_entries
     from . import compaction_output as output
 
     places = options_of(context).places
@@ -393,7 +393,7 @@ add_alias("receipts", history)
 def _print_history(
     context: click.Context, places: Places, found: Sequence[CompactionReceipt]
 ) -> int:
-    from ..screens.history.receipt_history import read_history
+    from ..entities.receipt_history import read_history
     from .compaction_output import history_record, history_table
 
     try:

@@ -30,9 +30,9 @@ from ...core.measure.pause_costs import PauseCosts
 from ...core.model.conversation import PartKind
 from ...core.model.pause_ways import PauseWay
 from ...core.transcript.sanitize import one_line, sanitize_text
-from ..screens.history import receipt_history
-from ..screens.history.receipt_history import HistoryEntry
-from ..tables import Column, TextColumn
+from ..base.command_errors import DONE, FAILED
+from ..entities import receipt_history
+from ..entities.receipt_history import HistoryEntry
 from ..text import pause_text, plan_text
 from ..text.compaction_text import kept_text
 from ..text.formats import (
@@ -43,7 +43,7 @@ from ..text.formats import (
     text_bar,
     tokens,
 )
-from .command_errors import DONE, FAILED
+from ..text.tables import Column, TextColumn
 from .json_records import Record, record_of
 from .printing import (
     draw_table,

@@ -29,7 +29,7 @@ from ...core.model.findings import ComplianceVerdict, Judgment, ReviewFinding, R
 from ...core.model.result_formats import ResultFormat
 from ...core.readers.compliance_reader import read_inventory
 from ...core.transcript.sanitize import one_line, sanitize_text
-from ..tables import Cell, Column, TextColumn
+from ..base.command_errors import DONE, RefusedError
 from ..text.compliance_text import (
     VERDICT_NAMES,
     definition_problem,
@@ -41,7 +41,7 @@ from ..text.compliance_text import (
     reviewers_text,
 )
 from ..text.formats import NOTHING, date_time, iso_time, percent, plural, tokens
-from .command_errors import DONE, RefusedError
+from ..text.tables import Cell, Column, TextColumn
 from .command_options import options_of, refuse_options, session_option, store_command
 from .command_store import StoreSnapshot, open_snapshot, read_policy
 from .json_records import check_record, compliance_record, record_of, records_of

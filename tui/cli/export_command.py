@@ -16,10 +16,10 @@ from ...collectors.claude_code.collector_thread import Collector
 from ...core.readers.fleet_reader import session_place
 from ...core.store.bulkhead import NOT_READ, NOT_SHOWN, bulkhead, leave_out_faulty
 from ...core.store.queries import session_queries, spending_queries
+from ..base.command_errors import DONE, RefusedError, print_error
 from ..text.formats import iso_time
 from . import json_records
 from .cache_command import cache_totals_record, miss_records, read_ledger
-from .command_errors import DONE, RefusedError, print_error
 from .command_options import CommandOptions, options_of, refuse_options, store_command
 from .command_store import StoreSnapshot, open_snapshot
 from .summaries_command import read_summaries, summary_records

@@ -9,8 +9,8 @@ import click
 
 from ...core.measure.hook_runs import time_hooks, timeout_ms
 from ...core.store.queries import config_queries
-from ..tables import Cell, Column, TextColumn
 from ..text.formats import NOTHING, date_time, seconds
+from ..text.tables import Cell, Column, TextColumn
 from .command_options import options_of, session_option, store_options
 from .command_store import open_snapshot
 from .hooks_commands import hooks

@@ -13,10 +13,18 @@ import click
 from ...collectors.places import Places, find_places
 from ...collectors.plugin.installed_commands import FEATURE_EVENTS
 from ...core.transcript.sanitize import one_line
-from ..tables import Column, TextColumn
+from ..base.command_errors import (
+    DONE,
+    FAILED,
+    UNSAFE,
+    USAGE,
+    RefusedError,
+    print_error,
+    print_errors,
+)
 from ..text.formats import iso_time
 from ..text.settings_text import install_plan_text
-from .command_errors import DONE, FAILED, UNSAFE, USAGE, RefusedError, print_error, print_errors
+from ..text.tables import Column, TextColumn
 from .command_options import (
     common_command,
     common_options,

@@ -18,10 +18,10 @@ from ...core.policy.unknown_keys import unknown_key_fix
 from ...core.policy.value_types import InvalidValueError, PolicyValue
 from ...core.transcript.sanitize import one_line, reveal_line
 from ...core.transcript.stored_paths import find_folder
-from ..tables import Cell, Column, TextColumn
+from ..base.command_errors import DONE, USAGE, RefusedError, print_error
+from ..base.ui_state import policy_keymap
+from ..text.tables import Cell, Column, TextColumn
 from ..text.whole_text import whole_text
-from ..ui_state import policy_keymap
-from .command_errors import DONE, USAGE, RefusedError, print_error
 from .command_options import (
     add_alias,
     common_command,
@@ -40,7 +40,7 @@ from .result_tables import policy_table
 
 if TYPE_CHECKING:
     from ...core.actions.preset_steps import PresetStep
-    from ..keymap import KeyRow
+    from ..base.keymap import KeyRow
 
 
 @registry.group(invoke_without_command=True)
@@ -101,7 +101,7 @@ def set_policy_value(
     context: click.Context, *, key: str, value: str, project: bool, dry_run: bool
 ) -> int:
     """Set KEY to VALUE in your config.toml; comments and order are kept."""
-    from ..screens.settings.policy_table import value_in_force
+    from ..entities.policy_table import value_in_force
 
     folder = str(Path.cwd()) if project else None
     try:
@@ -141,7 +141,7 @@ def _change_policy(
 ) -> int:
     """Set a key in the user's or the project's file, or take it out where `value` is None."""
     from ...collectors import policy_editing
-    from ..screens.settings import policy_table
+    from ..entities import policy_table
 
     places = options_of(context).places
     *_, file = policy_table.editable_files(places.policy, str(Path.cwd()) if is_project else None)
@@ -273,7 +273,7 @@ def _revoke_trust(context: click.Context, places: Places, folder: Path) -> int:
 @store_command()
 def keys(context: click.Context) -> int:
     """List the dashboard's keys; set `keys.ID` to change one."""
-    from ..keymap import all_bindings, key_rows, read_keymap
+    from ..base.keymap import all_bindings, key_rows, read_keymap
 
     bindings = all_bindings()
     # As the dashboard reads it: a project's file cannot change keys.
@@ -302,7 +302,7 @@ def _key_lines(rows: Sequence[KeyRow], notices: Sequence[PolicyNotice]) -> list[
 @click.option("--test", is_flag=True, help="Send a test notification.")
 def notify(context: click.Context, *, test: bool) -> int:
     """Show how ctxtop notifies you (settings notify.*)."""
-    from .. import notifications
+    from ..app_state import notifications
 
     policy, _ = read_policy(options_of(context), None)
     chosen = notifications.notification_settings(policy)

@@ -1,6 +1,5 @@
 """Prints what commands return: tables, colors where a terminal shows them, JSON."""
 
-import codecs
 import os
 import shlex
 import sys
@@ -14,10 +13,11 @@ from click.core import ParameterSource
 
 from ...core.store.bulkhead import NOT_SHOWN, place_of, work_apart
 from ...core.transcript.sanitize import MAX_TEXT_CHARS, has_usual_signs, one_line, sanitize_text
-from ..tables import Cell, Column, Item, TextColumn, fitting_columns, total_cells
+from ..base.command_errors import DONE, print_error
+from ..base.output import output_encoding, wants_colors
 from ..text.ascii_signs import to_ascii
 from ..text.formats import fit_left, fit_right, shorten_middle, text_cells
-from .command_errors import DONE, print_error
+from ..text.tables import Cell, Column, Item, TextColumn, fitting_columns, total_cells
 from .command_options import options_of
 from .json_records import Record, dump_json
 
@@ -76,14 +76,6 @@ def paint(text: str, color: str) -> str:
     return f"\x1b[{ANSI_COLORS[color]}m{text}\x1b[0m" if color and wants_colors() else text
 
 
-def wants_colors() -> bool:
-    return (
-        sys.stdout.isatty()
-        and not os.environ.get("NO_COLOR")
-        and os.environ.get("TERM", "") not in {"", "dumb"}
-    )
-
-
 def print_lines(lines: Iterable[str], *, ascii_only: bool = False) -> None:
     """Print lines, in ASCII on request or where the output is not UTF-8."""
     encoding = output_encoding()
@@ -92,11 +84,6 @@ def print_lines(lines: Iterable[str], *, ascii_only: bool = False) -> None:
         # At once: an unbuffered output would take a system call for each line.
         text = "\n".join(shown)
         print(text if encoding == "utf-8" else text.encode(encoding, "replace").decode(encoding))
-
-
-def output_encoding() -> str:
-    """Return Python's name of the output's encoding."""
-    return codecs.lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name
 
 
 def _measured_column(column: TextColumn[Item], items: Sequence[Item]) -> Column[int, Cell]:

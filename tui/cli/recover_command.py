@@ -14,9 +14,9 @@ from ...core.actions.session_recovery import Recovery
 from ...core.compaction import plan as plans
 from ...core.compaction.plan import CompactionRefusedError, Operation
 from ...core.compaction.recovery.recovery_run import AttemptRefusedError, RecoveryStep
-from ..tables import Cell, Column, TextColumn
+from ..base.command_errors import DONE, LIVE, UNSAFE, USAGE, RefusedError, print_error
 from ..text.plan_text import recovery_cause_lines, step_effect, step_hint, unused_step_text
-from .command_errors import DONE, LIVE, UNSAFE, USAGE, RefusedError, print_error
+from ..text.tables import Cell, Column, TextColumn
 from .command_options import options_of, store_command
 from .command_store import open_snapshot
 from .compact_commands import exit_code, open_target
@@ -78,7 +78,7 @@ def _print_not_recovered(session: str, why: str, code: int) -> int:
 
 
 def _recovery_record(recovery: Recovery, resumed: ResumeResult | None, state: Path) -> Record:
-    from ..screens.history.receipt_history import receipt_entry
+    from ..entities.receipt_history import receipt_entry
     from .compaction_output import history_record
 
     choice, run, receipt = recovery.choice, recovery.run, recovery.receipt

@@ -14,10 +14,10 @@ from ...core.policy.value_types import format_value
 from ...core.store.bulkhead import NOT_SHOWN, place_of, work_apart
 from ...core.summaries.compaction_quality import ReductionFlag, flag_reduction
 from ...core.transcript.sanitize import one_line, sanitize_text
-from ..tables import Cell, Column, TextColumn
 from ..text import formats, session_text
 from ..text.formats import NOTHING, age, date_time, percent, plural, tokens
 from ..text.settings_text import ignored_table
+from ..text.tables import Cell, Column, TextColumn
 from .command_store import shorten_ids
 from .json_records import decode_reports
 from .printing import draw_table, paint, session_id_cell, terminal_width

@@ -12,9 +12,9 @@ from ...core.readers.saves_reader import read_saves
 from ...core.saves.save_status import NEEDS_ATTENTION, SaveState
 from ...core.saves.selected_files import written_ms
 from ...core.transcript.sanitize import one_line
-from ..tables import Cell, Column, TextColumn
 from ..text import save_facts, saves_text
 from ..text.formats import NOTHING, iso_time, plural
+from ..text.tables import Cell, Column, TextColumn
 from .command_options import options_of, store_command
 from .command_store import open_snapshot
 from .hook_runs_command import hook_timing_record

@@ -16,9 +16,9 @@ from ...core.readers import fleet_reader
 from ...core.store.queries.search_queries import SearchProgress
 from ...core.transcript.sanitize import has_usual_signs, one_line
 from ...core.transcript.turn_search import TurnQuery, parse_turn_query
+from ..base.command_errors import print_error
 from ..text.formats import date_time, fit_left, text_cells
 from ..text.session_text import marked_title
-from .command_errors import print_error
 from .command_options import options_of, store_command
 from .command_store import StoreSnapshot, open_snapshot
 from .json_records import Record, record_of

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from ...collectors.claude_code.collector_thread import Collector
 from ...core.store.queries import session_queries
 from ...core.summaries.compaction_report import CompactionReport, RetainedAndLost, decode_report
-from ..tables import Column, TextColumn
+from ..base.command_errors import RefusedError
 from ..text import compaction_text
+from ..text.tables import Column, TextColumn
 from . import printing
 from .cache_command import read_ledger
-from .command_errors import RefusedError
 from .command_options import options_of, store_command
 from .command_store import StoreSnapshot, open_snapshot
 from .json_records import (
@@ -153,8 +153,8 @@ PICTURE_LINES: Final = 14  # of the terminal: the picture and the table below it
 
 
 def _timeline_lines(read: Timeline) -> list[str]:
-    from ..text.timeline_text import timeline_events
-    from ..widgets.timeline_picture import TimelineViewport, timeline_lines
+    from ..entities.timeline_picture import TimelineViewport, timeline_lines
+    from ..entities.timeline_text import timeline_events
 
     if not read.turns:
         return ["no answers yet: the timeline begins with the first one"]
@@ -198,7 +198,7 @@ def evidence(context: click.Context, *, session: str) -> int:
 
 
 def _evidence_table(session: Session, claims: tuple[AssessedClaim, ...]) -> list[str]:
-    from ..screens.session.context_breakdown import NumberSource, number_sources, status_sign
+    from ..entities.context_breakdown import NumberSource, number_sources, status_sign
 
     columns: list[TextColumn[NumberSource]] = [
         Column("", lambda source: status_sign(source.status)[0]),
@@ -275,17 +275,23 @@ def _lens_lines(
     content: RetainedAndLost | None,
     target: tuple[float, float],
 ) -> list[str]:
-    from ..screens.session import compactions
+    from ..entities.compactions import (
+        ReportedCompaction,
+        compaction_headline,
+        group_compaction_items,
+        is_content_known,
+        retained_and_lost_listing,
+    )
 
-    is_known = compactions.is_content_known(report, content)
-    listing = compactions.retained_and_lost_listing(
-        compactions.group_compaction_items(report, content, ()),
+    is_known = is_content_known(report, content)
+    listing = retained_and_lost_listing(
+        group_compaction_items(report, content, ()),
         printing.terminal_width(),
         "nothing was lost" if is_known else compaction_text.CONTENT_UNKNOWN,
     )
     lines = [each.content.plain.rstrip() for each in listing.rows] or [listing.empty]
-    compaction = compactions.ReportedCompaction(row, report, target=target)
-    return [compactions.compaction_headline(compaction), listing.head.plain, *lines]
+    compaction = ReportedCompaction(row, report, target=target)
+    return [compaction_headline(compaction), listing.head.plain, *lines]
 
 
 CountTokens = Callable[[str], int]

@@ -12,9 +12,9 @@ from ...core.policy.policy import Policy
 from ...core.readers.warning_evaluation import RecomputedWarnings
 from ...core.store.bulkhead import take_faults
 from ...core.store.queries import session_queries
+from ..base.command_errors import DONE, FAILED, LIVE, RefusedError, print_error
 from ..text.formats import plural
 from . import json_records, result_tables
-from .command_errors import DONE, FAILED, LIVE, RefusedError, print_error
 from .command_options import (
     common_command,
     options_of,
@@ -174,7 +174,7 @@ def log(context: click.Context, *, level: str, search: str) -> int:
     Also lists refused prompts, recoveries, and lines that could not be read. Newest first.
     """
     from ...core.readers.saves_reader import read_saves
-    from ..screens.log.event_log import LogLevel, filter_events, read_event_history
+    from ..entities.event_log import LogLevel, filter_events, read_event_history
 
     with open_snapshot(options_of(context)) as snapshot:
         saves = read_saves(snapshot.db, (), snapshot.now_ms, snapshot.policies)

@@ -27,7 +27,7 @@ from ...core.summaries.summary_search import (
     parse_summary_query,
 )
 from ...core.transcript.sanitize import one_line
-from .command_errors import DONE, FAILED, RefusedError, print_error, print_errors
+from ..base.command_errors import DONE, FAILED, RefusedError, print_error, print_errors
 from .command_options import options_of, session_option, store_command
 from .command_store import StoreSnapshot, open_snapshot
 from .json_records import Record, summary_record

@@ -22,10 +22,7 @@ from ...collectors.client_terminal.session_resume import (
 )
 from ...core.model.session import Session
 from ...core.transcript.sanitize import sanitize_path
-from ..tables import Column, TextColumn
-from ..text import formats, session_text
-from . import printing
-from .command_errors import (
+from ..base.command_errors import (
     DONE,
     FAILED,
     LIVE,
@@ -35,6 +32,9 @@ from .command_errors import (
     print_error,
     print_errors,
 )
+from ..text import formats, session_text
+from ..text.tables import Column, TextColumn
+from . import printing
 from .command_options import dry_run_option, options_of, store_command, yes_option
 from .command_store import StoreSnapshot, open_snapshot, shorten_ids
 from .json_records import Record, cold_fields, costs_record, record_of

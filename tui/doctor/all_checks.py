@@ -23,7 +23,7 @@ from ...core.store.queries import (
     session_queries,
 )
 from ...core.store.queries.log_queries import LogPartRow
-from ..cli.command_errors import error_text, print_error, print_errors
+from ..base.command_errors import error_text, print_error, print_errors
 from . import machine_checks
 from .client_checks import (
     definition_checks,

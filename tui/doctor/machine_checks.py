@@ -33,7 +33,7 @@ from ...core.model.transcript_records import LogKind
 from ...core.store.queries import session_queries
 from ...core.store.queries.log_queries import LogPartRow
 from ...core.transcript.sanitize import sanitize_title
-from ..cli.printing import output_encoding, wants_colors
+from ..base.output import output_encoding, wants_colors
 from ..text.formats import iso_time, plural, utc_time
 from .doctor_check import DoctorCheck, failed, noted, passed
 

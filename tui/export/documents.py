@@ -16,10 +16,10 @@ from ...core.files.file_operations import remove_if_present, write_temporary
 from ...core.measure.prompt_cache.cache_ledger import CacheCause, CauseSource, Change
 from ...core.transcript.redaction import redact
 from ...core.transcript.sanitize import map_texts
-from ..tables import Column, escape_markdown, markdown_table
 from ..text.amounts import list_price
 from ..text.cache_text import cause_name, change_text
 from ..text.formats import MESSAGES_ALONE, NOTHING, percent
+from ..text.tables import Column, escape_markdown, markdown_table
 
 
 class ExportError(Exception):

@@ -12,12 +12,13 @@ from textual.content import Content
 from textual.widget import Widget
 
 from ...core.transcript.sanitize import one_line
-from ..background_queries import WorkerThread
-from ..keymap import bind
+from ..base.background_queries import WorkerThread
+from ..base.keymap import bind
+from ..page_kit.page import Page, ReadingScreen
 from ..text.formats import fit_left, shorten
+from ..text.listing import Row
 from ..text.text_lines import join_lines, quiet
-from ..widgets.row_list import Row, RowList, Rows
-from .page import Page, ReadingScreen
+from ..widgets.row_list import RowList, Rows
 
 if TYPE_CHECKING:
     from ...core.model.problem import Problem

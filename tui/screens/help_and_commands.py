@@ -22,22 +22,21 @@ from ...core.model.session import Session, SessionStatus
 from ...core.summaries.summary_comparison import ItemFate
 from ...core.transcript.filter_language import Fields, fields_filter
 from ...core.transcript.sanitize import one_line
-from ..keymap import bind, bind_hidden, with_own_display
+from ..base.keymap import bind, bind_hidden, with_own_display
+from ..base.theme import THEMES
+from ..entities.agent_tree import AGENT_SIGNS
+from ..entities.timeline_picture import COMPACTION_SIGN, CURSOR_SIGN, MARK_MEANINGS, MARK_SIGNS
+from ..page_kit.dialogs import Dialog, YesNoScreen, key_hints
 from ..text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS
 from ..text.formats import NOTHING, fit_left
 from ..text.gauge import LEVEL_MARK, TRIGGER_MARK
-from ..text.session_text import FORK_SIGN
+from ..text.plan_text import BOX_OFF, BOX_ON, BOX_SOME, DEPENDENT_SIGN, PROTECTED_SIGN
+from ..text.session_text import FORK_SIGN, PINNED_SIGN, SELECTED_SIGN, SESSION_SIGNS
 from ..text.summary_text import COVERAGE_SIGNS, KIND_NAMES, KIND_SIGNS
-from ..theme import THEMES
 from ..widgets.text_pane import Reader
-from ..widgets.timeline_picture import COMPACTION_SIGN, CURSOR_SIGN, MARK_MEANINGS, MARK_SIGNS
-from .agents.agent_tree import AGENT_SIGNS
-from .compact.compact_panes import BOX_OFF, BOX_ON, BOX_SOME, DEPENDENT_SIGN, PROTECTED_SIGN
-from .dialogs import Dialog, YesNoScreen, key_hints
-from .fleet.session_table import PINNED_SIGN, SELECTED_SIGN, SESSION_SIGNS
 
 if TYPE_CHECKING:
-    from ..dashboard import Dashboard
+    from ..app_state.dashboard import Dashboard
 
 
 _SESSION_MEANINGS: Final = {

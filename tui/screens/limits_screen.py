@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 
 from ...core.transcript.sanitize import one_line
+from ..page_kit.page import ReadingScreen, RefreshingQuery, text_width
 from ..text.formats import fit_left
 from ..text.limits_report import NO_LIMITS, limit_facts, reached_first
 from ..text.limits_text import long_window_name
@@ -20,13 +21,12 @@ from ..text.text_lines import (
     quiet,
     section_heading,
 )
-from .page import ReadingScreen, RefreshingQuery, text_width
 
 if TYPE_CHECKING:
     from ...core.model.problem import Problem
     from ...core.model.session import Session
     from ...core.readers.limits_reader import LimitsReport
-    from ..messages import FleetView
+    from ..base.messages import FleetView
 
 
 TITLE_CELLS: Final = 40

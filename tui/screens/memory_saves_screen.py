@@ -15,11 +15,13 @@ from textual.widgets import Static
 from ...core.saves.memory_plugin import PluginFit
 from ...core.saves.save_status import NEEDS_ATTENTION, SaveState
 from ...core.transcript.sanitize import one_line
-from ..keymap import bind
-from ..messages import FleetView
-from ..tables import Cell, Column, fitting_columns, total_cells
+from ..base.keymap import bind
+from ..base.messages import FleetView
+from ..page_kit.page import TEXT_MARGIN_CELLS, Page, ReadingScreen, text_width
 from ..text import formats, save_facts, saves_text
 from ..text.gauge import noise_meter
+from ..text.listing import Row
+from ..text.tables import Cell, Column, fitting_columns, total_cells
 from ..text.text_lines import (
     Drawing,
     ScreenColumn,
@@ -27,8 +29,7 @@ from ..text.text_lines import (
     item_line,
     section_heading,
 )
-from ..widgets.row_list import Row, RowList, Rows
-from .page import TEXT_MARGIN_CELLS, Page, ReadingScreen, text_width
+from ..widgets.row_list import RowList, Rows
 
 if TYPE_CHECKING:
     from ...core.saves.project_saves import MeasuredSave, ProjectSaves, SavesReport

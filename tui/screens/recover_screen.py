@@ -17,14 +17,14 @@ from textual.widgets import Button, Static
 from ...core.compaction.recovery.recovery_run import RecoveryStep
 from ...core.model.session import Session
 from ...core.transcript.sanitize import one_line
-from ..keymap import bind, bind_hidden
-from ..messages import FleetView
+from ..base.keymap import bind, bind_hidden
+from ..base.messages import FleetView
+from ..page_kit.dialogs import CANCEL_LABEL
+from ..page_kit.page import Page, text_width
 from ..text import plan_text
 from ..text.formats import fit_left, fit_right, shorten, tokens
 from ..text.text_lines import join_lines, quiet
 from ..widgets.text_pane import Reader
-from .dialogs import CANCEL_LABEL
-from .page import Page, text_width
 
 if TYPE_CHECKING:
     from ...core.actions.session_access import ActionFailure, ResumeResult
@@ -203,14 +203,12 @@ class RecoverScreen(Page):
     def _show_result(
         self, found: tuple[Recovery, ResumeResult | None] | ActionFailure | Problem
     ) -> None:
-        from .history.receipt_screen import ReceiptScreen
-
         if not self.is_attached:
             return
         if isinstance(found, tuple):
             receipt = found[0].receipt
             if receipt is not None and self.app.screen is self:
-                self.app.push_screen(ReceiptScreen(receipt.receipt_id, self._session.title, 0))
+                self.app.open_receipt(receipt.receipt_id, self._session.title)
             self._plan()
         else:
             self._message = str(found)

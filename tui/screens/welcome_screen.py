@@ -14,13 +14,13 @@ from textual.screen import Screen
 from textual.widgets import Button, Static
 
 from ...core.transcript.sanitize import one_line
-from ..keymap import bind, bind_hidden
+from ..base.keymap import bind, bind_hidden
+from ..page_kit.archive_dialogs import choose_archive_mode
+from ..page_kit.hook_installation import install_plugin
 from ..widgets.header_footer import KeyLine
-from .archive_dialogs import choose_archive_mode
-from .hook_installation import install_plugin
 
 if TYPE_CHECKING:
-    from ..dashboard import Dashboard
+    from ..app_state.dashboard import Dashboard
 
 
 WELCOME_CHOICES: Final = {

@@ -21,7 +21,6 @@ from ...core.measure.prompt_cache.rewrites import ReadPart
 from ...core.measure.timeline import Timeline, TimelineEvent, TimelineEventKind
 from ...core.model.claude_models import HOUR_MS
 from ...core.model.session import Session
-from ..tables import Column, TextColumn
 from .amounts import list_price
 from .formats import (
     date_time,
@@ -34,6 +33,7 @@ from .formats import (
 )
 from .limits_text import clock_time
 from .session_text import rewrite_amounts
+from .tables import Column, TextColumn
 
 CAUSE_NAMES: Final = {
     CacheCause.LIFETIME: "cache expired",

@@ -8,8 +8,8 @@ from typing import Any, Final
 from rich.cells import cell_len
 from textual.content import Content
 
-from ..tables import Column, Item, Shown
 from .formats import fit_left, fit_right, shorten_end
+from .tables import Column, Item, Shown
 
 SORTED_SIGNS: Final = {False: "▾", True: "▴"}  # after the header; True if ascending
 

@@ -13,8 +13,8 @@ from ...core.model.findings import (
 )
 from ...core.model.result_formats import ResultFormat
 from ...core.transcript.sanitize import one_line
-from ..tables import code_span, escape_links
 from .formats import date_time, tokens
+from .tables import code_span, escape_links
 
 if TYPE_CHECKING:
     from ...core.compliance.agent_compliance import (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len
 from textual.content import Content
 
-from ..ui_state import CycleEnum
+from .cycle_enum import CycleEnum
 from .formats import fit_left
 from .text_lines import MIN_WRAP_CELLS, expand_tabs, wrap_spans
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from ...core.measure.limit_use import add_ratios, limit_ratios
 from ...core.measure.pause_costs import CostUnit, PauseCosts
 from ...core.model.pause_ways import PauseWay
-from ..tables import Cell, Column, TextColumn
 from .amounts import amount_phrase, amount_texts
 from .formats import plural, shorten, time_of_day, tokens
 from .plan_text import break_even_after
+from .tables import Cell, Column, TextColumn
 
 if TYPE_CHECKING:
     from ...core.actions.pause_rules import PauseItem

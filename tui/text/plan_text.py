@@ -307,3 +307,8 @@ def _message_text(line: str) -> str:
     except (msgspec.DecodeError, KeyError, TypeError):
         return line
     return content if isinstance(content, str) else line
+
+
+BOX_ON, BOX_OFF, BOX_SOME = "[x]", "[ ]", "[-]"
+DEPENDENT_SIGN: Final = " + "  # of what follows from the others and cannot be switched
+PROTECTED_SIGN: Final = " = "  # of what no strategy touches

@@ -450,3 +450,20 @@ LEVEL_PURPOSES: Final = {
     Level.OVERFLOW: f"It is above the limit: {RESET_HINT}.",
 }
 """Why each level is reported (002-23), by its severity."""
+
+
+SELECTED_SIGN: Final = "◆"
+PINNED_SIGN: Final = "↑"
+
+SESSION_SIGNS: Final = {
+    SessionStatus.BUSY: ("●", "$level-calm"),
+    SessionStatus.ACTIVE: ("●", "$level-calm"),
+    SessionStatus.WAITING: ("▲", "bold $waiting"),
+    SessionStatus.IDLE: ("○", "$foreground"),
+    SessionStatus.BACKGROUND: ("◐", "$level-calm"),
+    SessionStatus.TOO_LONG: ("✗", "bold $level-emergency"),
+    SessionStatus.UNREAD: ("!", "bold $level-emergency"),
+    SessionStatus.ENDED: (" ", "$quiet"),
+    SessionStatus.GONE: ("†", "$quiet"),
+    SessionStatus.ARCHIVED: ("▪", "$quiet"),
+}  # each has a sign, because color alone is not enough

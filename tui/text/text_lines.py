@@ -10,8 +10,8 @@ from rich.cells import cell_len, get_character_cell_size
 from textual.content import Content
 
 from ...core.store.bulkhead import NOT_SHOWN, bulkhead, place_of
-from ..tables import Cell, Column, Item, fitting_columns, share_cells, total_cells
 from .formats import fit_left, fit_right, shorten_end
+from .tables import Cell, Column, Item, fitting_columns, share_cells, total_cells
 
 HIT_STYLE: Final = "bold $background on $level-notice"  # what was searched for, wherever it is
 FOLD_SIGNS: Final = {True: "▸", False: "▾"}  # before what can be folded; True if it is

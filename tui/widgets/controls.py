@@ -21,10 +21,10 @@ from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
 from ...core.transcript.sanitize import one_line
-from ..keymap import bind, bind_hidden
-from ..messages import WidgetMessage
+from ..base.keymap import bind, bind_hidden
+from ..base.messages import WidgetMessage
+from ..base.type_ahead import TypeAheadApp
 from ..text.formats import fit_left, shorten
-from ..type_ahead import TypeAheadApp
 from .draggable import Draggable
 
 FILTER_SIGN: Final = "/"

@@ -17,8 +17,8 @@ from textual.strip import Strip
 from textual.visual import Visual
 from textual.widget import Widget
 
-from ..keymap import bind, bind_hidden
-from ..messages import WidgetMessage
+from ..base.keymap import bind, bind_hidden
+from ..base.messages import WidgetMessage
 from ..text.text_lines import HIT_STYLE, highlight_matches
 from .text_pane import (
     CONTEXT_LINES_ABOVE,

@@ -9,7 +9,7 @@ from textual.style import Style
 
 from ...core.model.levels import Threshold
 from ...core.policy.threshold_values import movable_thresholds, move_threshold
-from ..keymap import bind
+from ..base.keymap import bind
 from ..text.gauge import LEVEL_MARK, LEVEL_STYLES
 from .controls import KNOB, LEFT
 from .draggable import Draggable

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, ClassVar, Final
 
-import msgspec
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -22,73 +21,15 @@ from textual.strip import Strip
 from textual.visual import Visual
 from textual.widgets import Static
 
-from ...core.store.bulkhead import NOT_SHOWN, bulkhead
-from ..keymap import bind
-from ..messages import CoalescingMessage, WidgetMessage
-from ..tables import Column, Item
+from ..base.keymap import bind
+from ..base.messages import CoalescingMessage, WidgetMessage
 from ..text.column_headers import ColumnOrder, column_at, header_line, next_order, sort_items
-from ..text.text_lines import lost_line
+from ..text.listing import AnyRow
+from ..text.tables import Column, Item
 from .text_pane import SizeWatch, movement_bindings
 
 _ROW_CLASS: Final = "rows--row"
 _CURRENT_ROW_CLASS: Final = "rows--marked"
-
-
-class Row(msgspec.Struct, frozen=True):
-    """A row; its key stays the same when its place or content changes."""
-
-    key: str
-    content: Content
-    item: object = None  # what the row is about, if the screen needs it
-
-    @property
-    def height(self) -> int:
-        return self.content.plain.count("\n") + 1
-
-    def looks_like(self, other: AnyRow) -> bool:
-        return isinstance(other, Row) and self.content.is_same(other.content)
-
-
-class Listing(msgspec.Struct, frozen=True):
-    rows: tuple[Row, ...]
-    head: Content
-    empty: str  # shown instead of rows: why there are none, and what to do
-
-
-class LazyRow:
-    """A row that is written when it is first drawn; `look` is all that its content depends on."""
-
-    __slots__ = ("_content", "_write", "appearance", "height", "item", "key")
-
-    def __init__(
-        self,
-        key: str,
-        look: object,
-        write: Callable[[], Content],
-        height: int = 1,
-        item: object = None,
-    ) -> None:
-        self.key: Final = key
-        self.appearance: Final = look
-        self.height: Final = height  # in lines
-        self.item: Final = item  # what the row is about, if the screen needs it
-        self._write: Final = write
-        self._content: Content | None = None
-
-    @property
-    def content(self) -> Content:
-        if self._content is None:
-            with bulkhead(f"row {self.key}", NOT_SHOWN):
-                self._content = self._write()
-        if self._content is None:
-            self._content = Content("\n" * (self.height - 1)) + lost_line()
-        return self._content
-
-    def looks_like(self, other: AnyRow) -> bool:
-        return self is other or (isinstance(other, LazyRow) and self.appearance == other.appearance)
-
-
-AnyRow = Row | LazyRow
 
 
 class Rows(ScrollView, can_focus=True, inherit_bindings=False):

@@ -18,8 +18,8 @@ from textual.widget import Widget
 
 from ...core.policy.value_types import PolicyValue, format_value
 from ...core.transcript.sanitize import one_line
-from ..keymap import bind, bind_hidden
-from ..messages import WidgetMessage
+from ..base.keymap import bind, bind_hidden
+from ..base.messages import WidgetMessage
 from ..text.formats import fit_left, shorten
 from .controls import LARGE_STEP, SliderScale, draw_track
 from .draggable import Draggable

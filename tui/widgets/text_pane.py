@@ -15,8 +15,8 @@ from textual.strip import Strip
 from textual.visual import Visual
 from textual.widget import Widget
 
-from ..keymap import bind_hidden
-from ..messages import WidgetMessage
+from ..base.keymap import bind_hidden
+from ..base.messages import WidgetMessage
 from ..text.text_lines import Passage
 
 

@@ -8,10 +8,10 @@ from textual.binding import BindingType
 from textual.content import Content
 
 from ...core.measure.timeline import Timeline
-from ..keymap import bind
-from ..messages import WidgetMessage
+from ..base.keymap import bind
+from ..base.messages import WidgetMessage
+from ..entities.timeline_picture import TimelineMove, TimelineViewport, timeline_lines, turn_axis
 from .draggable import Draggable
-from .timeline_picture import TimelineMove, TimelineViewport, timeline_lines, turn_axis
 
 READING: Final = "reading its turns …"
 EMPTY: Final = "no answers yet: the timeline begins with the first one"

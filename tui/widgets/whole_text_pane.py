@@ -12,7 +12,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from ..messages import WidgetMessage
+from ..base.messages import WidgetMessage
 from ..text.whole_text import NOTE, whole_text
 
 NOTE_STYLE: Final = "bold $background on $level-notice"

@@ -29,13 +29,13 @@ from ....core.model.stored_rows import FillRow
 from ....core.store.queries.agent_queries import answer_items
 from ....core.store.queries.context_queries import fill_history, find_transcript
 from ....core.transcript.sanitize import one_line, sanitize_text
+from ...entities.agent_tree import AgentTreeRow, agent_sign, duration_text, returned_text
 from ...text import formats
 from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS, verdict_meaning
 from ...text.formats import NOTHING, duration, percent, plural, tokens
 from ...text.gauge import MIN_GAUGE_CELLS, gauge
 from ...text.markdown_text import TextForm, markdown_lines
 from ...text.text_lines import Fact, hanging_lines, labeled_lines, section_heading
-from .agent_tree import AgentTreeRow, agent_sign, duration_text, returned_text
 
 if TYPE_CHECKING:
     from ....core.injection.context_selection import Injection

@@ -10,15 +10,18 @@ from textual.content import Content
 
 from ....core.compliance import agent_compliance
 from ....core.model.agent import Agent
-from ...tables import Column, escape_cell, escape_links, markdown_table
+from ...entities import agent_tree
+from ...entities.agent_tree import AgentTreeRow, duration_text
 from ...text.column_headers import ColumnOrder
 from ...text.compliance_text import VERDICT_NAMES, finding_markdown, findings_markdown
 from ...text.formats import NOTHING, model_name, percent, tokens
+from ...text.listing import Row
 from ...text.markdown_text import TextForm
 from ...text.summary_text import fenced_block
+from ...text.tables import Column, escape_cell, escape_links, markdown_table
 from ...text.text_lines import item_line
-from ...widgets.row_list import FoldList, Row
-from . import agent_tree, agents_overview, compliance_rows
+from ...widgets.row_list import FoldList
+from ..agents import agents_overview, compliance_rows
 from .agent_report import (
     NO_DETAILS,
     AgentDetails,
@@ -26,7 +29,6 @@ from .agent_report import (
     agent_result_text,
     session_agents_report,
 )
-from .agent_tree import AgentTreeRow, duration_text
 from .agents_overview import AgentOrder, AgentScope, AgentsOverview
 from .compliance_rows import FindingRow, compliance_share_text
 

@@ -21,8 +21,8 @@ from ....core.model.findings import FAILED_VERDICTS, finding_labels
 from ....core.model.problem import Problem
 from ....core.transcript.filter_language import Fields, fields_filter
 from ...text.compliance_text import VERDICT_NAMES
+from ...text.cycle_enum import CycleEnum
 from ...text.formats import model_name
-from ...ui_state import CycleEnum
 
 if TYPE_CHECKING:
     from ....collectors.places import Places

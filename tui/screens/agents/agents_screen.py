@@ -18,17 +18,25 @@ from ....core.model.agent import Agent, AgentStatus
 from ....core.model.problem import Problem
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
-from ...keymap import bind, bind_hidden
-from ...messages import FleetView, OpenConversation
+from ...base.keymap import bind, bind_hidden
+from ...base.messages import FleetView, OpenConversation
+from ...conversation.conversation_pane import ConversationPane, show_conversation
+from ...conversation.conversation_reading import ConversationPlace
+from ...conversation.conversation_rows import ContextScale
+from ...entities.agent_tree import agent_row_key
+from ...page_kit.page import (
+    BROAD_CELLS,
+    Page,
+    ReadingScreen,
+    RefreshingQuery,
+    ZoomableScreen,
+    text_width,
+)
 from ...text.markdown_text import TextForm
 from ...widgets.controls import FilterBar
 from ...widgets.header_footer import TabBar
 from ...widgets.row_list import FoldList, RowList, Rows
 from ...widgets.text_pane import Pager
-from ..page import BROAD_CELLS, Page, ReadingScreen, RefreshingQuery, ZoomableScreen, text_width
-from ..session.conversation_pane import ConversationPane, show_conversation
-from ..session.conversation_reading import ConversationPlace
-from ..session.conversation_rows import ContextScale
 from .agent_report import (
     NO_DETAILS,
     AgentDetails,
@@ -46,7 +54,6 @@ from .agent_tabs import (
     TabPane,
     TypePane,
 )
-from .agent_tree import agent_row_key
 from .agents_overview import (
     EMPTY_SCOPE_NOTES,
     NONCOMPLIANT_WORD,
@@ -464,7 +471,7 @@ class AgentsScreen(Page, ZoomableScreen):
             self._reading.refresh_now()
 
     def action_export(self) -> None:
-        from ..dialogs import ExportChoice, ExportScreen
+        from ...page_kit.dialogs import ExportChoice, ExportScreen
 
         document = self._pane.document()
         if document:

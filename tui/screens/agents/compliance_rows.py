@@ -12,7 +12,6 @@ from textual.content import Content
 
 from ....core.model.findings import ComplianceVerdict, FindingCode
 from ....core.transcript.sanitize import one_line
-from ...tables import Cell, Column, fitting_columns, total_cells
 from ...text import text_lines
 from ...text.compliance_text import (
     VERDICT_NAMES,
@@ -38,6 +37,7 @@ from ...text.formats import (
     sparkline,
     tokens,
 )
+from ...text.tables import Cell, Column, fitting_columns, total_cells
 
 if TYPE_CHECKING:
     from ....core.compliance.agent_compliance import (

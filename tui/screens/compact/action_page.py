@@ -16,12 +16,12 @@ from ....core.compaction.apply import ApplyStage
 from ....core.compaction.plan import CompactionPlan, Refusal
 from ....core.compaction.receipts import ApplyMode, CompactionReceipt
 from ....core.model.session import Session
-from ...keymap import bind, bind_hidden
+from ...base.keymap import bind, bind_hidden
+from ...page_kit.dialogs import CANCEL_ID, YesNoScreen
+from ...page_kit.page import Page
 from ...text.formats import shorten
 from ...text.plan_report import in_place_question, refusal_text
 from ...text.plan_text import screen_advice
-from ..dialogs import CANCEL_ID, YesNoScreen
-from ..page import Page
 from .compact_panes import ApplyBar, ApplyState
 
 if TYPE_CHECKING:
@@ -158,8 +158,6 @@ class ActionPage(Page):
         self.draw_buttons()
 
     def _applied(self, found: CompactionReceipt | ActionFailure | Problem) -> None:
-        from ..history.receipt_screen import ReceiptScreen
-
         if not self.is_attached:
             return
         self._stages = []
@@ -167,7 +165,7 @@ class ActionPage(Page):
         if not isinstance(found, CompactionReceipt):
             self.failure = str(found)
         elif self.app.screen is self:
-            self.app.push_screen(ReceiptScreen(found.receipt_id, self.session.title, 0))
+            self.app.open_receipt(found.receipt_id, self.session.title)
         self.schedule_plan()
         self.draw_buttons()
 

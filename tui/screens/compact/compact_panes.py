@@ -28,16 +28,22 @@ from ....core.compaction.plan import (
     Refusal,
 )
 from ....core.transcript.sanitize import one_line
-from ...tables import Column
 from ...text.formats import fit_left, fit_right, plural, shorten, tokens
-from ...text.plan_text import HARM_NAMES, screen_advice
+from ...text.listing import Row
+from ...text.plan_text import (
+    BOX_OFF,
+    BOX_ON,
+    BOX_SOME,
+    DEPENDENT_SIGN,
+    HARM_NAMES,
+    PROTECTED_SIGN,
+    screen_advice,
+)
+from ...text.tables import Column
 from ...widgets.controls import Choice, Slider, SliderScale
-from ...widgets.row_list import Row, RowList
+from ...widgets.row_list import RowList
 from .compaction_planner import OperationKey, PlannedCompaction, PromptChoice, operation_key
 
-BOX_ON, BOX_OFF, BOX_SOME = "[x]", "[ ]", "[-]"
-DEPENDENT_SIGN: Final = " + "  # of what follows from the others and cannot be switched
-PROTECTED_SIGN: Final = " = "  # of what no strategy touches
 BOX_CELLS: Final = 3  # a click within them switches
 _TOKENS_CELLS: Final = 9
 _LINE_CELLS: Final = 7

@@ -20,8 +20,9 @@ from ....core.compaction.compression_level import due_compression
 from ....core.model.pause_ways import PauseWay
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
-from ...keymap import bind, bind_hidden
-from ...messages import FleetView
+from ...base.keymap import bind, bind_hidden
+from ...base.messages import FleetView
+from ...page_kit.page import BROAD_CELLS, MAX_TEXT_CELLS, ReadingScreen, text_width
 from ...text.formats import shorten
 from ...text.pause_text import cost_line
 from ...text.plan_report import (
@@ -31,11 +32,10 @@ from ...text.plan_report import (
     plan_lines,
     preview_lines,
 )
-from ...text.plan_text import NOTHING_TO_GAIN, OperationChange, screen_advice
+from ...text.plan_text import BOX_OFF, NOTHING_TO_GAIN, OperationChange, screen_advice
 from ...widgets.row_list import RowList, Rows
 from ...widgets.text_pane import Pager
-from ..page import BROAD_CELLS, MAX_TEXT_CELLS, ReadingScreen, text_width
-from . import compact_panes
+from ..compact import compact_panes
 from .action_page import IN_PLACE_CHECK_S, ActionPage
 from .compaction_planner import CompactionPlanner, OperationKey, PlannedCompaction, PlanRequest
 
@@ -301,7 +301,7 @@ class CompactScreen(ActionPage):
         pane.show_columns(compact_panes.operation_columns(pane.row_width))
         rows = compact_panes.operation_rows(planned, pane.in_order) if planned else []
         count = len(planned.offered) if planned else 0
-        left_out = sum(row.box == compact_panes.BOX_OFF and not row.is_header for row in rows)
+        left_out = sum(row.box == BOX_OFF and not row.is_header for row in rows)
         pane.border_title = f"Operations: {count - left_out:,} of {count:,} on" if count else "Plan"
         pane.show(rows)
         self._show_change()

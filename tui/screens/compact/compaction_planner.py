@@ -22,12 +22,12 @@ from ....core.model.session import Session
 from ....core.store.database import StoreError, explain_error, open_reader
 from ....core.transcript.entry_decoder import iter_entries
 from ....core.transcript.sanitize import one_line
-from ...background_queries import WorkerThread
+from ...base.background_queries import WorkerThread
 from ...text.formats import shorten
 from ...text.plan_text import OperationChange, read_edit_changes
 
 if TYPE_CHECKING:
-    from ...dashboard import Dashboard
+    from ...app_state.dashboard import Dashboard
 
 
 PROGRESS_INTERVAL_S: Final = 0.1  # between two reports of progress

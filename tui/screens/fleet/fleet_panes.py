@@ -25,13 +25,14 @@ from ....core.model.stored_rows import SummaryRow
 from ....core.store.bulkhead import FAILED, NOT_SHOWN, bulkhead
 from ....core.transcript.filter_language import split_filter
 from ....core.transcript.sanitize import one_line
+from ...entities.agent_tree import agent_line, build_agent_tree, measure_tree, session_root_line
 from ...text import session_text
 from ...text.formats import age, fit_left, fit_right, shorten_end, tokens
 from ...text.gauge import EIGHTHS, FULL_CELL, limit_thresholds
+from ...text.listing import LazyRow, Row
 from ...text.summary_text import summary_lines
 from ...text.text_lines import highlight_matches, lost_line, match_pattern
-from ...widgets.row_list import LazyRow, Row, RowList
-from ..agents.agent_tree import agent_line, build_agent_tree, measure_tree, session_root_line
+from ...widgets.row_list import RowList
 from . import session_list, session_table
 from .session_list import EndedHeading, ProjectHeading, SessionArrangement
 from .session_table import SessionLine, SessionTableLayout
@@ -40,7 +41,7 @@ from .table_layout import COLUMN_GAP
 if TYPE_CHECKING:
     from ....core.measure.composition import CategoryShare, Composition, ContextItem
     from ....core.model.problem import Problem
-    from ...messages import FleetView
+    from ...base.messages import FleetView
 
 
 ROWS_PER_PAGE: Final = 1_000  # rows laid out at a time: each costs time at every change

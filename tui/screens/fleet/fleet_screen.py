@@ -21,9 +21,11 @@ from ....core.model.session import Session, SessionStatus
 from ....core.model.stored_rows import SummaryRow
 from ....core.store.bulkhead import NOT_SHOWN, bulkhead
 from ....core.transcript.sanitize import one_line
-from ...background_queries import query_store
-from ...keymap import bind, bind_hidden
-from ...messages import FleetView, ViewRequest
+from ...base.background_queries import query_store
+from ...base.keymap import bind, bind_hidden
+from ...base.messages import FleetView, ViewRequest
+from ...page_kit.page import Page, ZoomableScreen
+from ...page_kit.terminal_actions import TERMINAL, terminal_keys
 from ...text.session_text import read_context_composition
 from ...widgets.controls import FilterBar
 from ...widgets.header_footer import (
@@ -35,8 +37,6 @@ from ...widgets.header_footer import (
     StatusLine,
 )
 from ...widgets.row_list import RowList, Rows
-from ..page import Page, ZoomableScreen
-from ..terminal_actions import TERMINAL, terminal_keys
 from . import fleet_panes, session_filter, session_list, session_table
 from .fleet_panes import ContextPane, LowerPanes, SessionDetail, SessionPane
 from .session_list import (
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ....collectors.claude_code.collector_thread import ScanProgress
     from ....core.measure.composition import Composition
     from ....core.model.problem import Problem
-    from ...dashboard import Dashboard
+    from ...app_state.dashboard import Dashboard
 
 
 AGE_REFRESH_S: Final = (

@@ -15,7 +15,7 @@ from ....core.model.attention import Attention, attention
 from ....core.model.session import Session, SessionStatus, unread_session
 from ....core.model.session_activity import SessionCost
 from ....core.store.bulkhead import NOT_SHOWN, bulkhead, leave_out_faulty
-from ...ui_state import CycleEnum
+from ...text.cycle_enum import CycleEnum
 from .session_filter import FilterContext, SessionFilter, parse_filter
 
 HEADING_PREFIX: Final = "/"  # begins a heading's key; a session's id, a file's name, never has it

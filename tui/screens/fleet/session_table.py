@@ -17,18 +17,21 @@ from ....core.model.levels import PlacedThreshold
 from ....core.model.session import Session, SessionStatus
 from ....core.model.session_activity import ActivityKind
 from ....core.transcript.sanitize import one_line
-from ...tables import Cell, Column
 from ...text import formats, gauge, session_text
 from ...text.column_headers import SORTED_SIGNS
 from ...text.formats import fit_left, percent, plural, shorten_end
 from ...text.gauge import LEVEL_STYLES, PERCENT_CELLS
 from ...text.session_text import (
     CACHE_CELLS,
+    PINNED_SIGN,
+    SELECTED_SIGN,
+    SESSION_SIGNS,
     agent_count,
     cache_texts,
     cost_texts,
     longest_fitting,
 )
+from ...text.tables import Cell, Column
 from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn, item_line, matched_text
 from .session_list import EndedHeading, ProjectHeading, SessionOrder
 from .table_layout import (
@@ -146,23 +149,6 @@ def lay_out_columns(width: int, needs: Needs | None = None) -> SessionTableLayou
 def _lay_out_columns(width: int, needs: tuple[tuple[str, int], ...]) -> SessionTableLayout:
     wanted = {"doing": MAX_STATE_CELLS, **dict(needs)}
     return SessionTableLayout(lay_out(_COLUMNS, width, wanted, _growth(wanted)).columns)
-
-
-SELECTED_SIGN: Final = "◆"
-PINNED_SIGN: Final = "↑"
-
-SESSION_SIGNS: Final = {
-    SessionStatus.BUSY: ("●", "$level-calm"),
-    SessionStatus.ACTIVE: ("●", "$level-calm"),
-    SessionStatus.WAITING: ("▲", "bold $waiting"),
-    SessionStatus.IDLE: ("○", "$foreground"),
-    SessionStatus.BACKGROUND: ("◐", "$level-calm"),
-    SessionStatus.TOO_LONG: ("✗", "bold $level-emergency"),
-    SessionStatus.UNREAD: ("!", "bold $level-emergency"),
-    SessionStatus.ENDED: (" ", "$quiet"),
-    SessionStatus.GONE: ("†", "$quiet"),
-    SessionStatus.ARCHIVED: ("▪", "$quiet"),
-}  # each has a sign, because color alone is not enough
 
 
 class SessionLine(msgspec.Struct, frozen=True):

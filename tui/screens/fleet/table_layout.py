@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from textual.content import Content
 
 from ....core.model.levels import PlacedThreshold
-from ...tables import Item, fitting_columns, total_cells
 from ...text import gauge
 from ...text.column_headers import header_line, sorted_header
 from ...text.formats import fit_left
 from ...text.gauge import PERCENT_CELLS
 from ...text.session_text import CACHE_CELLS
+from ...text.tables import Item, fitting_columns, total_cells
 from ...text.text_lines import ScreenColumn
 
 COLUMN_GAP: Final = " "

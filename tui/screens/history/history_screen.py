@@ -13,21 +13,22 @@ from textual.widget import Widget
 
 from ....core.transcript.filter_language import fields_filter
 from ....core.transcript.sanitize import one_line
-from ...keymap import bind, bind_hidden
-from ...messages import FleetView
-from ...tables import ANY_WIDTH, Cell, Column
+from ...base.keymap import bind, bind_hidden
+from ...base.messages import FleetView
+from ...page_kit.page import FilteredPage
 from ...text.formats import NOTHING, age, date_time, tokens
+from ...text.listing import Row
+from ...text.tables import ANY_WIDTH, Cell, Column
 from ...text.text_lines import ScreenColumn, grow_columns, item_line
 from ...widgets.controls import FilterBar
-from ...widgets.row_list import Row, RowList
-from ..page import FilteredPage
+from ...widgets.row_list import RowList
 
 if TYPE_CHECKING:
     from ....core.actions.session_access import ActionFailure
     from ....core.compaction.receipts import CompactionReceipt
     from ....core.compaction.undo import UndoResult
     from ....core.model.problem import Problem
-    from .receipt_history import HistoryEntry
+    from ...entities.receipt_history import HistoryEntry
 
 
 def history_columns(
@@ -181,7 +182,7 @@ class ReceiptsScreen(FilteredPage):
         store, signature = self.app.places.store, self._signature
 
         def query(db: sqlite3.Connection) -> tuple[tuple[object, ...], list[HistoryEntry]] | None:
-            from .receipt_history import history_signature, read_history
+            from ...entities.receipt_history import history_signature, read_history
 
             now = history_signature(db, store)
             return None if now == signature else (now, read_history(db, store))

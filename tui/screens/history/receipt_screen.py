@@ -18,8 +18,9 @@ from ....core.compaction.plan import Operation
 from ....core.compaction.receipts import ApplyMode, CompactionReceipt
 from ....core.compaction.undo import UndoResult
 from ....core.transcript.sanitize import one_line
-from ...keymap import bind, bind_hidden
-from ...tables import ANY_WIDTH, Cell, Column
+from ...base.keymap import bind, bind_hidden
+from ...entities.receipt_history import RECEIPT_STATE_TEXTS, check_text, read_applied_changes
+from ...page_kit.page import BROAD_CELLS, MAX_TEXT_CELLS, Page, ReadingScreen, text_width
 from ...text.compaction_text import kept_text
 from ...text.formats import (
     duration,
@@ -29,13 +30,13 @@ from ...text.formats import (
     shorten,
     tokens,
 )
+from ...text.listing import Row
 from ...text.plan_report import FULL_TEXT_LINES, change_lines, preview_lines
 from ...text.plan_text import HARM_NAMES, OperationChange, plan_reduction_text, target_text
+from ...text.tables import ANY_WIDTH, Cell, Column
 from ...text.text_lines import ScreenColumn, grow_columns, item_line
-from ...widgets.row_list import Row, RowList, Rows
+from ...widgets.row_list import RowList, Rows
 from ...widgets.text_pane import Pager
-from ..page import BROAD_CELLS, MAX_TEXT_CELLS, Page, ReadingScreen, text_width
-from .receipt_history import RECEIPT_STATE_TEXTS, check_text, read_applied_changes
 
 if TYPE_CHECKING:
     from ....core.actions.session_access import ActionFailure

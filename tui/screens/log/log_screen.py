@@ -13,16 +13,17 @@ from textual.widget import Widget
 from ....core.model.problem import Problem
 from ....core.saves.project_saves import EMPTY_SAVES_REPORT
 from ....core.transcript.sanitize import one_line
-from ...keymap import bind, bind_hidden
-from ...messages import FleetView
-from ...notifications import EventSeverity
-from ...tables import ANY_WIDTH, Cell, Column
+from ...base.keymap import bind, bind_hidden
+from ...base.messages import FleetView
+from ...entities import event_log
+from ...page_kit.page import FilteredPage, ReadingScreen
 from ...text.formats import date_time_seconds, local_time
+from ...text.listing import LazyRow
+from ...text.severity import EventSeverity
+from ...text.tables import ANY_WIDTH, Cell, Column
 from ...text.text_lines import ScreenColumn, grow_columns, item_line
 from ...widgets.controls import FilterBar
-from ...widgets.row_list import LazyRow, RowList
-from ..page import FilteredPage, ReadingScreen
-from . import event_log
+from ...widgets.row_list import RowList
 
 REFRESH_S: Final = 2.0  # for the store; this run's events are shown at once
 EMPTY_TEXT: Final = "no entries yet"

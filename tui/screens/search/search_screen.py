@@ -22,17 +22,18 @@ from ....core.model.problem import Problem
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ....core.transcript.turn_search import TurnRole, parse_turn_query
-from ...keymap import bind, bind_hidden
-from ...messages import FleetView, OpenConversation
+from ...base.keymap import bind, bind_hidden
+from ...base.messages import FleetView, OpenConversation
+from ...conversation.conversation_pane import CURSOR_SETTLE_S, ConversationPane, show_conversation
+from ...conversation.conversation_reading import ConversationPlace
+from ...conversation.conversation_rows import ContextScale
+from ...page_kit.page import BROAD_CELLS, FilteredPage, RefreshingQuery
 from ...text.formats import fit_left, fit_right, local_time
+from ...text.listing import LazyRow
 from ...text.session_text import marked_title
 from ...text.text_lines import HIT_STYLE
 from ...widgets.controls import FilterBar
-from ...widgets.row_list import LazyRow, RowList
-from ..page import BROAD_CELLS, FilteredPage, RefreshingQuery
-from ..session.conversation_pane import CURSOR_SETTLE_S, ConversationPane, show_conversation
-from ..session.conversation_reading import ConversationPlace
-from ..session.conversation_rows import ContextScale
+from ...widgets.row_list import RowList
 
 CRUMB: Final = "search"
 PLACEHOLDER: Final = 'words "a phrase" -not project: since:7d role:prompt session:'

@@ -20,13 +20,13 @@ from ....core.measure.prompt_cache.cache_ledger import (
 )
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
+from ...entities.timeline_picture import CACHE_MISS_SIGN
 from ...text import cache_text, formats
 from ...text.amounts import list_price
 from ...text.formats import fit_left, fit_right, percent, plural, shorten, tokens
+from ...text.listing import Listing, Row
 from ...text.session_text import longest_fitting
 from ...text.text_lines import heading, join_lines, quiet
-from ...widgets.row_list import Listing, Row
-from ...widgets.timeline_picture import CACHE_MISS_SIGN
 
 CAUSE_GAP: Final = 2  # between the longest cause and its tokens
 TOKENS_CELLS: Final = 7

@@ -20,23 +20,24 @@ from ....core.measure.timeline import Timeline, TimelineTurn
 from ....core.model.session import Session
 from ....core.store.warning_log import ContextWarning
 from ....core.transcript.sanitize import one_line
-from ...keymap import bind, bind_hidden
-from ...messages import FleetView
+from ...base.keymap import bind, bind_hidden
+from ...base.messages import FleetView
+from ...conversation.conversation_pane import ConversationPane
+from ...conversation.conversation_reading import ConversationPlace
+from ...conversation.conversation_rows import ContextScale
+from ...entities.compactions import ReportedCompaction
+from ...entities.context_breakdown import item_detail
+from ...entities.timeline_picture import TimelineMove
+from ...entities.timeline_text import turn_events_line, turn_line
+from ...page_kit.page import Page, ReadingScreen
+from ...page_kit.terminal_actions import terminal_keys
 from ...text.cache_text import miss_events
-from ...text.timeline_text import turn_events_line, turn_line
 from ...widgets.header_footer import TabBar
 from ...widgets.row_list import RowList, Rows
-from ...widgets.timeline_picture import TimelineMove
 from ...widgets.timeline_view import TimelineView, timeline_keys
-from ..page import Page, ReadingScreen
-from ..terminal_actions import terminal_keys
 from . import session_tabs
 from .cache_pane import read_session_ledger
-from .compactions import CompactionDetailScreen, ReportedCompaction
-from .context_breakdown import item_detail
-from .conversation_pane import ConversationPane
-from .conversation_reading import ConversationPlace
-from .conversation_rows import ContextScale
+from .compaction_screen import CompactionDetailScreen
 from .session_tabs import (
     READING_TRANSCRIPT,
     SHORT_TAB_NAMES,

@@ -24,12 +24,16 @@ from ....core.model.outlook import Forecast
 from ....core.model.session import Session
 from ....core.store.warning_log import ContextWarning
 from ....core.transcript.sanitize import one_line
+from ...entities import context_breakdown
+from ...entities.compactions import ReportedCompaction, compaction_detail, compactions_listing
+from ...entities.context_breakdown import NumberSource
 from ...text import formats
 from ...text.compaction_text import forgotten_prompt
 from ...text.formats import NOTHING, duration, fit_left, fit_right, percent, shorten, tokens
 from ...text.gauge import LEVEL_STYLES, gauge
 from ...text.limits_report import session_binding
 from ...text.limits_text import binding_text, client_facts
+from ...text.listing import Listing, Row
 from ...text.session_text import (
     LEVEL_PURPOSES,
     cache_texts,
@@ -43,10 +47,7 @@ from ...text.session_text import (
     unsaved_texts,
 )
 from ...text.text_lines import heading, join_lines, quiet
-from ...widgets.row_list import Listing, Row
-from . import cache_pane, context_breakdown
-from .compactions import ReportedCompaction, compaction_detail, compactions_listing
-from .context_breakdown import NumberSource
+from ..session import cache_pane
 
 if TYPE_CHECKING:
     from ....core.measure.evidence import AssessedClaim

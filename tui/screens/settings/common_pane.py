@@ -16,8 +16,8 @@ from ....core.archive.archive_mode import ArchiveMode
 from ....core.model.levels import Level
 from ....core.policy.policy import ResolvedValue
 from ....core.policy.schema import DESKTOP_CHANNELS, LAST_CHOSEN, OFF, PRESETS
-from ...keymap import bind_hidden
-from ...theme import THEMES
+from ...base.keymap import bind_hidden
+from ...base.theme import THEMES
 from ...widgets.controls import SliderScale
 from ...widgets.level_control import LevelControl
 from ...widgets.setting_controls import (

@@ -30,9 +30,9 @@ from ....core.store.database import state_folder
 from ....core.store.queries.context_queries import count_messages
 from ....core.store.queries.spending_queries import model_usage
 from ....core.transcript.sanitize import one_line
+from ...page_kit.archive_dialogs import ARCHIVE_EFFECTS
+from ...page_kit.hook_installation import read_installed_hooks
 from ...text.formats import plural
-from ..archive_dialogs import ARCHIVE_EFFECTS
-from ..hook_installation import read_installed_hooks
 
 if TYPE_CHECKING:
     from ....collectors.places import Places

@@ -20,23 +20,25 @@ from ....core.policy.policy import ResolvedValue
 from ....core.policy.schema import PRESETS
 from ....core.policy.value_types import format_value
 from ....core.transcript.sanitize import one_line
-from ...keymap import bind, bind_hidden
-from ...messages import FleetView
+from ...base.keymap import bind, bind_hidden
+from ...base.messages import FleetView
+from ...entities import policy_table
+from ...entities.policy_table import AREA_KEY_PREFIX, CHOSEN_SIGN, PolicySnapshot
+from ...page_kit.hook_installation import install_features
+from ...page_kit.page import TEXT_MARGIN_CELLS, FilteredPage
+from ...page_kit.setting_editor import PolicyEditor
 from ...text.formats import local_datetime, shorten
+from ...text.listing import Row
 from ...text.settings_text import ignored_lines
 from ...text.text_lines import item_line
 from ...widgets.controls import FilterBar
 from ...widgets.header_footer import TabBar
-from ...widgets.row_list import Row, RowList
+from ...widgets.row_list import RowList
 from ...widgets.setting_controls import SetControl, SettingControl
-from ..hook_installation import install_features
-from ..page import TEXT_MARGIN_CELLS, FilteredPage
-from . import common_settings, policy_table
+from ..settings import common_settings
 from .common_pane import CommonPane
 from .common_settings import EffectContext, MachineFacts
-from .policy_table import AREA_KEY_PREFIX, CHOSEN_SIGN, PolicySnapshot
 from .preset_page import PresetScreen
-from .setting_editor import PolicyEditor
 
 if TYPE_CHECKING:
     from ....core.model.problem import Problem

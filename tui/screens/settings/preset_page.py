@@ -9,8 +9,8 @@ from textual.content import Content
 
 from ....core.actions.preset_steps import PresetStep, preset_steps
 from ....core.policy.schema import DEFAULT_PRESET
+from ...page_kit.page import ReadingScreen, text_width
 from ...text.text_lines import labeled_lines
-from ..page import ReadingScreen, text_width
 
 DEFAULT_LABEL: Final = f"  {DEFAULT_PRESET}"
 

@@ -15,7 +15,7 @@ from ....core.model.problem import Problem
 from ....core.model.stored_rows import SummaryRow
 from ....core.summaries.summary_comparison import DiffLine, TextDiff, diff_texts
 from ....core.transcript.sanitize import one_line
-from ...keymap import bind, bind_hidden
+from ...base.keymap import bind, bind_hidden
 from ...text.formats import plural, shorten
 from ...text.summary_text import summary_name
 from ...text.text_lines import expand_tabs, wrap_text

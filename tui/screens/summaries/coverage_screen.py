@@ -24,12 +24,12 @@ from ....core.summaries.summary_comparison import (
 )
 from ....core.summaries.summary_search import PlanSummary
 from ....core.transcript.sanitize import one_line
-from ...keymap import bind, bind_hidden
+from ...base.keymap import bind, bind_hidden
+from ...page_kit.page import Page
 from ...text.formats import shorten
 from ...text.summary_text import COVERAGE_SIGNS, coverage_headline, summary_name
 from ...text.text_lines import expand_tabs, wrap_text
 from ...widgets.text_pane import TextPane, next_place
-from ..page import Page
 
 READING_TRANSCRIPT: Final = "reading its transcript …"
 COVERAGE_CRUMB: Final = "what it replaced"

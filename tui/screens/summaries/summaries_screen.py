@@ -30,12 +30,12 @@ from ....core.summaries import summary_search
 from ....core.summaries.rule_choices import mark_rule, read_rule_choices
 from ....core.transcript.filter_language import start_of_day
 from ....core.transcript.sanitize import one_line
-from ...keymap import bind, bind_hidden
-from ...messages import FleetView
+from ...base.keymap import bind, bind_hidden
+from ...base.messages import FleetView
+from ...page_kit.page import FilteredPage, ZoomableScreen
 from ...text.markdown_text import TextForm
 from ...widgets.controls import Chips, FilterBar, FilterChip
 from ...widgets.text_pane import TextPane
-from ..page import FilteredPage, ZoomableScreen
 from .coverage_screen import CoverageScreen
 from .summary_list import SummaryList, SummaryPreview, make_preview
 from .summary_screen import (

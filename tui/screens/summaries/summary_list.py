@@ -22,8 +22,8 @@ from ....core.model.findings import ComplianceVerdict
 from ....core.model.rule import ListedRule
 from ....core.summaries.summary_search import SummaryQuery
 from ....core.transcript.filter_language import DAY_MS, start_of_day
-from ...keymap import bind, bind_hidden
-from ...messages import CoalescingMessage
+from ...base.keymap import bind, bind_hidden
+from ...base.messages import CoalescingMessage
 from ...text import formats, summary_text
 from ...text.compliance_text import VERDICT_SIGNS
 from ...text.text_lines import HIT_STYLE

@@ -28,7 +28,9 @@ from ....core.model.stored_rows import SummaryRow
 from ....core.readers.summary_reader import read_summary_rows
 from ....core.summaries.summary_search import PlanSummary, SummaryQuery
 from ....core.transcript.sanitize import one_line
-from ...keymap import bind, bind_hidden
+from ...base.keymap import bind, bind_hidden
+from ...page_kit.dialogs import ExportChoice, ExportScreen
+from ...page_kit.page import BROAD_CELLS, Page, ReadingScreen
 from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS, verdict_meaning
 from ...text.formats import date_time_and_age, duration, plural, shorten, tokens
 from ...text.markdown_text import TextForm, markdown_lines
@@ -43,8 +45,6 @@ from ...text.summary_text import (
 )
 from ...text.text_lines import HIT_STYLE, WrappedText, expand_tabs, wrap_text
 from ...widgets.text_pane import TextPane, next_place
-from ..dialogs import ExportChoice, ExportScreen
-from ..page import BROAD_CELLS, Page, ReadingScreen
 from .coverage_screen import CoverageScreen
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The conversation as several pages show it."""

@@ -1,0 +1,1 @@
+"""What is shown of each entity, on screens and in commands alike."""
