@@ -29,12 +29,12 @@ from ..core.store.automation_records import (
     read_pauses,
 )
 from ..core.store.queries import config_queries
-from .claude_code.discover import ClaudeFolder
 from .claude_code.registry import list_open_sessions, read_client_environment
-from .client_compact.client_compaction import is_plugin_alive
-from .client_terminal.tmux_panes import find_pane
-from .places import Places
+from .locations.discover import ClaudeFolder
+from .locations.places import Places
 from .session_target import open_session
+from .terminal.client_compaction import is_plugin_alive
+from .terminal.tmux_panes import find_pane
 
 _AT_WORK: Final = frozenset({AgentStatus.RUNNING})
 

@@ -24,7 +24,7 @@ from .install.settings_file import (
     shown_lines,
     write_settings_file,
 )
-from .policy_files import content_sha256
+from .locations.policy_files import content_sha256
 
 TomlTable = MutableMapping[str, object]  # with its comments and order
 MAX_KEPT_CHANGES: Final = 20  # earlier contents; people undo the last few changes

@@ -18,7 +18,6 @@ from ..core.actions import session_access
 from ..core.compaction.compaction_target import CompactionTarget
 from ..core.compaction.receipts import CompactionReceipt, backup_retention
 from ..core.compaction.recovery.recovery_run import RecoveryRetry, retry_delay_ms
-from ..core.files.project_folder import find_launch_folder
 from ..core.model.conversation import Role
 from ..core.model.session import Session
 from ..core.policy.policy import Policy
@@ -27,21 +26,17 @@ from ..core.store.database import StoreError, state_folder
 from ..core.store.writer import Writer
 from ..core.transcript.entry_decoder import read_entries
 from ..core.transcript.stored_paths import find_folder
-from .claude_code.discover import ClaudeFolder
 from .claude_code.registry import read_session_registry
 from .claude_code.transcripts.transcript_ends import last_version
-from .client_compact.client_run import (
-    ClientRunError,
-    explicit_config_dir,
-    find_repository,
-    prepare_run,
-)
-from .places import Places
-from .plugin.compact_requests import instruction_problem, is_session_id
-from .policy_files import read_acting_policy
+from .locations.discover import ClaudeFolder
+from .locations.places import Places
+from .locations.policy_files import read_acting_policy
+from .plugin_files.compact_requests import instruction_problem, is_session_id
+from .terminal.client_run import ClientRunError, explicit_config_dir, find_repository, prepare_run
+from .terminal.session_resume import resume_folder
 
 if TYPE_CHECKING:
-    from .client_compact.client_compaction import ClientCompactTarget
+    from .terminal.client_compaction import ClientCompactTarget
 
 
 def open_session(
@@ -97,14 +92,14 @@ class _Client(msgspec.Struct, frozen=True):
     def compact(
         self, via: session_access.Via, instructions: str
     ) -> session_access.ClientCompactResult:
-        from .client_compact import client_compaction
+        from .terminal import client_compaction
 
         if problem := instruction_problem(instructions):
             raise session_access.NotCompactedError(session_access.CompactFailure.NOTHING, problem)
         return client_compaction.ask_to_compact(self._target(), via, instructions)
 
     def compact_closed(self) -> session_access.ClientCompactResult:
-        from .client_compact import client_compaction
+        from .terminal import client_compaction
 
         limited = replace(
             self._target(), before_run=lambda: claim_run(self.store, self.session.session_id)
@@ -119,7 +114,7 @@ class _Client(msgspec.Struct, frozen=True):
         return resume_fork(prompt, receipt, location, retry)
 
     def _target(self) -> ClientCompactTarget:
-        from .client_compact.client_compaction import ClientCompactTarget
+        from .terminal.client_compaction import ClientCompactTarget
 
         session_id = self.session.session_id
         if not is_session_id(session_id):
@@ -134,23 +129,6 @@ class _Client(msgspec.Struct, frozen=True):
             config_dir=explicit_config_dir(self.folder.root),
             automatic=self.automatic_reason,
         )
-
-
-def resume_folder(session: Session) -> str | None:
-    """Return the folder in which the client finds a session again; None if that is not certain.
-
-    The client names a transcript's folder after the session's working folder: a worktree, or
-    where /cd went. Once that is gone, the session resumes where it began (seen with 2.1.329:
-    "the worktree … no longer exists; continuing in the current directory").
-    """
-    project = session.path.partition("/")[0]
-    stored = [folder for folder in (session.project_root, session.cwd) if folder]
-    folders = [found for folder in stored if (found := find_folder(folder))]
-    if len(folders) < len(stored):
-        return None
-    works_in = find_launch_folder(folders[-1], project) if session.cwd else None
-    folders = [works_in, *folders] if works_in else folders
-    return next((folder for folder in folders if Path(folder).is_dir()), next(iter(folders), None))
 
 
 def run_folder(session: Session) -> str | None:

@@ -19,11 +19,11 @@ from ..core.store import database
 from ..core.store.closed_agents import close_agent
 from ..core.store.queries.config_queries import project_roots
 from ..core.store.writer import OtherFolderError, StoreReplacedError, Writer
-from .claude_code.collector_thread import Collector, CollectorListener, ScanProgress, StoredChange
 from .claude_code.context_text_job import TEXT_BUDGET_S, ContextTextJob
-from .claude_code.discover import ClaudeFolder, needs_polling
-from .places import PlaceError, Places
-from .policy_files import PolicyFiles
+from .collector_thread import Collector, CollectorListener, ScanProgress, StoredChange
+from .locations.discover import ClaudeFolder, needs_polling
+from .locations.places import PlaceError, Places
+from .locations.policy_files import PolicyFiles
 
 if TYPE_CHECKING:
     from watchfiles.main import FileChange

@@ -54,7 +54,7 @@ async def staged(
     root: Path, theme: str, size: tuple[int, int]
 ) -> AsyncIterator[tuple[CtxtopApp, Pilot[None]]]:
     """Open the dashboard on a folder, and wait until it has read all of it."""
-    from ctxtop.collectors.places import Places
+    from ctxtop.collectors.locations.places import Places
     from ctxtop.tui.app import CtxtopApp
 
     class Staged(CtxtopApp):

@@ -9,10 +9,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.config import config_reader
 from ctxtop.collectors.claude_code.config.save_files import SystemFolders
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.core.model.config_records import StagingLocation
 from ctxtop.core.store.bulkhead import take_faults
 from ctxtop.core.store.writer import Writer

@@ -11,18 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest.mock import patch
 
 import msgspec
-from ctxtop.collectors.claude_code import (
-    cache_ledger_reader,
-    post_scan_jobs,
-    reader_pool,
-    search_jobs,
-)
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.post_scan_jobs import (
-    CompactionReportJob,
-)
+from ctxtop.collectors import post_scan_jobs
+from ctxtop.collectors.claude_code import cache_ledger_reader, reader_pool, search_jobs
 from ctxtop.collectors.claude_code.transcripts import line_indexer
 from ctxtop.collectors.claude_code.transcripts.fact_builder import FactBuilder
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.post_scan_jobs import CompactionReportJob
 from ctxtop.core.readers import fleet_reader, warning_evaluation
 from ctxtop.core.readers.compliance_reader import ComplianceReader
 from ctxtop.core.store.writer import Writer

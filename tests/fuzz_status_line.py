@@ -9,7 +9,8 @@ import shutil
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.collectors.plugin import plugin_log, statusline
+from ctxtop.collectors.plugin import statusline
+from ctxtop.collectors.plugin_files import plugin_log
 
 from .fuzz_lines import OF_BYTES, change_a_field
 from .fuzz_reader import (

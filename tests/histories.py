@@ -9,9 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
-from ctxtop.collectors.claude_code import collector_thread, reader_pool, tail
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors import collector_thread
+from ctxtop.collectors.claude_code import reader_pool, tail
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.core.store.writer import GONE_SIZE, Writer
 from hypothesis import strategies as st
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import StoredChange
+    from ctxtop.collectors.collector_thread import StoredChange
     from ctxtop.core.model.transcript_records import SourceFile, TailState, TranscriptRecords
 
 OTHER: Final = "22222222-2222-4333-8444-555555555555"

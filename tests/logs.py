@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ctxtop.collectors.claude_code.own_files import own_log_folder
-from ctxtop.collectors.plugin.plugin_log import append_record
+from ctxtop.collectors.plugin_files.plugin_log import append_record
 from ctxtop.core.model.transcript_records import LogKind
 
 if TYPE_CHECKING:

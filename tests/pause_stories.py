@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ctxtop.collectors.client_compact.request_receipts import CompactRequest, read_client_receipts
-from ctxtop.collectors.plugin.compact_requests import make_request_folders
+from ctxtop.collectors.plugin_files.compact_requests import make_request_folders
+from ctxtop.collectors.terminal.request_receipts import CompactRequest, read_client_receipts
 from ctxtop.core.actions.pause_rules import PauseCandidate, PauseItem, preview_pause
 from ctxtop.core.actions.session_access import (
     ActionFailure,

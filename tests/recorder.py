@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.claude_code.collector_thread import ScanProgress, StoredChange
+    from ctxtop.collectors.collector_thread import ScanProgress, StoredChange
     from ctxtop.core.model.problem import Problem
 
 

@@ -24,7 +24,7 @@ from .transcripts import user, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.config_records import SaveFileRecord, SettingValue
 
 MARK: Final = FileMark(1, 1, 1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors import places
-from ctxtop.collectors.policy_files import (
+from ctxtop.collectors.locations import places
+from ctxtop.collectors.locations.policy_files import (
     PROJECT_POLICY_NAME,
     TrustFile,
     content_sha256,

@@ -32,7 +32,7 @@ from .text.ascii_signs import to_ascii
 from .widgets.header_footer import FleetStatus, StatusLine
 
 if TYPE_CHECKING:
-    from ..collectors.places import Places, PolicySources
+    from ..collectors.locations.places import Places, PolicySources
     from ..core.model.problem import Problem
     from .app_state.notifier import Notifier
 

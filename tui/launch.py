@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..collectors.places import Places, PolicySources, find_places, user_policy_path
+from ..collectors.locations.places import Places, PolicySources, find_places, user_policy_path
 from .base.command_errors import USAGE, print_error
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from ...core.model.transcript_records import AgentMeta
 from ...core.transcript.lenient_json import NotJsonError, UnexpectedShapeError, decode_readable
 from ...core.transcript.reported_usage import Count
 from ...core.transcript.sanitize import sanitize_id, sanitize_title
-from .discover import AGENT_PREFIX, META_SUFFIX, FoundFile
+from ..locations.discover import AGENT_PREFIX, META_SUFFIX, FoundFile
 
 MAX_META_BYTES: Final = 1024 * 1024  # bytes; the client writes about 300
 

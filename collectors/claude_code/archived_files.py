@@ -14,13 +14,7 @@ from ...core.archive.archive_mode import ArchiveMode, entries_folder
 from ...core.files.transcript_file import ArchivedStatus, ArchivedTranscript, attach_archive
 from ...core.store.database import state_folder
 from ...core.store.writer import Writer
-from .discover import (
-    META_SUFFIX,
-    ClaudeFolder,
-    FolderListing,
-    FoundFile,
-    classify_path,
-)
+from ..locations.discover import META_SUFFIX, ClaudeFolder, FolderListing, FoundFile, classify_path
 
 if TYPE_CHECKING:
     from ...core.archive.archive_index import ArchivedPart, ArchivedSession, TranscriptArchive

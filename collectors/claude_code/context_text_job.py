@@ -23,8 +23,8 @@ from ...core.store.post_scan_writer import (
     text_files,
 )
 from ...core.store.writer import Writer
-from ..policy_files import PolicyFiles
-from .discover import ClaudeFolder
+from ..locations.discover import ClaudeFolder
+from ..locations.policy_files import PolicyFiles
 
 if TYPE_CHECKING:
     from ...core.model.conversation import Entry

@@ -42,7 +42,7 @@ from ...core.summaries.session_rules import (
 from ...core.transcript import lenient_json, line_decoder
 from ...core.transcript.entry_decoder import decode_entry, iter_lines
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
-from ..plugin.hook_inputs import note_store_error, open_store_without_waiting
+from ..plugin_files.hook_store import note_store_error, open_store_without_waiting
 from .injection_sources import read_session_agents
 from .transcripts.transcript_ends import read_recent_entries, read_tail_lines
 

@@ -34,8 +34,8 @@ from ...core.transcript.client_messages import TASK_NOTIFICATION, TEAMMATE_TAG
 from ...core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_lines
 from ...core.transcript.line_types import PLAN_TOOL
 from ...core.transcript.sanitize import sanitize_text
+from ..locations.discover import AGENT_PREFIX, META_SUFFIX, TRANSCRIPT_SUFFIX, FoundFile
 from .agent_metas import read_agent_meta
-from .discover import AGENT_PREFIX, META_SUFFIX, TRANSCRIPT_SUFFIX, FoundFile
 from .transcripts import transcript_ends
 from .transcripts.agent_results import STARTED_STATUSES, read_notification, read_returns
 

@@ -24,10 +24,16 @@ from ...core.store.log_writer import LogWriter
 from ...core.store.queries.log_queries import shown_sessions
 from ...core.store.writer import StaleTailError, Writer
 from ...core.transcript.raw_lines import ms_to_timestamp
-from ..plugin.plugin_log import FOLDER_MODE, ROTATE_BYTES, log_folder
-from ..plugin.state_files import write_atomically
-from ..plugin.statusline import STATUS_FILE_VERSION, status_folder, status_path
-from ..policy_files import PolicyFiles
+from ..locations.policy_files import PolicyFiles
+from ..plugin_files.plugin_log import (
+    FOLDER_MODE,
+    ROTATE_BYTES,
+    STATUS_FILE_VERSION,
+    log_folder,
+    status_folder,
+    status_path,
+)
+from ..plugin_files.state_files import write_atomically
 from .tail import TailChange, read_open_tail, split_lines
 
 

@@ -21,7 +21,7 @@ from ...core.model.transcript_records import BadLine, ClientReportRecord, LogKin
 from ...core.transcript.line_decoder import Dollars
 from ...core.transcript.reported_usage import Count
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
-from ..plugin.plugin_log import RECORD_VERSION, plausible_window
+from ..plugin_files.plugin_log import RECORD_VERSION, plausible_window
 from .registry import UnixMs, title_or_none
 from .status_line_input import (
     BoundedText,

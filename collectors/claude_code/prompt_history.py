@@ -14,8 +14,8 @@ from ...core.transcript.lenient_json import NotJsonError, UnexpectedShapeError, 
 from ...core.transcript.redaction import redact
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ...core.transcript.turn_search import TurnQuery, TurnRole
-from ..plugin.plugin_log import MAX_TIME_S
-from .discover import ClaudeFolder
+from ..locations.discover import ClaudeFolder
+from ..plugin_files.plugin_log import MAX_TIME_S
 
 HISTORY_NAME: Final = "history.jsonl"
 MAX_HISTORY_BYTES: Final = 8 * 1024 * 1024

@@ -21,7 +21,7 @@ import msgspec
 
 from ...core.model.transcript_records import SourceFile, TailState, TranscriptRecords
 from ...core.store.bulkhead import NOT_READ, bulkhead
-from .discover import FoundFile
+from ..locations.discover import FoundFile
 from .tail import TailChange, read_tail
 from .transcripts.line_indexer import index_block
 

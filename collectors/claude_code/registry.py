@@ -15,8 +15,8 @@ from ...core.model.claude_models import has_registry_entry
 from ...core.model.transcript_records import LiveSession
 from ...core.transcript.lenient_json import NotJsonError, UnexpectedShapeError, decode_readable
 from ...core.transcript.sanitize import sanitize_path, sanitize_title
-from ..plugin.plugin_log import MAX_TIME_S
-from .discover import ClaudeFolder
+from ..locations.discover import ClaudeFolder
+from ..plugin_files.plugin_log import MAX_TIME_S
 
 _AUTOCOMPACT_VALUE: Final = re.compile(r"(?i)auto|\d{1,9}[km]?")
 """A value of the option; anything else is a word of a prompt."""

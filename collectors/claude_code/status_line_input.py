@@ -13,7 +13,7 @@ from ...core.model.log_records import LimitReadingRecord
 from ...core.model.transcript_records import ClientReportRecord
 from ...core.transcript.reported_usage import Count
 from ...core.transcript.sanitize import sanitize_title
-from ..plugin.plugin_log import MAX_PERCENT, MAX_TIME_S, MAX_TOKENS, MIN_TIME_S
+from ..plugin_files.plugin_log import MAX_PERCENT, MAX_TIME_S, MAX_TOKENS, MIN_TIME_S
 
 MAX_CAUSES: Final = 20  # of one miss: the client knows about ten
 MAX_LIMIT_WINDOWS: Final = 20  # of one input: the client knows six

@@ -13,7 +13,7 @@ from ...core.files.digests import blake2b
 from ...core.files.transcript_file import FileStatus, open_transcript, transcript_status
 from ...core.model.transcript_records import BadLine, TailState
 from ...core.transcript.raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length
-from .discover import FoundFile
+from ..locations.discover import FoundFile
 
 BLOCK_BYTES: Final = 1024 * 1024  # read at once; stays in the processor's cache
 ANCHOR_BYTES: Final = 4096  # hashed before the offset: a removed line shifts them

@@ -30,7 +30,7 @@ from ...core.transcript.turn_search import (
     searched_text,
     unredacted_text,
 )
-from .discover import ClaudeFolder
+from ..locations.discover import ClaudeFolder
 from .prompt_history import HISTORY_NAME, LostPrompt, find_lost_prompts
 
 FIRST_TURNS: Final = 2_000

@@ -35,13 +35,13 @@ from ..claude_code.config.config_files import (
 from ..claude_code.config.config_reader import MANAGED_SETTINGS_FILE, MAX_SETTINGS_BYTES
 from ..claude_code.config.definition_files import SKILLS_MARKETPLACE
 from ..claude_code.config.save_files import find_system_folders
-from ..places import Places
-from ..plugin.compact_requests import request_folder
+from ..locations.places import Places
 from ..plugin.installed_commands import (
     InstalledCommand,
     hook_command,
     statusline_command,
 )
+from ..plugin_files.compact_requests import request_folder
 from .settings_file import (
     RECORDED_EVENTS,
     TEMPORARY_NAME,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from . import plugin_log
+from ..plugin_files import plugin_log
 
 TYPE_CHECKING = False
 

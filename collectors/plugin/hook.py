@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from .plugin_log import (
+from ..plugin_files.plugin_log import (
     HOOKS_LOG,
     append_record,
     log_path,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from . import plugin_log
+from ..plugin_files import plugin_log
 
 TYPE_CHECKING = False
 

@@ -1,54 +1,19 @@
-"""What a hook's answer reads without waiting: the store, read-only, and the policy."""
+"""The policy that holds for a hook's answer."""
 
 from __future__ import annotations
 
 import os
-import sqlite3
-import time
-from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ..places import PolicySources, trust_file_path, user_policy_path
-from ..policy_files import read_acting_policy
-from . import plugin_log
+from ..locations.places import PolicySources, trust_file_path, user_policy_path
+from ..locations.policy_files import read_acting_policy
 from .hook_answer import find_hook_project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Mapping
     from typing import Any
 
     from ...core.policy.policy import Policy
-
-
-QUERY_TIMEOUT_S: Final = 0.1  # of all queries: a heavy user's take a tenth of it
-PROGRESS_STEPS: Final = 10_000  # of SQLite's machine between two looks at the clock: below 1 ms
-
-
-@contextmanager
-def open_store_without_waiting(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """Open the store read-only; None if it cannot be opened at once.
-
-    It waits for no lock. A query that is still running after QUERY_TIMEOUT_S raises
-    sqlite3.OperationalError.
-    """
-    try:
-        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
-    except sqlite3.Error as error:
-        if path.exists():
-            note_store_error(path, error)
-        yield None
-        return
-    with closing(connection):
-        until = time.monotonic() + QUERY_TIMEOUT_S
-        connection.set_progress_handler(lambda: time.monotonic() > until, PROGRESS_STEPS)
-        yield connection
-
-
-def note_store_error(store: Path, error: sqlite3.Error) -> None:
-    """Record that an answer did without the store, for `ctxtop doctor` (T-27)."""
-    fault = f"store: {type(error).__name__}: {error}"
-    plugin_log.note_fault(plugin_log.log_path(str(store), plugin_log.ANSWER_FAULTS), fault)
 
 
 def resolve_hook_policy(fields: Mapping[str, Any]) -> Policy:

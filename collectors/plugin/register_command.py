@@ -15,8 +15,8 @@ import json
 import os
 import sys
 
-from . import compact_requests
-from .plugin_log import MAX_TOKENS, PLUGIN_LOG, TEXT_CHARS, append_record, log_path
+from ..plugin_files import compact_requests
+from ..plugin_files.plugin_log import MAX_TOKENS, PLUGIN_LOG, TEXT_CHARS, append_record, log_path
 
 TYPE_CHECKING = False
 

@@ -17,7 +17,7 @@ import stat
 import sys
 import time
 
-from .plugin_log import (
+from ..plugin_files.plugin_log import (
     ANSWER_FAULTS,
     FILE_MODE,
     FOLDER_MODE,

@@ -12,14 +12,16 @@ from __future__ import annotations
 import sys
 import time
 
-from . import plugin_log
-from .fresh_compaction import INPUT_FIELDS, FreshCompaction, find_fresh_compaction
-from .plugin_log import (
+from ..plugin_files import plugin_log
+from ..plugin_files.plugin_log import (
     MAX_PERCENT,
     MAX_TOKENS,
+    STATUS_FILE_VERSION,
     is_time_in_seconds,
     plausible_window,
+    status_path,
 )
+from .fresh_compaction import INPUT_FIELDS, FreshCompaction, find_fresh_compaction
 
 TYPE_CHECKING = False
 
@@ -28,20 +30,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 
-STATUS_FILE_VERSION: Final = 1  # a status line reads no other version
 MAX_STATUS_FILE_BYTES: Final = 16 * 1024  # ours have about 500
-
-
-def status_folder(store: str) -> str:
-    return f"{store}.line"
-
-
-def status_path(store: str, session_id: str) -> str | None:
-    """Name a session's file; None if its id is no safe file name."""
-    plain = session_id.replace("-", "")
-    if not (plain.isascii() and plain.isalnum()):
-        return None
-    return f"{status_folder(store)}/{session_id.lower()}.json"
 
 
 def read_status_file(store: str, session_id: str) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.claude_code.transcript_details import (
     TranscriptUnavailableError,
     read_composition,
 )
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.collectors.store_update import ScanOutcome
 from ctxtop.core.measure.composition import CompositionSource
 from ctxtop.core.store.database import open_reader

@@ -51,7 +51,7 @@ class Frames:
 
 def watched(root: Path) -> tuple[CtxtopApp, Frames]:
     """Make a dashboard that notes its frames."""
-    from ctxtop.collectors.places import Places
+    from ctxtop.collectors.locations.places import Places
     from ctxtop.tui.app import CtxtopApp
 
     frames = Frames()

@@ -69,8 +69,8 @@ class Reading:
 def read_ledger(config: Path, scratch: Path) -> Reading:
     """Read every recorded session into a throw-away store; the ledger, and how long that took."""
     from ctxtop.collectors.claude_code.cache_ledger_reader import read_cache_ledger
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.collectors.store_update import ScanOutcome
     from ctxtop.core.store.database import open_reader
     from ctxtop.core.store.queries.cache_queries import cache_answers

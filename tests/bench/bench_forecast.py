@@ -98,8 +98,8 @@ class Case:
 
 def read_fills(shared: Path, scratch: Path) -> Fills:
     """Read every recorded session into a throw-away store; its answers and boundaries by path."""
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.collectors.store_update import ScanOutcome
     from ctxtop.core.store.queries import context_queries, session_queries
     from ctxtop.core.store.writer import Writer

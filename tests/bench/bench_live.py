@@ -24,7 +24,7 @@ TARGET_MS = 300
 
 async def measure(root: Path, files: int, per_second: float, seconds: float) -> list[float]:
     """Run the dashboard beside the writer; milliseconds from each append to its frame."""
-    from ctxtop.collectors.places import Places
+    from ctxtop.collectors.locations.places import Places
     from ctxtop.tui.app import CtxtopApp
 
     shown: dict[tuple[str, int], int] = {}

@@ -231,8 +231,8 @@ def replay_all(
 
 def read_sessions(config: Path, scratch: Path) -> tuple[list[Session], list[int]]:
     """Read each session's own requests, each once; and the sizes after compactions."""
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.collectors.store_update import ScanOutcome
     from ctxtop.core.measure.prompt_cache.rewrites import cached_tokens, chains
     from ctxtop.core.store.database import open_reader

@@ -47,8 +47,8 @@ for path in Path(sys.argv[1]).rglob("*.jsonl"):
 APPEND: Final = """
 import sys
 from pathlib import Path
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.core.store.writer import Writer
 from ctxtop.collectors.store_update import ScanOutcome
 

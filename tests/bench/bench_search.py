@@ -16,9 +16,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.claude_code.turn_finder import FIRST_TURNS, search_turns
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.collectors.store_update import ScanOutcome
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.search_queries import find_blocks, search_index_size

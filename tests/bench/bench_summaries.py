@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import textual.app
 import textual.pilot
-from ctxtop.collectors.places import Places
+from ctxtop.collectors.locations.places import Places
 from ctxtop.core.model.transcript_records import (
     FileKind,
     SourceFile,

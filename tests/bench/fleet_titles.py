@@ -85,7 +85,7 @@ def measure(sessions: Sequence[Session], width: int, now_ms: int) -> TitleFigure
 
 
 def read(config_dir: Path) -> tuple[list[Session], int]:
-    from ctxtop.collectors.places import Places
+    from ctxtop.collectors.locations.places import Places
     from ctxtop.collectors.store_update import update_store
     from ctxtop.core.readers.fleet_reader import read_sessions
     from ctxtop.core.store.database import open_reader

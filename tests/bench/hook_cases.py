@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ctxtop.collectors.plugin import compact_requests
+from ctxtop.collectors.plugin_files import compact_requests
 
 from ..agents_at_work import write_agent
 from ..transcripts import append, assistant, boundary, summary, text, user, write

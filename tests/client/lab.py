@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.collectors.plugin import standby
 from ctxtop.core.readers import fleet_reader
 from ctxtop.core.store.database import open_reader

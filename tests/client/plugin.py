@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.plugin import compact_requests
+from ctxtop.collectors.plugin import hook
+from ctxtop.collectors.plugin_files import compact_requests
 
 if TYPE_CHECKING:
     from .lab import Lab
 
-MODULE = Path(compact_requests.__file__).parent / "shipped" / "hooks" / "register.js"
+MODULE = Path(hook.__file__).parent / "shipped" / "hooks" / "register.js"
 
 
 def install_module(lab: Lab) -> Path:

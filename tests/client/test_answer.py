@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
-from ctxtop.collectors.client_terminal.pending_calls import read_pending_calls
-from ctxtop.collectors.client_terminal.permission_prompt import PromptRefusedError
-from ctxtop.collectors.client_terminal.prompt_answer import (
+from ctxtop.collectors.locations.discover import ClaudeFolder
+from ctxtop.collectors.locations.places import Places
+from ctxtop.collectors.terminal.pending_calls import read_pending_calls
+from ctxtop.collectors.terminal.permission_prompt import PromptRefusedError
+from ctxtop.collectors.terminal.prompt_answer import (
     Answer,
     PromptTarget,
     ProvedPrompt,
     answer_prompt,
     prove_prompt,
 )
-from ctxtop.collectors.places import Places
 from ctxtop.core.model.session_activity import WaitingKind
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy

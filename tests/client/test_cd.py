@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.session_target import resume_folder
+from ctxtop.collectors.terminal.session_resume import resume_folder
 
 from .lab import SMALL
 

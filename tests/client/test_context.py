@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.claude_code.transcript_details import read_composition
 from ctxtop.collectors.claude_code.transcripts.client_output import (
     parse_context_text,
     parse_context_usage,
 )
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.core.measure.composition import CompositionSource, ContextCategory
 from ctxtop.core.measure.tokens import estimate_tokens
 from ctxtop.core.model.context import ContextReport, ReportedCategory

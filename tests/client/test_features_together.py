@@ -7,8 +7,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.collectors.plugin import compact_requests
 from ctxtop.collectors.plugin.installed_commands import FEATURE_EVENTS
+from ctxtop.collectors.plugin_files import compact_requests
 from ctxtop.core.policy.schema import DEFAULT_PROMPTS
 from ctxtop.core.summaries.steering import KEEP_HEADING, RULES_HEADING
 

@@ -10,12 +10,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.claude_code.own_log_records import HOOK_EVENTS
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.collectors.plugin import installed_commands
-from ctxtop.collectors.plugin.plugin_log import HOOKS_LOG, fault_path, log_path
 from ctxtop.collectors.plugin.statusline import format_tokens
+from ctxtop.collectors.plugin_files.plugin_log import HOOKS_LOG, fault_path, log_path
 from ctxtop.core.measure.hook_runs import time_hooks
 from ctxtop.core.policy import schema
 from ctxtop.core.store.database import open_reader

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code.own_log_records import HOOK_EVENTS
-from ctxtop.collectors.plugin import plugin_log
 from ctxtop.collectors.plugin.installed_commands import FEATURE_EVENTS
+from ctxtop.collectors.plugin_files import plugin_log
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries
 from ctxtop.tui.cli import main

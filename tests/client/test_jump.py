@@ -15,13 +15,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
-from ctxtop.collectors.client_terminal.session_jump import (
-    ElsewhereError,
-    NoTerminalError,
-    jump_to_session,
-)
-from ctxtop.collectors.client_terminal.session_resume import (
+from ctxtop.collectors.locations.discover import ClaudeFolder
+from ctxtop.collectors.terminal.session_jump import ElsewhereError, NoTerminalError, jump_to_session
+from ctxtop.collectors.terminal.session_resume import (
     NotResumedError,
     ResumeFailure,
     ResumePlace,
@@ -29,7 +25,7 @@ from ctxtop.collectors.client_terminal.session_resume import (
     plan_resume,
     resume_in_tmux,
 )
-from ctxtop.collectors.client_terminal.tmux_panes import find_pane
+from ctxtop.collectors.terminal.tmux_panes import find_pane
 
 from .lab import SMALL
 from .screen import Screen

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
-from ctxtop.collectors.claude_code.post_scan_jobs import make_automation
-from ctxtop.collectors.places import PolicySources
-from ctxtop.collectors.policy_files import PolicyFiles
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
+from ctxtop.collectors.locations.places import PolicySources
+from ctxtop.collectors.locations.policy_files import PolicyFiles
+from ctxtop.collectors.post_scan_jobs import make_automation
 from ctxtop.core.actions.automation import default_runners
 from ctxtop.core.actions.preset_steps import preset_steps
 from ctxtop.core.compaction.automation_rules import automatic_target

@@ -10,7 +10,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.client_compact.client_run import is_folder_trusted, state_file
+from ctxtop.collectors.terminal.client_run import is_folder_trusted, state_file
 
 from ..trusting import accept_trust_dialog
 from .lab import SMALL, TURN_S
@@ -32,12 +32,12 @@ import sys, time
 from contextlib import closing
 from pathlib import Path
 from ctxtop.core.actions.automation import default_runners
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
-from ctxtop.collectors.claude_code.post_scan_jobs import make_automation
-from ctxtop.collectors.policy_files import PolicyFiles
-from ctxtop.collectors.places import PolicySources
-from ctxtop.collectors.places import trust_file_path
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
+from ctxtop.collectors.post_scan_jobs import make_automation
+from ctxtop.collectors.locations.policy_files import PolicyFiles
+from ctxtop.collectors.locations.places import PolicySources
+from ctxtop.collectors.locations.places import trust_file_path
 from ctxtop.core.store.writer import Writer
 from tests.recorder import Recorder
 config, store, *folders = sys.argv[1:]
@@ -58,7 +58,7 @@ with closing(Writer(Path(store))) as writer:
 _RUN = """
 import sys
 from pathlib import Path
-from ctxtop.collectors.client_compact import client_run
+from ctxtop.collectors.terminal import client_run
 config, root, prompt, session = sys.argv[1:]
 prepared = client_run.prepare_run(root, Path(config))
 print(prepared.run(prompt, session, 60).output)

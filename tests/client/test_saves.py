@@ -9,8 +9,8 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.core.readers import fleet_reader
 from ctxtop.core.readers.saves_reader import read_saves
 from ctxtop.core.saves.save_metrics import BandPosition

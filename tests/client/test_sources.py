@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.claude_code.transcripts.api_requests import find_sent_messages, reread_part
-from ctxtop.collectors.plugin import plugin_log
+from ctxtop.collectors.plugin_files import plugin_log
 from ctxtop.core.model.config_records import DefinitionKind
 from ctxtop.core.model.context_window import ClaimSource
 from ctxtop.core.readers.fleet_reader import read_sessions

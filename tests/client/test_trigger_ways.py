@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.plugin import compact_requests
 from ctxtop.collectors.plugin.answers.confirm import take_confirmation
+from ctxtop.collectors.plugin_files import compact_requests
 
 from ..trusting import accept_trust_dialog
 from .plugin import install_module

@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.session_target import resume_folder
+from ctxtop.collectors.terminal.session_resume import resume_folder
 
 from .edits import write_edited
 from .talks import path_of

@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.transcript_details import read_composition
+from ctxtop.collectors.collector_thread import Collector
 from ctxtop.core.compaction.strategies.summary_and_cut import Conversation
 from ctxtop.core.measure.timeline import with_current_context
 from ctxtop.core.model.context import ContextState
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.session import Session
 
 FIRST = 16_100

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ctxtop.collectors.claude_code.own_files import LogReader
-from ctxtop.collectors.plugin.state_files import record_answer
+from ctxtop.collectors.plugin_files.state_files import record_answer
 from ctxtop.core.model.log_records import AnswerItemRecord
 from ctxtop.core.model.problem import ProblemReporter
 from ctxtop.core.model.transcript_records import LogKind

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from ctxtop.collectors.claude_code.archive_job import ArchiveJob, prune_archive
-from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.transcript_details import read_composition
 from ctxtop.collectors.claude_code.transcripts.transcript_pages import (
     ConversationFile,
     open_window,
 )
 from ctxtop.collectors.claude_code.turn_finder import search_turns
-from ctxtop.collectors.places import Places, PolicySources
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.places import Places, PolicySources
 from ctxtop.collectors.store_update import update_store
 from ctxtop.core.archive.archive_index import (
     ArchiveLimits,
@@ -62,7 +62,7 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
 ALL: Final = ArchiveSettings(ArchiveMode.ALL, ArchiveLimits(1 << 40, None))
 SUMMARIES: Final = ArchiveSettings(ArchiveMode.SUMMARIES, ArchiveLimits(1 << 40, None))

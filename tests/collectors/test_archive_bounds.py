@@ -51,7 +51,7 @@ from .test_archive import ALL, NOW_MS, OTHER, SUMMARIES, Folder, _copy_session
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.archive.archive_policy import ArchiveSettings
 
 FILES: Final = SessionFiles(SESSION, f"{PROJECT}/{SESSION}.jsonl")

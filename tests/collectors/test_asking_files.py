@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.client_compact import request_receipts as receipts_module
-from ctxtop.collectors.client_compact.request_receipts import (
+from ctxtop.collectors.plugin import register_command
+from ctxtop.collectors.plugin.answers import confirm
+from ctxtop.collectors.plugin.hook_answer import HookCall
+from ctxtop.collectors.plugin_files import compact_requests
+from ctxtop.collectors.terminal import request_receipts as receipts_module
+from ctxtop.collectors.terminal.request_receipts import (
     CompactRequest,
     read_client_receipts,
     remove_old_files,
 )
-from ctxtop.collectors.plugin import compact_requests, register_command
-from ctxtop.collectors.plugin.answers import confirm
-from ctxtop.collectors.plugin.hook_answer import HookCall
 from ctxtop.core.actions.session_access import (
     ClientCompactResult,
     CompactFailure,

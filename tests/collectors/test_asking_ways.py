@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.client_compact import client_compaction, via_tmux
-from ctxtop.collectors.client_compact.client_compaction import ClientCompactTarget, ask_to_compact
-from ctxtop.collectors.client_compact.request_receipts import BoundaryWatch, read_client_receipts
-from ctxtop.collectors.plugin import compact_requests, register_command
+from ctxtop.collectors.plugin import register_command
+from ctxtop.collectors.plugin_files import compact_requests
+from ctxtop.collectors.terminal import client_compaction, via_tmux
+from ctxtop.collectors.terminal.client_compaction import ClientCompactTarget, ask_to_compact
+from ctxtop.collectors.terminal.request_receipts import BoundaryWatch, read_client_receipts
 from ctxtop.core.actions.session_access import (
     ClientCompactResult,
     CompactFailure,
@@ -35,7 +36,7 @@ from . import fake_client
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
 STARTED = 1_000
 BOUNDARY = json.dumps(fake_client.BOUNDARY) + "\n"

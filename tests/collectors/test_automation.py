@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.post_scan_jobs import make_automation
-from ctxtop.collectors.client_compact import client_compaction as ask_module
-from ctxtop.collectors.places import PolicySources, trust_file_path
-from ctxtop.collectors.policy_files import PolicyFiles
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.places import PolicySources, trust_file_path
+from ctxtop.collectors.locations.policy_files import PolicyFiles
+from ctxtop.collectors.post_scan_jobs import make_automation
 from ctxtop.collectors.session_target import compaction_target
 from ctxtop.collectors.store_update import scan_and_watch
+from ctxtop.collectors.terminal import client_compaction as ask_module
 from ctxtop.core.actions import automatic_actions, session_compaction
 from ctxtop.core.actions.automatic_actions import ActionResult, AutomaticAction
 from ctxtop.core.actions.automation import (
@@ -68,8 +68,8 @@ from ..trusted_files import trust, write_trusted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.collectors.client_compact.client_compaction import ClientCompactTarget
+    from ctxtop.collectors.locations.discover import ClaudeFolder
+    from ctxtop.collectors.terminal.client_compaction import ClientCompactTarget
     from ctxtop.core.compaction.compaction_target import CompactionTarget
     from ctxtop.core.compaction.plan import CompactionPlan, PlanOptions
     from ctxtop.core.compaction.receipts import CompactionReceipt

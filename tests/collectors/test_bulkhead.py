@@ -13,20 +13,20 @@ from ctxtop.collectors.claude_code.calibration_jobs import (
     ForecastCalibrationJob,
     TokenCalibrationJob,
 )
-from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.config.config_reader import ClientConfigReader
 from ctxtop.collectors.claude_code.context_text_job import ContextTextJob
 from ctxtop.collectors.claude_code.own_files import LogReader, ReceiptFollower, StatusLineFiles
-from ctxtop.collectors.claude_code.post_scan_jobs import (
+from ctxtop.collectors.claude_code.search_jobs import SearchIndexJob
+from ctxtop.collectors.claude_code.tail import LineBlock
+from ctxtop.collectors.claude_code.transcripts import left_context, line_indexer
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.post_scan_jobs import (
     CompactionReportJob,
     PostCompactionEstimates,
     PostScanJobs,
     SaveNoiseJob,
     WarningEvaluator,
 )
-from ctxtop.collectors.claude_code.search_jobs import SearchIndexJob
-from ctxtop.collectors.claude_code.tail import LineBlock
-from ctxtop.collectors.claude_code.transcripts import left_context, line_indexer
 from ctxtop.core.actions.automation import Automation
 from ctxtop.core.measure.agent_building import make_agent
 from ctxtop.core.measure.session_building import make_session
@@ -52,7 +52,7 @@ from ..transcripts import (
 )
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.problem import Problem
     from ctxtop.core.model.session import Session
 

@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.collector_thread import Collector
 from ctxtop.core.compaction.plan import PlanOptions
 from ctxtop.core.measure.timeline import TimelineEventKind
 from ctxtop.core.model.context import ContextState
@@ -37,7 +37,7 @@ from .test_composing import composed, linked, tokens
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.measure.timeline import Timeline
     from ctxtop.core.model.session import Session as Seen
 

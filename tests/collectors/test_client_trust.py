@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ctxtop.collectors.client_compact.client_run import is_folder_trusted, state_file
+from ctxtop.collectors.terminal.client_run import is_folder_trusted, state_file
 
 from ..trusting import accept_trust_dialog
 

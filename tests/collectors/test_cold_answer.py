@@ -26,7 +26,7 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
 MINUTE_MS = 60_000
 ANSWERED_MS = START_MS + 1000  # the time of an answer's line, unless it says another

@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from ctxtop.collectors.claude_code import collector_thread
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors import collector_thread
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.core.model.agent import Agent, AgentStatus
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.model.levels import Level

@@ -8,11 +8,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.transcript_details import (
     TranscriptUnavailableError,
     read_composition,
 )
+from ctxtop.collectors.collector_thread import Collector
 from ctxtop.core.measure.composition import CompositionSource
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
@@ -38,7 +38,7 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.measure.composition import Composition
 
 REMINDER: Final = "<system-reminder>\nContents of /p/CLAUDE.md:\n" + "Be careful. " * 60

@@ -8,9 +8,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.places import PolicySources
-from ctxtop.collectors.policy_files import PolicyFiles
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.places import PolicySources
+from ctxtop.collectors.locations.policy_files import PolicyFiles
 from ctxtop.core.measure.tokens import estimate_tokens
 from ctxtop.core.model.answer_facts import TokenUsage
 from ctxtop.core.model.context import ContextState
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from sqlite3 import Connection
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.session import Session
     from ctxtop.core.store.writer import Writer
 

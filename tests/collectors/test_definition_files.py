@@ -15,8 +15,8 @@ from ..surroundings import agent, definitions_of, project, put
 from .test_front_matter import BOMB
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
     from ..recorder import Recorder
 

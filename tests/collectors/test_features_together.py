@@ -9,8 +9,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors.plugin import compact_requests, hook_answer, plugin_log
+from ctxtop.collectors.plugin import hook_answer
 from ctxtop.collectors.plugin.installed_commands import FEATURE_EVENTS
+from ctxtop.collectors.plugin_files import compact_requests, plugin_log
 from ctxtop.core.summaries.steering import KEEP_HEADING, RULES_HEADING
 
 from ..agents_at_work import write_agent

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code import tail
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder, classify_path, find_files
-from ctxtop.collectors.places import claude_config_dir
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder, classify_path, find_files
+from ctxtop.collectors.locations.places import claude_config_dir
 from ctxtop.core.model.problem import Problem
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.model.transcript_records import FileKind, SourceFile

@@ -18,7 +18,7 @@ from ..histories import Folder, History, cut, histories, look_once
 from ..seed import SEED
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
     from ..dump import Rows
 

@@ -13,14 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.plugin import (
-    hook,
-    hook_answer,
-    installed_commands,
-    plugin_log,
-    standby,
-)
+from ctxtop.collectors.plugin import hook, hook_answer, installed_commands, standby
 from ctxtop.collectors.plugin.hook_answer import HookCall, HookReply
+from ctxtop.collectors.plugin_files import plugin_log
 from ctxtop.core.store.database import open_writer
 
 from ..extra_feature import feature
@@ -44,7 +39,8 @@ ALLOWED = {
     "ctxtop.collectors",
     "ctxtop.collectors.plugin",
     "ctxtop.collectors.plugin.hook",
-    "ctxtop.collectors.plugin.plugin_log",
+    "ctxtop.collectors.plugin_files",
+    "ctxtop.collectors.plugin_files.plugin_log",
     "__future__",
     "os",
     "os.path",

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 from ctxtop.collectors.claude_code import own_files
-from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.own_files import CUT_OFF_REASON, LogReader, own_log_folder
 from ctxtop.collectors.claude_code.own_log_records import HOOK_EVENTS
+from ctxtop.collectors.collector_thread import Collector
 from ctxtop.core.model.problem import ProblemReporter
 from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.core.store.database import open_reader
@@ -32,7 +32,7 @@ from ..logs import line, lines, log_file, part_name, tell
 from ..transcripts import SESSION
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.problem import Problem
 
     from ..recorder import Recorder
@@ -327,7 +327,7 @@ EACH: Final = 150
 
 
 def start_writers(store: Path) -> list[subprocess.Popen[bytes]]:
-    folder = str(ROOT / "collectors" / "plugin")
+    folder = str(ROOT / "collectors" / "plugin_files")
     return [
         subprocess.Popen(
             [sys.executable, "-I", "-c", _WRITE, folder, str(log_file(store)), f"w{n}", str(EACH)],
@@ -373,8 +373,8 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.recorder import Recorder
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.core.store.writer import Writer
 writer = Writer(Path(sys.argv[3]))
 left = int(sys.argv[4])
@@ -421,7 +421,7 @@ CORPUS = os.environ.get("CTXTOP_SHARED")
 
 @pytest.mark.skipif(not CORPUS, reason="CTXTOP_SHARED does not name the shared folder")
 def test_recorded_hooks(collector: Collector, store: Path) -> None:
-    from ctxtop.collectors.plugin.plugin_log import append_record
+    from ctxtop.collectors.plugin_files.plugin_log import append_record
 
     recorded = (Path(str(CORPUS)) / "corpus/current/hooks.jsonl").read_bytes().splitlines()
     given = [each for each in recorded if each.strip()]

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 from ctxtop.collectors.claude_code import injection_sources
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.claude_code.own_files import own_log_folder
 from ctxtop.collectors.claude_code.transcripts import transcript_ends
-from ctxtop.collectors.plugin import hook_inputs, plugin_log
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.collectors.plugin.answers.inject import answer
 from ctxtop.collectors.plugin.hook_answer import HookCall
+from ctxtop.collectors.plugin_files import hook_store, plugin_log
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.agent_queries import answer_items
 from ctxtop.core.store.writer import Writer
@@ -206,8 +206,8 @@ def test_a_store_that_takes_long_is_left_alone(
     write(session, [user("Go on."), notification("gone", "Found long ago.")])
     scan(tmp_path)
     write(session, [user()])
-    monkeypatch.setattr(hook_inputs, "QUERY_TIMEOUT_S", -1.0)
-    monkeypatch.setattr(hook_inputs, "PROGRESS_STEPS", 1)
+    monkeypatch.setattr(hook_store, "QUERY_TIMEOUT_S", -1.0)
+    monkeypatch.setattr(hook_store, "PROGRESS_STEPS", 1)
     said = asked(tmp_path, session)
     assert "The cart rounds." in said
     assert "Found long ago." not in said

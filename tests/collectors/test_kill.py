@@ -13,8 +13,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 
@@ -50,10 +50,10 @@ ROUNDS: Final = 28
 CHILD: Final = """
 import os, signal, sys
 from pathlib import Path
-import ctxtop.collectors.claude_code.collector_thread as collect
+import ctxtop.collectors.collector_thread as collect
 import ctxtop.collectors.claude_code.reader_pool as reading
 import ctxtop.collectors.claude_code.tail as tail
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.core.store import writer as writing
 sys.path.insert(0, sys.argv[1])
 from tests.recorder import Recorder

@@ -18,8 +18,8 @@ from ..transcripts import PROJECT, assistant, user, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.measure.forecast import ForecastCalibration
     from ctxtop.core.store.writer import Writer
 

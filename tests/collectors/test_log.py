@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ctxtop.collectors.plugin import plugin_log
+from ctxtop.collectors.plugin_files import plugin_log
 
 Json = dict[str, Any]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code.own_log_records import read_log
-from ctxtop.collectors.plugin import plugin_log
 from ctxtop.collectors.plugin.register_command import append_records
+from ctxtop.collectors.plugin_files import plugin_log
 from ctxtop.core.model.context_window import ClaimSource
 from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.core.readers.fleet_reader import read_sessions
@@ -25,8 +25,8 @@ from ..transcripts import MODEL, PROJECT, SESSION, START_MS, assistant, user, wr
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.context_window import Window
 
 USAGE = {

@@ -15,8 +15,8 @@ from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
 SMALL = "claude-haiku-4-5"
 

@@ -6,13 +6,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.transcript_details import (
     TranscriptUnavailableError,
     read_composition,
     read_line_text,
     read_tool_calls,
 )
+from ctxtop.collectors.collector_thread import Collector
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import context_queries
 from ctxtop.core.store.writer import Writer
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors import store_update
-from ctxtop.collectors.claude_code import discover
-from ctxtop.collectors.claude_code.discover import file_system_type, needs_polling
+from ctxtop.collectors.locations import discover
+from ctxtop.collectors.locations.discover import file_system_type, needs_polling
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.collector_thread import Collector
 
     from ..recorder import Recorder
 

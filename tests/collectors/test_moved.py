@@ -6,7 +6,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.collector_thread import Collector
 from ctxtop.core.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import context_queries
@@ -29,7 +29,7 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
 BEGUN = [user(), assistant("m1", 1000, at=2), launch("t1", at=6)]
 ASIDE = user("look around", 7, isSidechain=True)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.plugin import state_files
+from ctxtop.collectors.plugin_files import state_files
 
 if TYPE_CHECKING:
     from pathlib import Path

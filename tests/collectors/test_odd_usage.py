@@ -21,8 +21,8 @@ from ..transcripts import MODEL, PROJECT, SESSION, START_MS, append, assistant, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.context import Context
 
     from ..transcripts import JsonLine

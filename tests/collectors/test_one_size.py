@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.collector_thread import Collector
 from ctxtop.collectors.demo import make_demo
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 

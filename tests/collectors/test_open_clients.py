@@ -11,8 +11,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.registry import read_session_registry
+from ctxtop.collectors.collector_thread import Collector
 from ctxtop.collectors.session_target import compaction_target
 from ctxtop.core.compaction.compaction_target import require_idle
 from ctxtop.core.compaction.plan import CompactionRefusedError
@@ -28,7 +28,7 @@ from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.session import Session
 
 NEW = "99999999-2222-4333-8444-555555555555"

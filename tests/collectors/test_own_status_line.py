@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.plugin import plugin_log, statusline, wrapped_status_line
+from ctxtop.collectors.plugin import hook, statusline, wrapped_status_line
 from ctxtop.collectors.plugin.fresh_compaction import find_fresh_compaction
 from ctxtop.collectors.plugin.statusline import format_tokens, own_line, render_status_line
 from ctxtop.collectors.plugin.wrapped_status_line import run_wrapped_command
+from ctxtop.collectors.plugin_files.plugin_log import status_folder, status_path
 from ctxtop.core.model.cold_prompt import DEFAULT_MIN_TOKENS
 from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.tui.cli.commands import run as run_command
@@ -39,11 +40,11 @@ from ..transcripts import time as time_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
     from ..transcripts import JsonLine
 
-RUN = str(Path(plugin_log.__file__).with_name("run.py"))
+RUN = str(Path(hook.__file__).with_name("run.py"))
 
 KEPT: dict[str, Any] = {
     "v": 1,
@@ -355,13 +356,13 @@ def test_sizes(tokens: int, said: str) -> None:
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", "a\0b", "a.b"])
 def test_no_file_outside_the_folder_is_read(tmp_path: Path, name: str) -> None:
-    assert statusline.status_path(str(tmp_path / "s.db"), name) is None
+    assert status_path(str(tmp_path / "s.db"), name) is None
     assert statusline.read_status_file(str(tmp_path / "s.db"), name) == {}
 
 
 @pytest.mark.parametrize("kept", [b"", b"[1]", b'{"v":2}', b"\xff", b'{"v":1,'])
 def test_a_file_that_cannot_be_used_says_nothing(tmp_path: Path, kept: bytes) -> None:
-    path = Path(statusline.status_path(str(tmp_path / "s.db"), SESSION) or "")
+    path = Path(status_path(str(tmp_path / "s.db"), SESSION) or "")
     path.parent.mkdir()
     path.write_bytes(kept)
     assert statusline.read_status_file(str(tmp_path / "s.db"), SESSION) == {}
@@ -449,7 +450,7 @@ def test_what_is_kept_is_private_and_follows_the_transcript(
     history(claude, TURNS - 2)
     show(store, asked(LAST - 100_000))
     sessions()
-    path = Path(statusline.status_path(str(store), SESSION) or "")
+    path = Path(status_path(str(store), SESSION) or "")
     before = statusline.read_status_file(str(store), SESSION)
     history(claude)
     sessions()
@@ -466,7 +467,7 @@ def test_nothing_is_kept_of_a_session_whose_line_nobody_sees(
 ) -> None:
     history(claude)
     sessions()
-    folder = Path(statusline.status_folder(str(store)))
+    folder = Path(status_folder(str(store)))
     assert not folder.exists()
 
     folder.mkdir()
@@ -480,7 +481,7 @@ def test_a_folder_that_cannot_be_written_is_a_trouble_and_no_more(
 ) -> None:
     history(claude)
     show(store, asked(LAST))
-    Path(statusline.status_folder(str(store))).write_text("mine")
+    Path(status_folder(str(store))).write_text("mine")
     assert sessions()["context_tokens"] == LAST
 
 

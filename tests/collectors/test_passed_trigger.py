@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.demo import make_demo
-from ctxtop.collectors.places import Places
+from ctxtop.collectors.locations.places import Places
 from ctxtop.collectors.plugin.installed_commands import hook_command
 from ctxtop.core.model.context_window import ClaimSource
 from ctxtop.core.readers.fleet_reader import read_agents, read_assessed_claims, read_sessions
@@ -35,8 +35,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.context_window import Trigger
     from ctxtop.core.model.session import Session
 

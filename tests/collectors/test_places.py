@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors.claude_code.discover import find_files
+from ctxtop.collectors.locations.discover import find_files
 
 from ..dump import FILE_STATE, dump
 from ..effort import tries
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
     from ..dump import Rows
     from ..recorder import Recorder
@@ -44,8 +44,8 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.recorder import Recorder
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.core.store.writer import Writer
 writer = Writer(Path(sys.argv[3]))
 Collector(ClaudeFolder(Path(sys.argv[2])), writer, Recorder()).scan()

@@ -20,8 +20,8 @@ from ..transcripts import PROJECT, SESSION, assistant, text, tool, tool_result, 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.stored_rows import SummaryRow
 
     from ..transcripts import JsonLine

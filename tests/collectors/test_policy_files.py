@@ -6,9 +6,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors import policy_files
-from ctxtop.collectors.places import PolicySources, trust_file_path
-from ctxtop.collectors.policy_files import MAX_POLICY_BYTES, PROJECT_POLICY_NAME, PolicyFiles
+from ctxtop.collectors.locations import policy_files
+from ctxtop.collectors.locations.places import PolicySources, trust_file_path
+from ctxtop.collectors.locations.policy_files import (
+    MAX_POLICY_BYTES,
+    PROJECT_POLICY_NAME,
+    PolicyFiles,
+)
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 
 from ..trusted_files import trust

@@ -6,13 +6,10 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
-from ctxtop.collectors.client_terminal import prompt_answer
-from ctxtop.collectors.client_terminal.permission_prompt import (
-    PromptRefusedError,
-    read_permission_prompt,
-)
-from ctxtop.collectors.client_terminal.prompt_answer import (
+from ctxtop.collectors.locations.discover import ClaudeFolder
+from ctxtop.collectors.terminal import prompt_answer
+from ctxtop.collectors.terminal.permission_prompt import PromptRefusedError, read_permission_prompt
+from ctxtop.collectors.terminal.prompt_answer import (
     MAX_PRESSES,
     MAX_SCREEN_AGE_S,
     Answer,
@@ -20,8 +17,8 @@ from ctxtop.collectors.client_terminal.prompt_answer import (
     ProvedPrompt,
     answer_prompt,
 )
-from ctxtop.collectors.client_terminal.shown_calls import find_shown_call
-from ctxtop.collectors.client_terminal.tmux_panes import PaneScreen, TmuxPane
+from ctxtop.collectors.terminal.shown_calls import find_shown_call
+from ctxtop.collectors.terminal.tmux_panes import PaneScreen, TmuxPane
 from ctxtop.core.model.transcript_records import LiveSession
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.claude_code.prompt_history import HISTORY_NAME
 from ctxtop.collectors.claude_code.turn_finder import SearchHit, search_turns
-from ctxtop.collectors.places import Places
+from ctxtop.collectors.locations.places import Places
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.transcript.turn_search import parse_turn_query
 from ctxtop.tui.doctor.all_checks import check_all
@@ -19,7 +19,7 @@ from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.collector_thread import Collector
 
 GONE = "22222222-3333-4444-8555-666666666666"
 OTHER = "33333333-3333-4444-8555-666666666666"

@@ -19,8 +19,8 @@ from ctxtop.collectors.claude_code.current_context import (
 from ctxtop.collectors.plugin.answers import prompts
 from ctxtop.collectors.plugin.answers.prompts import answer
 from ctxtop.collectors.plugin.hook_answer import HookCall
-from ctxtop.collectors.plugin.plugin_log import log_folder
-from ctxtop.collectors.plugin.state_files import RETENTION_S, ThresholdAnnouncement
+from ctxtop.collectors.plugin_files.plugin_log import log_folder
+from ctxtop.collectors.plugin_files.state_files import RETENTION_S, ThresholdAnnouncement
 from ctxtop.core.model.answer_facts import TokenUsage
 from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.core.policy.schema import DEFAULT_PROMPTS
@@ -33,8 +33,8 @@ from ..logs import log_file
 from ..transcripts import PROJECT, SESSION, assistant, attachment, boundary, encode, user, write
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.store.writer import Writer
 
 LARGE = "claude-opus-5-5"

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 import pytest
-from ctxtop.collectors.claude_code import collector_thread, reader_pool
-from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors import collector_thread
+from ctxtop.collectors.claude_code import reader_pool
 from ctxtop.collectors.claude_code.reader_pool import FRAME_LENGTH, ReadAnswer, pack_frame
+from ctxtop.collectors.collector_thread import Collector
 from ctxtop.core.store.writer import Writer
 
 from ..dump import FILE_STATE, Rows, dump
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
 FILES: Final = 8
 ANSWERS: Final = 6_000

@@ -25,8 +25,8 @@ from ..transcripts import SESSION
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
 OWN_START_S = psutil.Process().create_time()
 OWN_START_MS = int(OWN_START_S * 1000)

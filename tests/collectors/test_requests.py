@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.claude_code.transcripts.api_requests import (
     find_sent_messages,
     read_request_line,
     read_request_part,
     reread_part,
 )
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import context_queries, session_queries
 from ctxtop.core.store.writer import Writer

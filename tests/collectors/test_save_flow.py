@@ -27,8 +27,8 @@ from ctxtop.core.store.queries import config_queries as queries
 from ..surroundings import project, put, put_save, saves_of
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.config_records import SaveFileRecord
     from ctxtop.core.store.writer import Writer
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.config.save_files import MAX_SAVE_FILE_BYTES
+from ctxtop.collectors.collector_thread import Collector
 from ctxtop.core.readers.saves_reader import read_saves
 from ctxtop.core.saves.save_noise import SaveNoise, decode_noise
 from ctxtop.core.saves.save_status import SaveState
@@ -46,7 +46,7 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.saves.project_saves import ProjectSaves
 
 S = SaveState

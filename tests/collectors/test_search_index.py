@@ -37,8 +37,8 @@ from ..transcripts import (
 )
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.store.writer import Writer
 
 OTHER: Final = "99999999-2222-4333-8444-555555555555"
@@ -256,8 +256,8 @@ CHILD: Final = """
 import os, signal, sys
 from pathlib import Path
 from ctxtop.collectors.claude_code import search_jobs
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.collectors.store_update import ScanOutcome
 from ctxtop.core.store import search_index
 from ctxtop.core.store.writer import Writer
@@ -281,7 +281,7 @@ Collector(ClaudeFolder(Path(sys.argv[1])), Writer(Path(sys.argv[2])), ScanOutcom
 def test_killed_in_between_it_holds_each_turn_once(
     claude: ClaudeFolder, path: Path, store: Path, child_env: dict[str, str], call: int
 ) -> None:
-    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.collector_thread import Collector
     from ctxtop.collectors.store_update import ScanOutcome
     from ctxtop.core.store.writer import Writer
 

@@ -11,8 +11,9 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.client_terminal.session_jump import NoTerminalError, jump_to_session
-from ctxtop.collectors.client_terminal.session_resume import (
+from ctxtop.collectors.session_target import run_folder
+from ctxtop.collectors.terminal.session_jump import NoTerminalError, jump_to_session
+from ctxtop.collectors.terminal.session_resume import (
     NotResumedError,
     ResumeFailure,
     ResumePlace,
@@ -20,8 +21,7 @@ from ctxtop.collectors.client_terminal.session_resume import (
     plan_resume,
     resume_in_tmux,
 )
-from ctxtop.collectors.client_terminal.tmux_panes import TmuxPane, own_pane
-from ctxtop.collectors.session_target import run_folder
+from ctxtop.collectors.terminal.tmux_panes import TmuxPane, own_pane
 from ctxtop.core.transcript.sanitize import reveal_line, sanitize_path, sanitize_title
 from msgspec.structs import replace
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.session import Session
 
 HOSTILE = "it's #(touch pwned) #{pane_id} #[x] $(touch pwned) \"; \\;"

@@ -17,9 +17,9 @@ from ctxtop.core.model.config_records import ConfigScope, HookHandler
 from ..surroundings import project, put, settings_of
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.config.save_files import SystemFolders
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
     from ..recorder import Recorder
 

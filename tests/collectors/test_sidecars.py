@@ -21,8 +21,8 @@ from ..dump import dump
 from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder

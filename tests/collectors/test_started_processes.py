@@ -15,11 +15,10 @@ import ctxtop.core.host as child_process
 import pytest
 from ctxtop.collectors.claude_code import reader_pool as readers_module
 from ctxtop.collectors.claude_code.reader_pool import MIN_POOL_BYTES, open_reader_pool
-from ctxtop.collectors.client_compact import client_run
-from ctxtop.collectors.client_compact.client_run import ClientRunError, prepare_run
-from ctxtop.collectors.client_terminal import tmux_panes
 from ctxtop.collectors.install.install_status import MODULE_SETTINGS_FILE, plugin_files
 from ctxtop.collectors.plugin.installed_commands import hook_command, statusline_command
+from ctxtop.collectors.terminal import client_run, tmux_panes
+from ctxtop.collectors.terminal.client_run import ClientRunError, prepare_run
 from ctxtop.core.host import client_environment, find_program, python_command
 from ctxtop.core.summaries.model_providers import ClaudeCli
 from ctxtop.core.summaries.model_summary import ProviderError, SummaryRequest
@@ -34,13 +33,13 @@ ROOT: Final = Path(child_process.__file__).resolve().parents[1]
 
 STARTS: Final = {
     # The client, in a session's own folder and only where it trusts that.
-    ("collectors/client_compact/client_run.py", "subprocess.run"),
+    ("collectors/terminal/client_run.py", "subprocess.run"),
     # The client with neither tools nor settings, in an empty folder of our own.
     ("core/summaries/model_providers.py", "subprocess.run"),
     # tmux, of the person's own server, by its absolute path.
-    ("collectors/client_terminal/tmux_panes.py", "subprocess.run"),
+    ("collectors/terminal/tmux_panes.py", "subprocess.run"),
     # The client, in place of `ctxtop resume`, in a session's own folder.
-    ("collectors/client_terminal/session_resume.py", "os.execve"),
+    ("collectors/terminal/session_resume.py", "os.execve"),
     # The person's own status line of before, as the client would run it.
     ("collectors/plugin/wrapped_status_line.py", "os.posix_spawn"),
     # The hook's own process, once more, to give the next answers.

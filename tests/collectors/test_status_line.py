@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code.own_log_records import read_log
-from ctxtop.collectors.plugin.plugin_log import append_record
+from ctxtop.collectors.plugin_files.plugin_log import append_record
 from ctxtop.core.model.context_window import ClaimSource
 from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.core.readers.fleet_reader import read_sessions
@@ -27,8 +27,8 @@ from ..logs import log_file, part_name
 from ..transcripts import MODEL, PROJECT, SESSION, START_MS, assistant, encode, user, write
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
     from ..recorder import Recorder
 

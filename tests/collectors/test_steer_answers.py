@@ -7,9 +7,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.current_context import read_rules
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.collectors.plugin.answers import remember, steer
 from ctxtop.collectors.plugin.hook_answer import HookCall
 from ctxtop.core.measure.token_estimate import token_upper_bound

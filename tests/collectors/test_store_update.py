@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ctxtop.collectors.demo import make_demo, make_demo_saves
-from ctxtop.collectors.places import Places
+from ctxtop.collectors.locations.places import Places
 from ctxtop.collectors.store_update import update_store
 from ctxtop.core.store import database
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.claude_code.current_context import read_rules
-from ctxtop.collectors.plugin import state_files
+from ctxtop.collectors.plugin_files import state_files
 from ctxtop.core.model.rule import ListedRule, RuleMark, RuleSource, RuleState
 from ctxtop.core.readers.rule_reader import read_listed_rules
 from ctxtop.core.readers.summary_reader import find_summaries, read_summary_rows
@@ -34,8 +34,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
 OTHER = "99999999-2222-4333-8444-555555555555"
 RULE = "Never push to main."

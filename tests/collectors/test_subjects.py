@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.demo.demo_transcript import project_slug
-from ctxtop.collectors.session_target import resume_folder, run_folder
+from ctxtop.collectors.session_target import run_folder
+from ctxtop.collectors.terminal.session_resume import resume_folder
 from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
 from msgspec.structs import replace
@@ -18,8 +19,8 @@ from ..transcripts import SESSION, START_MS, user, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.session import Session
 
 

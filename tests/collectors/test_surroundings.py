@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors import store_update
-from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.config import config_files
 from ctxtop.collectors.claude_code.config.config_reader import ClientConfigReader
+from ctxtop.collectors.collector_thread import Collector
 from ctxtop.collectors.store_update import scan_and_watch
 from ctxtop.core.model.config_records import ConfigScope
 from ctxtop.core.model.problem import ProblemReporter
@@ -23,7 +23,7 @@ from ..surroundings import agent, definitions_of, project, put, put_save, saves_
 
 if TYPE_CHECKING:
     from ctxtop.collectors.claude_code.config.save_files import SystemFolders
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder

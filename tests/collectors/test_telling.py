@@ -8,9 +8,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code import post_scan_jobs
-from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors import post_scan_jobs
 from ctxtop.collectors.claude_code.transcripts.replaced_content import read_cleared_messages
+from ctxtop.collectors.collector_thread import Collector
 from ctxtop.core.model.conversation import CLEARED_RESULT_TEXT
 from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
@@ -45,7 +45,7 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
 OTHER = "99999999-2222-4333-8444-555555555555"
 RULE = "Never touch the billing module."

@@ -16,8 +16,8 @@ from ..transcripts import PROJECT, SESSION, START_MS, JsonLine, append, assistan
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
 OTHER = "22222222-2222-4333-8444-555555555555"
 PASTED = (

@@ -7,10 +7,10 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors import policy_files
-from ctxtop.collectors.places import PolicySources
-from ctxtop.collectors.places import trust_file_path as own_trust_file
-from ctxtop.collectors.policy_files import (
+from ctxtop.collectors.locations import policy_files
+from ctxtop.collectors.locations.places import PolicySources
+from ctxtop.collectors.locations.places import trust_file_path as own_trust_file
+from ctxtop.collectors.locations.policy_files import (
     PROJECT_POLICY_NAME,
     PolicyFiles,
     TrustFile,

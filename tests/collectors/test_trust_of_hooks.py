@@ -7,8 +7,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.collectors.plugin.answers import enforce, inject, prompts, steer
 from ctxtop.collectors.plugin.hook_answer import HookCall, find_hook_project
 from ctxtop.core.injection.injected_text import MAX_PROMPT_CHARS

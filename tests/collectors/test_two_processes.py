@@ -17,7 +17,7 @@ from ..transcripts import PROJECT, append, assistant, boundary, launch, notifica
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
 
 ROUNDS: Final = 60
 FILES: Final = 6
@@ -29,8 +29,8 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.recorder import Recorder
-from ctxtop.collectors.claude_code import collector_thread
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors import collector_thread
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.core.store.writer import Writer
 collector_thread.COMMIT_BYTES = 1500
 stop = Path(sys.argv[4])

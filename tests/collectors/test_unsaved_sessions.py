@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from ctxtop.collectors.places import Places
+from ctxtop.collectors.locations.places import Places
 from ctxtop.core.model.attention import Attention, attention
 from ctxtop.core.readers.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
@@ -21,8 +21,8 @@ from ctxtop.tui.text.session_text import state_text
 from ..transcripts import PROJECT, SESSION, START_MS, assistant, tool, user, write
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.claude_code.collector_thread import Collector
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.collector_thread import Collector
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.model.session import Session
 
     from ..transcripts import JsonLine

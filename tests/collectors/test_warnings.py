@@ -6,11 +6,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors import policy_files
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.post_scan_jobs import WarningEvaluator
-from ctxtop.collectors.places import PolicySources
-from ctxtop.collectors.policy_files import PolicyFiles
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations import policy_files
+from ctxtop.collectors.locations.places import PolicySources
+from ctxtop.collectors.locations.policy_files import PolicyFiles
+from ctxtop.collectors.post_scan_jobs import WarningEvaluator
 from ctxtop.core.model.levels import Level
 from ctxtop.core.readers import warning_evaluation
 from ctxtop.core.readers.fleet_reader import FleetReader
@@ -37,7 +37,7 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.locations.discover import ClaudeFolder
     from ctxtop.core.store.warning_log import WarningRow
 
 LARGE = "claude-opus-5-5"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import watchfiles
 from ctxtop.collectors import store_update
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.collector_thread import Collector
+from ctxtop.collectors.locations.discover import ClaudeFolder
 from ctxtop.collectors.store_update import scan_and_watch
 from ctxtop.core.model.transcript_records import LogKind
 from ctxtop.core.store import database

@@ -15,7 +15,7 @@ from ..transcripts import PROJECT, SESSION, START_MS, JsonLine, assistant, user,
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.collector_thread import Collector
 
 
 @pytest.fixture

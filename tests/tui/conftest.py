@@ -13,7 +13,7 @@ import pytest
 from ctxtop.collectors import store_update
 from ctxtop.collectors.claude_code import registry
 from ctxtop.collectors.demo import make_demo
-from ctxtop.collectors.places import Places
+from ctxtop.collectors.locations.places import Places
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.cli import main
 

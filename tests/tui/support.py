@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.collectors.demo import DemoSession
-    from ctxtop.collectors.places import Places
+    from ctxtop.collectors.locations.places import Places
     from textual.message import Message
     from textual.pilot import Pilot
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.plugin.state_files import record_answer
+from ctxtop.collectors.plugin_files.state_files import record_answer
 from ctxtop.tui.screens.agents.agent_report import INJECTABLE_TITLE, INJECTED_TITLE
 
 from .support import opened

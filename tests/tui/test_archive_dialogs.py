@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from ctxtop.collectors.claude_code.archive_job import SessionArchiver
-from ctxtop.collectors.places import PolicySources
+from ctxtop.collectors.locations.places import PolicySources
 from ctxtop.collectors.store_update import update_store
 from ctxtop.core.archive.archive_index import TranscriptArchive
 from ctxtop.core.archive.archive_mode import ArchiveMode

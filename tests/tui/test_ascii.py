@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.places import PolicySources
+from ctxtop.collectors.locations.places import PolicySources
 from ctxtop.tui.text.ascii_signs import ASCII_TABLE, to_ascii
 from ctxtop.tui.text.formats import shorten_middle
 from msgspec.structs import replace as with_fields

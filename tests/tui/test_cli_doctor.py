@@ -12,11 +12,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from ctxtop.collectors.claude_code import discover
 from ctxtop.collectors.claude_code.own_files import MAX_KEPT_LOG_BYTES, own_log_folder
-from ctxtop.collectors.places import Places
+from ctxtop.collectors.locations import discover
+from ctxtop.collectors.locations.places import Places
 from ctxtop.collectors.plugin.installed_commands import hook_command
-from ctxtop.collectors.plugin.plugin_log import (
+from ctxtop.collectors.plugin_files.plugin_log import (
     ANSWER_FAULTS,
     append_record,
     fault_path,

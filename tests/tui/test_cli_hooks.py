@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 from ctxtop.collectors.install.settings_file import RECORDED_EVENTS
-from ctxtop.collectors.plugin import plugin_log
 from ctxtop.collectors.plugin.installed_commands import FEATURE_EVENTS
+from ctxtop.collectors.plugin_files import plugin_log
 from ctxtop.tui.cli import printing
 
 from ..installs import SETTINGS, older, text

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.client_compact import client_compaction as asking
-from ctxtop.collectors.client_compact.request_receipts import CompactRequest
-from ctxtop.collectors.plugin import compact_requests
+from ctxtop.collectors.plugin_files import compact_requests
+from ctxtop.collectors.terminal import client_compaction as asking
+from ctxtop.collectors.terminal.request_receipts import CompactRequest
 from ctxtop.core.actions.session_access import (
     ClientCompactResult,
     CompactFailure,
@@ -27,7 +27,7 @@ from ctxtop.tui.doctor import machine_checks
 from ..transcripts import PROJECT, SESSION, assistant, user, write
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.client_compact.client_compaction import ClientCompactTarget
+    from ctxtop.collectors.terminal.client_compaction import ClientCompactTarget
 
 WHEN_MS = 1_795_257_110_510
 DONE = ClientCompactResult(

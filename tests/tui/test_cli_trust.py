@@ -201,7 +201,7 @@ def test_a_file_of_another_user_is_one_line_and_says_nothing(
     run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch, project: Path
 ) -> None:
     own = os.getuid()
-    monkeypatch.setattr("ctxtop.collectors.policy_files.own_uid", lambda: own + 1)
+    monkeypatch.setattr("ctxtop.collectors.locations.policy_files.own_uid", lambda: own + 1)
     found = run("settings", "--json").json
     (notice,) = found["notices"]
     assert notice["where"] == f"{project}/.ctxtop.toml"

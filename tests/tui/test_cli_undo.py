@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ctxtop.collectors.places import Places, find_places
+from ctxtop.collectors.locations.places import Places, find_places
 from ctxtop.collectors.session_target import compaction_target
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.compaction_target import CompactionTarget

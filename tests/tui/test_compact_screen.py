@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors import session_target
-from ctxtop.collectors.places import PolicySources
+from ctxtop.collectors.locations.places import PolicySources
 from ctxtop.core.actions import session_compaction
 from ctxtop.core.actions.session_access import ActionFailure, SessionAccess
 from ctxtop.core.compaction.plan import Severity

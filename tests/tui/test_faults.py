@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code import reader_pool
-from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.collector_thread import Collector
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.app_state import feed as feed_module
 from ctxtop.tui.app_state.feed import Feed

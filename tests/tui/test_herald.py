@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.places import PolicySources
+from ctxtop.collectors.locations.places import PolicySources
 from ctxtop.core.actions.automation import AUTOMATIC_SUFFIX
 from ctxtop.core.model.problem import Problem
 from ctxtop.core.model.session import SessionStatus

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.places import PolicySources
+from ctxtop.collectors.locations.places import PolicySources
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.tui.base.keymap import PLACE_NAMES, all_bindings, read_keymap

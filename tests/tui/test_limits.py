@@ -43,7 +43,7 @@ from .support import NOW_MS, opened
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.collector_thread import Collector
 
     from .support import Stage
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors import store_update
 from ctxtop.collectors.demo import DemoFolder, DemoWriter
-from ctxtop.collectors.places import PolicySources
+from ctxtop.collectors.locations.places import PolicySources
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.search_queries import search_progress
 from ctxtop.tui.app_state.feed import Feed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors import pause_targets
-from ctxtop.collectors.client_compact import client_compaction
+from ctxtop.collectors.terminal import client_compaction
 from ctxtop.core.actions.session_access import (
     ClientCompactResult,
     CompactFailure,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ctxtop.collectors.client_compact.client_compaction import ClientCompactTarget
+    from ctxtop.collectors.terminal.client_compaction import ClientCompactTarget
 
     from .ended import Ended
     from .support import Opened, Stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.places import PolicySources, trust_file_path
+from ctxtop.collectors.locations.places import PolicySources, trust_file_path
 from ctxtop.core.policy.schema import KEYS
 from ctxtop.tui.page_kit.dialogs import ConfirmScreen
 from ctxtop.tui.page_kit.setting_editor import ValueScreen

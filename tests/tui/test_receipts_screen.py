@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.client_compact.request_receipts import CompactRequest
-from ctxtop.collectors.plugin import compact_requests
+from ctxtop.collectors.plugin_files import compact_requests
+from ctxtop.collectors.terminal.request_receipts import CompactRequest
 from ctxtop.core.actions import session_compaction
 from ctxtop.core.actions.session_access import (
     ClientCompactResult,

@@ -5,21 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.client_terminal import prompt_answer, session_jump, session_resume
-from ctxtop.collectors.client_terminal.pending_calls import PendingCall
-from ctxtop.collectors.client_terminal.permission_prompt import (
-    PermissionPrompt,
-    PromptRefusedError,
-)
-from ctxtop.collectors.client_terminal.prompt_answer import Answer, ProvedPrompt
-from ctxtop.collectors.client_terminal.session_jump import ElsewhereError, NoTerminalError
-from ctxtop.collectors.client_terminal.session_resume import (
+from ctxtop.collectors.terminal import prompt_answer, session_jump, session_resume
+from ctxtop.collectors.terminal.pending_calls import PendingCall
+from ctxtop.collectors.terminal.permission_prompt import PermissionPrompt, PromptRefusedError
+from ctxtop.collectors.terminal.prompt_answer import Answer, ProvedPrompt
+from ctxtop.collectors.terminal.session_jump import ElsewhereError, NoTerminalError
+from ctxtop.collectors.terminal.session_resume import (
     NotResumedError,
     ResumeFailure,
     ResumePlace,
     ResumePlan,
 )
-from ctxtop.collectors.client_terminal.tmux_panes import TmuxPane
+from ctxtop.collectors.terminal.tmux_panes import TmuxPane
 from ctxtop.tui.page_kit.terminal_dialogs import AnswerScreen, ResumeScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
@@ -303,7 +300,7 @@ async def test_a_window_or_a_split_is_opened_by_choice(
         return "work:4.0"
 
     monkeypatch.setattr(session_resume, "resume_in_tmux", open_in_tmux)
-    monkeypatch.setattr("ctxtop.collectors.client_terminal.tmux_panes.own_pane", lambda: SHOWN.pane)
+    monkeypatch.setattr("ctxtop.collectors.terminal.tmux_panes.own_pane", lambda: SHOWN.pane)
     async with opened(demo) as it:
         await offer(it)
         await it.press("w")

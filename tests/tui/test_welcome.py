@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.places import PolicySources
+from ctxtop.collectors.locations.places import PolicySources
 from ctxtop.core.actions.automation import Automation
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.base.ui_state import UiState, UiStateFile

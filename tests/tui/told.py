@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ctxtop.collectors.demo import DemoFolder
-from ctxtop.collectors.places import Places
+from ctxtop.collectors.locations.places import Places
 from ctxtop.collectors.store_update import update_store
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from ctxtop.collectors.client_terminal.tmux_panes import PaneScreen
+from ctxtop.collectors.terminal.tmux_panes import PaneScreen
 
 SCREENS: Final = Path(__file__).with_name("permission_prompts")
 """What 2.1.329 drew, with the cursor's column and row before it."""

@@ -54,7 +54,7 @@ def test_core_knows_neither_collectors_nor_the_screen() -> None:
 def test_collectors_know_no_screen() -> None:
     names, modules = loaded_with("ctxtop.collectors")
 
-    assert "ctxtop.collectors.claude_code.collector_thread" in names
+    assert "ctxtop.collectors.collector_thread" in names
     assert below(modules, "ctxtop.tui", "textual") == []
 
 
@@ -69,7 +69,7 @@ print(*sorted(set(sys.modules) - before))
 
 
 def test_what_claude_code_waits_for_loads_next_to_nothing(tmp_path: Path) -> None:
-    plugin = ROOT / "collectors" / "plugin"
+    plugin = ROOT / "collectors" / "plugin_files"
     done = subprocess.run(
         [sys.executable, "-I", "-c", _HOOK, str(plugin), str(tmp_path / "hooks.jsonl")],
         capture_output=True,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from ctxtop.collectors.client_terminal.permission_prompt import (
+from ctxtop.collectors.terminal.permission_prompt import (
     CUT_OFF,
     NO_PROMPT,
     PermissionPrompt,
     PromptRefusedError,
     read_permission_prompt,
 )
-from ctxtop.collectors.client_terminal.tmux_panes import PaneScreen
+from ctxtop.collectors.terminal.tmux_panes import PaneScreen
 
 from .recorded_prompts import change, screen_of
 

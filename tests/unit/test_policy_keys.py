@@ -16,8 +16,8 @@ import ctxtop.collectors
 import ctxtop.core
 import ctxtop.tui
 import pytest
-from ctxtop.collectors.client_terminal.prompt_answer import answering_obstacle
-from ctxtop.collectors.places import PolicySources
+from ctxtop.collectors.locations.places import PolicySources
+from ctxtop.collectors.terminal.prompt_answer import answering_obstacle
 from ctxtop.core.actions.pause_rules import preview_pause
 from ctxtop.core.actions.session_recovery import resume_prompt
 from ctxtop.core.archive.archive_policy import read_archive_settings

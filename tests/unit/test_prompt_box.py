@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.collectors.client_compact.via_tmux import PromptBox, find_prompt_box
+from ctxtop.collectors.terminal.via_tmux import PromptBox, find_prompt_box
 
 RULE = "\x1b[38;5;244m" + "─" * 60
 CURSOR = "\x1b[7m \x1b[0m\x1b[39m\x1b[49m"

@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors.client_terminal.pending_calls import read_pending_calls
-from ctxtop.collectors.client_terminal.permission_prompt import (
+from ctxtop.collectors.terminal.pending_calls import read_pending_calls
+from ctxtop.collectors.terminal.permission_prompt import (
     PermissionPrompt,
     PromptRefusedError,
     read_permission_prompt,
 )
-from ctxtop.collectors.client_terminal.shown_calls import find_shown_call
+from ctxtop.collectors.terminal.shown_calls import find_shown_call
 from msgspec.structs import replace
 
 from ..transcripts import assistant, user, write

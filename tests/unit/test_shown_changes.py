@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.client_terminal.shown_changes import (
+from ctxtop.collectors.terminal.shown_changes import (
     MAX_FILE_BYTES,
     read_cell,
     read_text,

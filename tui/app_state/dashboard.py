@@ -20,7 +20,7 @@ from .toasts import EVENT_SEVERITIES, OWN_SOURCE, TOAST_S, Notice, Toast, join_t
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
-    from ...collectors.places import Places
+    from ...collectors.locations.places import Places
     from ...core.actions.session_access import ActionFailure, ClientCompactResult, ResumeResult
     from ...core.actions.session_recovery import Recovery
     from ...core.compaction.apply import ApplyStage

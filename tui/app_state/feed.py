@@ -21,9 +21,9 @@ from ..base.messages import FleetView, ViewRequest
 if TYPE_CHECKING:
     import sqlite3
 
-    from ...collectors.claude_code.collector_thread import ScanProgress, StoredChange
-    from ...collectors.places import Places
-    from ...collectors.policy_files import PolicyFiles
+    from ...collectors.collector_thread import ScanProgress, StoredChange
+    from ...collectors.locations.places import Places
+    from ...collectors.locations.policy_files import PolicyFiles
     from ...core.model.agent import Agent
     from ...core.model.problem import Problem
     from ...core.model.session import Session
@@ -170,8 +170,8 @@ class Feed:
         # All that is heavy to import is imported here, after the first paint.
         import sqlite3
 
-        from ...collectors.places import PlaceError
-        from ...collectors.policy_files import PolicyFiles
+        from ...collectors.locations.places import PlaceError
+        from ...collectors.locations.policy_files import PolicyFiles
         from ...collectors.store_update import open_writer, scan_and_watch
         from ...core.model.problem import Problem
         from ...core.store.database import StoreError, explain_error

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
     from textual.timer import Timer
 
-    from ...collectors.claude_code.collector_thread import ScanProgress
+    from ...collectors.collector_thread import ScanProgress
     from ...core.model.problem import Problem
     from ...core.store.warning_log import ContextWarning
     from ..base.messages import FleetView

@@ -15,7 +15,7 @@ from ...core.store.bulkhead import NOT_SHOWN, bulkhead
 if TYPE_CHECKING:
     import sqlite3
 
-    from ...collectors.places import Places
+    from ...collectors.locations.places import Places
     from ...core.model.problem import Problem
 
 

@@ -74,7 +74,7 @@ def expected_errors() -> tuple[type[Exception], ...]:
     # Called only when something was raised, so that no run without an error imports these.
     import sqlite3
 
-    from ...collectors.places import PlaceError
+    from ...collectors.locations.places import PlaceError
     from ...core.store.database import StoreError
 
     return (RefusedError, PlaceError, StoreError, sqlite3.Error, OSError, UnicodeEncodeError)

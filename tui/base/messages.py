@@ -10,7 +10,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 if TYPE_CHECKING:
-    from ...collectors.claude_code.collector_thread import ScanProgress
+    from ...collectors.collector_thread import ScanProgress
     from ...core.measure.limit_use import PercentSize
     from ...core.measure.plan_limits import PlanLimit
     from ...core.model.agent import Agent

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 from ...core.files.safe_open import open_regular
 
 if TYPE_CHECKING:
-    from ...collectors.places import PolicySources
+    from ...collectors.locations.places import PolicySources
     from ...core.policy.policy import Policy
     from .keymap import Keymap
 
@@ -80,7 +80,7 @@ class DashboardSettings(msgspec.Struct, frozen=True):
 
 def read_dashboard_settings(sources: PolicySources) -> DashboardSettings:
     """Read the settings; a worker does it, because it reads files and imports much."""
-    from ...collectors.policy_files import PolicyFiles
+    from ...collectors.locations.policy_files import PolicyFiles
     from ...core.policy.schema import LAST_CHOSEN
 
     policy = PolicyFiles(sources).policies.common

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from ...collectors.places import Places
+    from ...collectors.locations.places import Places
 
 CommandFunction = Callable[..., Any]
 Command = TypeVar("Command", bound=CommandFunction)
@@ -40,7 +40,9 @@ class CommandOptions:
 
     @property
     def places(self) -> Places:
-        from ...collectors.places import find_places  # not needed for --version and --help
+        from ...collectors.locations.places import (
+            find_places,  # not needed for --version and --help
+        )
 
         return find_places(self.config_dir, self.db, self.policy)
 
@@ -52,7 +54,7 @@ class CommandOptions:
     @property
     def ascii_only(self) -> bool:
         """Whether output for people should use ASCII characters only."""
-        from ...collectors.places import PolicySources
+        from ...collectors.locations.places import PolicySources
         from ..base.ui_state import asks_for_ascii
 
         return asks_for_ascii(PolicySources(tuple(self.policy), os.environ))

@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from ...collectors.claude_code.collector_thread import Collector
-from ...collectors.places import PlaceError, Places
-from ...collectors.policy_files import PolicyFiles
+from ...collectors.collector_thread import Collector
+from ...collectors.locations.places import PlaceError, Places
+from ...collectors.locations.policy_files import PolicyFiles
 from ...collectors.store_update import rebuild_store, save_faults, update_store
 from ...core.measure.limit_use import PercentSize
 from ...core.model.agent import Agent, newest_agent_order

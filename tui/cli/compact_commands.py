@@ -9,8 +9,8 @@ from typing import Final
 import click
 import msgspec
 
-from ...collectors.places import Places
-from ...collectors.plugin.compact_requests import instruction_problem
+from ...collectors.locations.places import Places
+from ...collectors.plugin_files.compact_requests import instruction_problem
 from ...collectors.session_target import open_session, receipt_target
 from ...core.actions import session_access, session_compaction
 from ...core.actions.pause_rules import plan_costs

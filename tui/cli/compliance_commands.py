@@ -8,7 +8,7 @@ from typing import Final
 import click
 from msgspec.structs import replace
 
-from ...collectors.claude_code.collector_thread import Collector
+from ...collectors.collector_thread import Collector
 from ...core.compliance.agent_compliance import (
     FINDING_SEVERITIES,
     AgentTypeCompliance,

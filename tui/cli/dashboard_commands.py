@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from ...collectors.places import Places, find_places
+from ...collectors.locations.places import Places, find_places
 from ...core.host import LOOPBACK, python_command
 from ..base.command_errors import DONE, FAILED, USAGE, print_error
 from .command_options import common_command, mouse_option, options_of, refuse_options

@@ -12,7 +12,7 @@ import click
 import msgspec
 from ctxtop import __version__
 
-from ...collectors.claude_code.collector_thread import Collector
+from ...collectors.collector_thread import Collector
 from ...core.readers.fleet_reader import session_place
 from ...core.store.bulkhead import NOT_READ, NOT_SHOWN, bulkhead, leave_out_faulty
 from ...core.store.queries import session_queries, spending_queries
@@ -280,8 +280,8 @@ def _read_token(path: Path) -> str:
 
 
 def _write_file(path: Path, text: str, mode: str | None) -> None:
-    from ...collectors.plugin.plugin_log import FILE_MODE
-    from ...collectors.plugin.state_files import write_atomically
+    from ...collectors.plugin_files.plugin_log import FILE_MODE
+    from ...collectors.plugin_files.state_files import write_atomically
 
     try:
         rights = FILE_MODE if mode is None else int(mode, 8)

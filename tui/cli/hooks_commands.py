@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ...collectors.places import Places, find_places
+from ...collectors.locations.places import Places, find_places
 from ...collectors.plugin.installed_commands import FEATURE_EVENTS
 from ...core.transcript.sanitize import one_line
 from ..base.command_errors import (

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...collectors.places import Places
-from ...collectors.policy_files import PolicyFiles, TrustPreview
+from ...collectors.locations.places import Places
+from ...collectors.locations.policy_files import PolicyFiles, TrustPreview
 from ...core.policy.policy import KeyPermission, PolicyNotice, ProjectTrust, key_permission
 from ...core.policy.schema import PRESETS, parse_change
 from ...core.policy.unknown_keys import unknown_key_fix
@@ -180,7 +180,7 @@ def trust(
     Shows the file of DIR (default: the current folder) and what it would change, then asks.
     A file that changes must be trusted again.
     """
-    from ...collectors.policy_files import TrustFileError
+    from ...collectors.locations.policy_files import TrustFileError
 
     if lists and (revoke or folder):
         raise click.UsageError("--list takes no DIR and no --revoke", context)
@@ -200,7 +200,7 @@ def trust(
 def _trust_folder(
     context: click.Context, places: Places, folder: Path, *, is_confirmed: bool
 ) -> int:
-    from ...collectors.policy_files import TrustFile, preview_trust
+    from ...collectors.locations.policy_files import TrustFile, preview_trust
 
     preview, options = preview_trust(places.policy, folder), options_of(context)
     if not options.as_json:
@@ -250,7 +250,7 @@ def _preview_lines(preview: TrustPreview) -> list[str]:
 
 
 def _print_trusted(context: click.Context, places: Places) -> int:
-    from ...collectors.policy_files import list_trusted
+    from ...collectors.locations.policy_files import list_trusted
 
     folders = list_trusted(places.policy.trust_file)
     lines = [f"{each.state:<8}  {each.folder}" for each in folders]
@@ -261,7 +261,7 @@ def _print_trusted(context: click.Context, places: Places) -> int:
 
 
 def _revoke_trust(context: click.Context, places: Places, folder: Path) -> int:
-    from ...collectors.policy_files import TrustFile
+    from ...collectors.locations.policy_files import TrustFile
 
     real = folder.resolve()
     if not TrustFile(places.policy.trust_file).revoke(str(real)):

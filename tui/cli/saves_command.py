@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ...collectors.claude_code.collector_thread import Collector
+from ...collectors.collector_thread import Collector
 from ...core.readers.saves_reader import read_saves
 from ...core.saves.save_status import NEEDS_ATTENTION, SaveState
 from ...core.saves.selected_files import written_ms

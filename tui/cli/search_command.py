@@ -8,9 +8,9 @@ from typing import Final
 
 import click
 
-from ...collectors.claude_code.collector_thread import Collector
-from ...collectors.claude_code.discover import ClaudeFolder
 from ...collectors.claude_code.turn_finder import SearchHit, SearchResults, search_turns
+from ...collectors.collector_thread import Collector
+from ...collectors.locations.discover import ClaudeFolder
 from ...core.model.session import Session
 from ...core.readers import fleet_reader
 from ...core.store.queries.search_queries import SearchProgress

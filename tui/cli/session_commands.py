@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 from msgspec.structs import replace
 
-from ...collectors.claude_code.collector_thread import Collector
+from ...collectors.collector_thread import Collector
 from ...core.store.queries import session_queries
 from ...core.summaries.compaction_report import CompactionReport, RetainedAndLost, decode_report
 from ..base.command_errors import RefusedError

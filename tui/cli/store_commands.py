@@ -5,7 +5,7 @@ from typing import Final
 
 import click
 
-from ...collectors.claude_code.collector_thread import Collector
+from ...collectors.collector_thread import Collector
 from ...collectors.store_update import close_silent_agent
 from ...core.model.agent import AgentStatus
 from ...core.policy.policy import Policy

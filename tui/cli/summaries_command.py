@@ -8,8 +8,8 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.claude_code.transcripts import replaced_content
+from ...collectors.collector_thread import Collector
 from ...core.model.rule import ListedRule, RuleMark
 from ...core.model.stored_rows import SummaryRow
 from ...core.readers.fleet_reader import session_place

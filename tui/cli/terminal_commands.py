@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ...collectors.client_terminal.session_resume import (
+from ...collectors.terminal.session_resume import (
     NotResumedError,
     ResumeFailure,
     ResumePlace,

@@ -7,8 +7,8 @@ from contextlib import closing
 from functools import cache
 from pathlib import Path
 
-from ...collectors.places import PlaceError, Places
-from ...collectors.policy_files import PolicyFiles
+from ...collectors.locations.places import PlaceError, Places
+from ...collectors.locations.policy_files import PolicyFiles
 from ...collectors.store_update import rebuild_store, update_store
 from ...core.model.problem import Problem
 from ...core.model.session import Session

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from ...collectors.claude_code.config.definition_files import SKILLS_MARKETPLACE
+from ...collectors.locations.policy_files import PolicyFiles
 from ...collectors.plugin.installed_commands import InstalledCommand, parse_command
-from ...collectors.policy_files import PolicyFiles
 from ...core.compliance.agent_inventory import find_force_hooks
 from ...core.measure import effective_config
 from ...core.model.config_records import (

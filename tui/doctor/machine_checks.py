@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from ctxtop import __version__
 
-from ...collectors.claude_code import discover, own_files
-from ...collectors.claude_code.discover import FolderListing
+from ...collectors.claude_code import own_files
 from ...collectors.claude_code.registry import list_open_sessions
-from ...collectors.client_compact.request_receipts import ClientCompactReceipt, read_client_receipts
-from ...collectors.plugin import plugin_log
-from ...collectors.plugin.compact_requests import ORPHAN_AFTER_S, request_folder
+from ...collectors.locations import discover
+from ...collectors.locations.discover import FolderListing
+from ...collectors.plugin_files import plugin_log
+from ...collectors.plugin_files.compact_requests import ORPHAN_AFTER_S, request_folder
+from ...collectors.terminal.request_receipts import ClientCompactReceipt, read_client_receipts
 from ...core.files.safe_open import NOT_REGULAR_FILE, open_regular
 from ...core.measure.tokens import ENCODING_FILE, ENCODING_SHA256
 from ...core.model.problem import Problem
@@ -38,7 +39,7 @@ from ..text.formats import iso_time, plural, utc_time
 from .doctor_check import DoctorCheck, failed, noted, passed
 
 if TYPE_CHECKING:
-    from ...collectors.places import Places
+    from ...collectors.locations.places import Places
 
 
 def folder_checks(places: Places) -> list[DoctorCheck]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from ...collectors.claude_code.archive_job import SKIPPED_FIX, SessionArchiver
 from ...collectors.claude_code.prompt_history import list_folders_without_transcript
-from ...collectors.places import Places
+from ...collectors.locations.places import Places
 from ...core.actions.stored_recoveries import AUTOMATIC_RUN_TIMEOUT_MS, read_recoveries
 from ...core.archive.archive_index import TranscriptArchive, find_damaged_sessions
 from ...core.archive.archive_mode import ArchiveMode

@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from textual.content import Content
 
 from ...collectors.install.settings_file import NotSafeError
-from ...collectors.places import PolicySources
-from ...collectors.policy_editing import AppliedPolicyChange, PolicyChangeHistory, PolicyFileChange
-from ...collectors.policy_files import (
+from ...collectors.locations.places import PolicySources
+from ...collectors.locations.policy_files import (
     PROJECT_POLICY_NAME,
     PolicyFiles,
     TrustFile,
     TrustFileError,
     content_sha256,
 )
+from ...collectors.policy_editing import AppliedPolicyChange, PolicyChangeHistory, PolicyFileChange
 from ...core.policy.policy import (
     IgnoredValue,
     Policy,

@@ -18,8 +18,8 @@ from ..text.formats import plural, tokens
 if TYPE_CHECKING:
     import sqlite3
 
-    from ...collectors.client_compact.request_receipts import ClientCompactReceipt
     from ...collectors.install.install_plan import InstallReceipt
+    from ...collectors.terminal.request_receipts import ClientCompactReceipt
     from ...core.store.automation_records import AutomaticRunRecord, PauseRecord
     from ..text.plan_text import OperationChange
 
@@ -164,7 +164,7 @@ def read_receipt_entries(
 def history_signature(db: sqlite3.Connection, store: Path) -> tuple[object, ...]:
     """Return a fingerprint that changes with every action and is cheap to read."""
     from ...collectors.install.install_plan import install_folder
-    from ...collectors.plugin.compact_requests import request_history_folder
+    from ...collectors.plugin_files.compact_requests import request_history_folder
     from ...core.store.automation_records import automatic_runs_fingerprint, pauses_fingerprint
     from ...core.store.database import state_folder
 
@@ -182,8 +182,8 @@ def _modified_ns(place: Path) -> int | None:
 
 
 def _entries(db: sqlite3.Connection, store: Path) -> Iterator[HistoryEntry]:
-    from ...collectors.client_compact.request_receipts import read_client_receipts
     from ...collectors.install.install_plan import read_install_receipts
+    from ...collectors.terminal.request_receipts import read_client_receipts
     from ...core.actions.stored_recoveries import read_recoveries
     from ...core.compaction.receipts import ReceiptStore
     from ...core.store.automation_records import read_automatic_runs, read_pauses

@@ -14,7 +14,7 @@ from .dialogs import diff_description
 if TYPE_CHECKING:
     from ...collectors.install.install_plan import InstallPlan
     from ...collectors.install.settings_file import InstallOptions
-    from ...collectors.places import Places
+    from ...collectors.locations.places import Places
     from ..app_state.dashboard import Dashboard
 
 

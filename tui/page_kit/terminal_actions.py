@@ -16,9 +16,9 @@ from ..base.keymap import bind, bind_hidden
 if TYPE_CHECKING:
     import sqlite3
 
-    from ...collectors.client_terminal.prompt_answer import Answer, PromptTarget, ProvedPrompt
-    from ...collectors.client_terminal.session_resume import ResumePlace, ResumePlan
     from ...collectors.pause_targets import PausePreview
+    from ...collectors.terminal.prompt_answer import Answer, PromptTarget, ProvedPrompt
+    from ...collectors.terminal.session_resume import ResumePlace, ResumePlan
     from ...core.actions.session_pause import PauseResult
     from ...core.model.problem import Problem
     from ...core.model.session import Session
@@ -108,7 +108,7 @@ class TerminalActions:
         folder, session_id = self._app.places.folder, session.session_id
 
         def work() -> str | Exception:
-            from ...collectors.client_terminal.session_jump import NoTerminalError, jump_to_session
+            from ...collectors.terminal.session_jump import NoTerminalError, jump_to_session
 
             try:
                 return jump_to_session(folder, session_id)
@@ -118,7 +118,7 @@ class TerminalActions:
         self._worker.submit(work, partial(self._show_jump, session))
 
     def _show_jump(self, session: Session, found: str | Exception | Problem) -> None:
-        from ...collectors.client_terminal.session_jump import ElsewhereError
+        from ...collectors.terminal.session_jump import ElsewhereError
 
         if isinstance(found, ElsewhereError):
             self._app.copy_to_clipboard(found.command)
@@ -131,9 +131,9 @@ class TerminalActions:
         app = self._app
 
         def work() -> tuple[PromptTarget, ProvedPrompt] | Exception:
-            from ...collectors.client_terminal.permission_prompt import PromptRefusedError
-            from ...collectors.client_terminal.prompt_answer import PromptTarget, prove_prompt
-            from ...collectors.policy_files import read_acting_policy
+            from ...collectors.locations.policy_files import read_acting_policy
+            from ...collectors.terminal.permission_prompt import PromptRefusedError
+            from ...collectors.terminal.prompt_answer import PromptTarget, prove_prompt
 
             folder = app.places.folder
             policy = read_acting_policy(app.places.policy, session.project_root)
@@ -152,7 +152,7 @@ class TerminalActions:
         if not isinstance(found, tuple):
             self._notify(session, f"not answered: {found}", failed=True)
             return
-        from ...collectors.client_terminal.prompt_answer import Answer
+        from ...collectors.terminal.prompt_answer import Answer
         from .terminal_dialogs import AnswerScreen
 
         target, shown = found
@@ -167,8 +167,8 @@ class TerminalActions:
         self, session: Session, target: PromptTarget, shown: ProvedPrompt, answer: Answer
     ) -> None:
         def work() -> str | Exception:
-            from ...collectors.client_terminal.permission_prompt import PromptRefusedError
-            from ...collectors.client_terminal.prompt_answer import answer_prompt
+            from ...collectors.terminal.permission_prompt import PromptRefusedError
+            from ...collectors.terminal.prompt_answer import answer_prompt
 
             try:
                 answer_prompt(target, shown, answer)
@@ -193,7 +193,7 @@ class TerminalActions:
             return
 
         def work() -> ResumePlan | Exception:
-            from ...collectors.client_terminal.session_resume import NotResumedError, plan_resume
+            from ...collectors.terminal.session_resume import NotResumedError, plan_resume
 
             try:
                 return plan_resume(app.places.folder, session)
@@ -203,8 +203,8 @@ class TerminalActions:
         self._worker.submit(work, partial(self._ask_how_to_resume, session))
 
     def _ask_how_to_resume(self, session: Session, found: ResumePlan | Exception | Problem) -> None:
-        from ...collectors.client_terminal.session_resume import ResumePlace, ResumePlan
-        from ...collectors.client_terminal.tmux_panes import own_pane
+        from ...collectors.terminal.session_resume import ResumePlace, ResumePlan
+        from ...collectors.terminal.tmux_panes import own_pane
         from ..text.session_text import resume_cost_text
         from .terminal_dialogs import COPY, ResumeScreen
 
@@ -225,7 +225,7 @@ class TerminalActions:
 
     def _resume_in_tmux(self, session: Session, plan: ResumePlan, place: ResumePlace) -> None:
         def work() -> str | Exception:
-            from ...collectors.client_terminal.session_resume import NotResumedError, resume_in_tmux
+            from ...collectors.terminal.session_resume import NotResumedError, resume_in_tmux
 
             try:
                 return resume_in_tmux(plan, place)

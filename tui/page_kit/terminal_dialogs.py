@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import BindingType
 
-from ...collectors.client_terminal.prompt_answer import Answer
-from ...collectors.client_terminal.session_resume import ResumePlace
+from ...collectors.terminal.prompt_answer import Answer
+from ...collectors.terminal.session_resume import ResumePlace
 from ...core.model.pause_ways import PauseWay
 from ...core.transcript.sanitize import reveal_line
 from ..base.keymap import bind_hidden
@@ -18,8 +18,8 @@ from ..widgets.whole_text_pane import Description, StyledText
 from .dialogs import ChoiceScreen, DialogChoice
 
 if TYPE_CHECKING:
-    from ...collectors.client_terminal.prompt_answer import ProvedPrompt
-    from ...collectors.client_terminal.session_resume import ResumePlan
+    from ...collectors.terminal.prompt_answer import ProvedPrompt
+    from ...collectors.terminal.session_resume import ResumePlan
     from ...core.actions.pause_rules import PauseItem
 
 

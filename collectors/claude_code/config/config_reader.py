@@ -30,7 +30,7 @@ from ....core.store.config_writer import (
 )
 from ....core.store.queries import config_queries as queries
 from ....core.store.writer import Writer
-from ..discover import ClaudeFolder
+from ...locations.discover import ClaudeFolder
 from .config_files import (
     MAX_JSON_ITEMS,
     ConfigPath,

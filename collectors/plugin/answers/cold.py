@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
+from ...plugin_files.plugin_log import MAX_TOKENS, decode_object, open_safely
 from ..hook_answer import session_of, text_field, transcript_path
-from ..plugin_log import MAX_TOKENS, decode_object, open_safely
 
 TYPE_CHECKING = False
 
@@ -138,7 +138,11 @@ def _is_other_model(call: HookCall, last: LastAnswer) -> bool:
 
 
 def _tell_once(call: HookCall, transcript: str, last: LastAnswer, why: str) -> HookReply | None:
-    from ..state_files import ThresholdAnnouncement, record_answer, remove_old_announcements
+    from ...plugin_files.state_files import (
+        ThresholdAnnouncement,
+        record_answer,
+        remove_old_announcements,
+    )
 
     session_id = session_of(transcript)
     told = ThresholdAnnouncement(call.store, session_id, f"cold@{last.at_ms}")

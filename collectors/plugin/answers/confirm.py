@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .. import compact_requests
+from ...plugin_files import compact_requests
 from ..hook_answer import HookReply
 
 TYPE_CHECKING = False

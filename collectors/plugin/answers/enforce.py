@@ -14,8 +14,8 @@ import io
 import os
 
 from ....core.files.safe_open import open_regular
+from ...plugin_files.plugin_log import decode_object
 from ..hook_answer import HookReply, find_hook_project, text_field
-from ..plugin_log import decode_object
 
 TYPE_CHECKING = False
 
@@ -267,7 +267,7 @@ def _config_folder(transcript: str) -> str:
         return os.path.dirname(projects)
     from pathlib import Path
 
-    from ...places import claude_config_dir
+    from ...locations.places import claude_config_dir
 
     return str(claude_config_dir(os.environ, Path.home()))
 
@@ -323,7 +323,7 @@ class _DefinitionSearch:
 def _compliance_settings(fields: Mapping[str, Any]) -> ComplianceSettings:
     """Return the policy's limits; the policy is only resolved if somebody set a value."""
     from ....core.compliance import expectations
-    from ...places import user_policy_path
+    from ...locations.places import user_policy_path
 
     has_variable = any(name.startswith(POLICY_VARIABLE_PREFIX) for name in os.environ)
     root = find_hook_project(fields)

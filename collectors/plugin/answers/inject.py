@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...plugin_files.plugin_log import ANSWER_FAULTS, log_path, note_fault
+from ...plugin_files.state_files import record_answer
 from ..hook_answer import HookReply, find_hook_project, session_of, text_field, transcript_path
-from ..plugin_log import ANSWER_FAULTS, log_path, note_fault
-from ..state_files import record_answer
 
 TYPE_CHECKING = False
 
@@ -61,7 +61,7 @@ def _choose_injection(request: InjectionRequest, store: Path, limits: InjectionL
     from ....core.injection.context_selection import select_context
     from ....core.store.bulkhead import take_faults
     from ...claude_code.injection_sources import gather_injection_sources
-    from ..hook_inputs import note_store_error, open_store_without_waiting
+    from ...plugin_files.hook_store import note_store_error, open_store_without_waiting
 
     try:
         with open_store_without_waiting(store) as db:

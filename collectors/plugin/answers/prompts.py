@@ -11,8 +11,14 @@ import os
 import time
 from binascii import crc32
 
+from ...plugin_files.plugin_log import (
+    FOLDER_MODE,
+    decode_object,
+    encode_json,
+    log_folder,
+    open_safely,
+)
 from ..hook_answer import find_hook_project, session_of, text_field, transcript_path
-from ..plugin_log import FOLDER_MODE, decode_object, encode_json, log_folder, open_safely
 
 TYPE_CHECKING = False
 
@@ -162,8 +168,8 @@ def answer(call: HookCall) -> HookReply | None:
 
 
 def _policy_files(fields: Mapping[str, Any]) -> list[str]:
-    from ...places import trust_file_path, user_policy_path
-    from ...policy_files import PROJECT_POLICY_NAME
+    from ...locations.places import trust_file_path, user_policy_path
+    from ...locations.policy_files import PROJECT_POLICY_NAME
 
     project = find_hook_project(fields)
     own = [str(user_policy_path()), str(trust_file_path())]
@@ -224,8 +230,12 @@ def _announce(
     call: HookCall, session_id: str, policy: Policy, context: Context | None, end: LatestAnswer
 ) -> HookReply | None:
     from ....core.injection import injected_text
+    from ...plugin_files.state_files import (
+        ThresholdAnnouncement,
+        record_answer,
+        remove_old_announcements,
+    )
     from ..hook_answer import HookReply
-    from ..state_files import ThresholdAnnouncement, record_answer, remove_old_announcements
 
     thresholds = injected_text.prompt_thresholds(policy)
     due = injected_text.reached_actions(context, thresholds) if context else {}

@@ -5,7 +5,7 @@ What the user wrote comes first, word for word; all else is data, lines of memor
 
 from __future__ import annotations
 
-from .. import state_files
+from ...plugin_files import state_files
 from ..hook_answer import session_of, text_field, transcript_path
 
 TYPE_CHECKING = False

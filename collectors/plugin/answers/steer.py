@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import state_files
+from ...plugin_files import state_files
 from ..hook_answer import HookReply, session_of, text_field, transcript_path
 
 TYPE_CHECKING = False

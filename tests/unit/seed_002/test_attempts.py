@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 from ctxtop.collectors import session_target
-from ctxtop.collectors.client_compact.client_run import FinishedRun
+from ctxtop.collectors.terminal.client_run import FinishedRun
 from ctxtop.core.actions.stored_recoveries import clean_up_runs, read_recovery, update_recovery
 from ctxtop.core.compaction.recovery.recovery_run import (
     RecoveryCounters,

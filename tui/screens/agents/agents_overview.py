@@ -25,7 +25,7 @@ from ...text.cycle_enum import CycleEnum
 from ...text.formats import model_name
 
 if TYPE_CHECKING:
-    from ....collectors.places import Places
+    from ....collectors.locations.places import Places
     from ....core.compliance.agent_compliance import (
         AgentTypeCompliance,
         ComplianceSummary,
@@ -90,7 +90,7 @@ def read_agents_overview(
 
 def close_zombie(places: Places, agent: Agent, now_ms: int) -> Agent | Problem:
     """Close a silent agent; an error becomes a problem."""
-    from ....collectors.places import PlaceError
+    from ....collectors.locations.places import PlaceError
     from ....collectors.store_update import close_silent_agent
     from ....core.store.database import StoreError
 

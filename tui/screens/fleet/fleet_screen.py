@@ -48,7 +48,7 @@ from .session_list import (
 )
 
 if TYPE_CHECKING:
-    from ....collectors.claude_code.collector_thread import ScanProgress
+    from ....collectors.collector_thread import ScanProgress
     from ....core.measure.composition import Composition
     from ....core.model.problem import Problem
     from ...app_state.dashboard import Dashboard

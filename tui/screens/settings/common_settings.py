@@ -35,7 +35,7 @@ from ...page_kit.hook_installation import read_installed_hooks
 from ...text.formats import plural
 
 if TYPE_CHECKING:
-    from ....collectors.places import Places
+    from ....collectors.locations.places import Places
 
 
 FEATURES_KEY: Final = "hooks"

@@ -307,3 +307,18 @@ def _reject_value(value: object) -> None:
 
 
 _scan, encode_json = _codec()
+
+
+STATUS_FILE_VERSION: Final = 1  # a status line reads no other version
+
+
+def status_folder(store: str) -> str:
+    return f"{store}.line"
+
+
+def status_path(store: str, session_id: str) -> str | None:
+    """Name a session's file; None if its id is no safe file name."""
+    plain = session_id.replace("-", "")
+    if not (plain.isascii() and plain.isalnum()):
+        return None
+    return f"{status_folder(store)}/{session_id.lower()}.json"

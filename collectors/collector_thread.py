@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from ...core.files.transcript_file import open_transcript
-from ...core.model.problem import Problem, ProblemReporter, unreadable_problem
-from ...core.model.transcript_records import LiveSession, SourceFile, TailState
-from ...core.store.bulkhead import FAILED, NOT_READ, bulkhead, take_faults
-from ...core.store.writer import GONE_SIZE, NO_DEVICE, StaleTailError, Writer
-from ...core.transcript.lenient_json import NotJsonError
-from ...core.transcript.raw_lines import complete_line_length
-from ...core.transcript.sanitize import sanitize_title
-from ..policy_files import PolicyFiles
-from . import discover
-from .archived_files import ArchivedFiles
-from .config.config_reader import SCAN_BUDGET_S, TICK_BUDGET_S, ClientConfigReader
-from .own_files import LogReader, ReceiptFollower
+from ..core.files.transcript_file import open_transcript
+from ..core.model.problem import Problem, ProblemReporter, unreadable_problem
+from ..core.model.transcript_records import LiveSession, SourceFile, TailState
+from ..core.store.bulkhead import FAILED, NOT_READ, bulkhead, take_faults
+from ..core.store.writer import GONE_SIZE, NO_DEVICE, StaleTailError, Writer
+from ..core.transcript.lenient_json import NotJsonError
+from ..core.transcript.raw_lines import complete_line_length
+from ..core.transcript.sanitize import sanitize_title
+from .claude_code.archived_files import ArchivedFiles
+from .claude_code.config.config_reader import SCAN_BUDGET_S, TICK_BUDGET_S, ClientConfigReader
+from .claude_code.own_files import LogReader, ReceiptFollower
+from .claude_code.registry import newest_by_session, read_client_environment, read_session_registry
+from .claude_code.tail import SETTLE_S, TailChange, slim_tail_state
+from .locations import discover
+from .locations.policy_files import PolicyFiles
 from .post_scan_jobs import PostScanJobs
-from .registry import newest_by_session, read_client_environment, read_session_registry
-from .tail import SETTLE_S, TailChange, slim_tail_state
 
 if TYPE_CHECKING:
-    from ...core.store.queries.search_queries import SearchProgress
-    from .reader_pool import IndexedBlock, ReaderPool, ReadQueue, ReadTask, TaskAnswer
+    from ..core.store.queries.search_queries import SearchProgress
+    from .claude_code.reader_pool import IndexedBlock, ReaderPool, ReadQueue, ReadTask, TaskAnswer
 
 
 COMMIT_BYTES: Final = 64 * 1024 * 1024
@@ -253,7 +253,7 @@ class Collector:
         waiting = [found for found in metas if self._metas.get(found.relative) != found.mtime_ns]
         if not waiting:
             return
-        from .changed_files import agent_metas
+        from .claude_code.changed_files import agent_metas
 
         changed = []
         for found in waiting:
@@ -276,7 +276,7 @@ class Collector:
 
     def _index_all(self, waiting: list[discover.FoundFile]) -> None:
         """Read files in this order, while reader processes read the largest ones."""
-        from .changed_files import reader_pool
+        from .claude_code.changed_files import reader_pool
 
         self._follow_moves(waiting)
         offsets = {
@@ -418,7 +418,7 @@ class Collector:
         self._known = self.writer.files() | batch.tails
 
     def _read_file(self, found: discover.FoundFile, batch: _CommitBatch) -> None:
-        from .changed_files import reader_pool
+        from .claude_code.changed_files import reader_pool
 
         task = self._task(found, batch)
         while task:
@@ -435,7 +435,7 @@ class Collector:
         self, found: discover.FoundFile, batch: _CommitBatch | None = None
     ) -> ReadTask | None:
         """Return the task that continues a file; None if it is not a transcript (yet)."""
-        from .changed_files import reader_pool
+        from .claude_code.changed_files import reader_pool
 
         known = (batch and batch.tails.get(found.relative)) or self._known.get(found.relative)
         source, before = known or (None, TailState())
@@ -568,7 +568,7 @@ def _classify_unread(found: discover.FoundFile) -> SourceFile | None:
 
 def _read_session_id(found: discover.FoundFile) -> str | None:
     """Return the session in the first line, or the file's name; None while it is written."""
-    from .changed_files import line_decoder
+    from .claude_code.changed_files import line_decoder
 
     with open_transcript(found.path) as file:
         head = file.read(HEAD_BYTES)

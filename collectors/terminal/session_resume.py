@@ -1,5 +1,7 @@
 """Resume a session in its folder: as a command to copy, in a new tmux window, or right here."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -10,18 +12,18 @@ import msgspec
 
 from ...core.actions.session_access import archived_reason
 from ...core.compaction.compaction_target import resume_command
+from ...core.files.project_folder import find_launch_folder
 from ...core.host import client_environment, find_program
 from ...core.model.session import Session
 from ...core.transcript.sanitize import sanitize_path
-from ...core.transcript.stored_paths import shell_word
+from ...core.transcript.stored_paths import find_folder, shell_word
 from ..claude_code.registry import read_session_registry
-from ..client_compact.client_run import CLIENT_PROGRAM, explicit_config_dir
-from ..plugin.compact_requests import is_session_id
-from ..session_target import resume_folder
+from ..plugin_files.compact_requests import is_session_id
+from .client_run import CLIENT_PROGRAM, explicit_config_dir
 from .tmux_panes import PaneError, escape_argument, own_pane, run_tmux
 
 if TYPE_CHECKING:
-    from ..claude_code.discover import ClaudeFolder
+    from ..locations.discover import ClaudeFolder
 
 CONFIG_VARIABLE: Final = "CLAUDE_CONFIG_DIR"
 _ADDRESS: Final = "#{session_name}:#{window_index}.#{pane_index}"
@@ -69,13 +71,13 @@ class ResumePlan(msgspec.Struct, frozen=True):
         return program, "--resume", self.session_id
 
 
-def plan_resume(folder: "ClaudeFolder", session: Session) -> ResumePlan:
+def plan_resume(folder: ClaudeFolder, session: Session) -> ResumePlan:
     """Check that a session can be resumed now; raises NotResumedError."""
     return _plan_resume(folder, session, _open_clients(folder))
 
 
 def find_resumable(
-    folder: "ClaudeFolder", sessions: Iterable[Session]
+    folder: ClaudeFolder, sessions: Iterable[Session]
 ) -> Iterator[tuple[Session, ResumePlan]]:
     """Find the sessions that can be resumed now, in their order."""
     clients = _open_clients(folder)
@@ -86,14 +88,12 @@ def find_resumable(
             continue
 
 
-def _open_clients(folder: "ClaudeFolder") -> dict[str, int]:
+def _open_clients(folder: ClaudeFolder) -> dict[str, int]:
     """Return the process that has a session open, by the session's id."""
     return {live.session_id: live.pid for live in read_session_registry(folder).clients}
 
 
-def _plan_resume(
-    folder: "ClaudeFolder", session: Session, clients: Mapping[str, int]
-) -> ResumePlan:
+def _plan_resume(folder: ClaudeFolder, session: Session, clients: Mapping[str, int]) -> ResumePlan:
     if (pid := clients.get(session.session_id)) is not None:
         why = f"it is open in process {pid}: go to its terminal"
         raise NotResumedError(ResumeFailure.LIVE, why)
@@ -152,3 +152,20 @@ def resume_here(plan: ResumePlan) -> NoReturn:
         environment[CONFIG_VARIABLE] = str(plan.config_dir)
     os.chdir(plan.folder)
     os.execve(words[0], words, environment)  # noqa: S606 -- no shell
+
+
+def resume_folder(session: Session) -> str | None:
+    """Return the folder in which the client finds a session again; None if that is not certain.
+
+    The client names a transcript's folder after the session's working folder: a worktree, or
+    where /cd went. Once that is gone, the session resumes where it began (seen with 2.1.329:
+    "the worktree … no longer exists; continuing in the current directory").
+    """
+    project = session.path.partition("/")[0]
+    stored = [folder for folder in (session.project_root, session.cwd) if folder]
+    folders = [found for folder in stored if (found := find_folder(folder))]
+    if len(folders) < len(stored):
+        return None
+    works_in = find_launch_folder(folders[-1], project) if session.cwd else None
+    folders = [works_in, *folders] if works_in else folders
+    return next((folder for folder in folders if Path(folder).is_dir()), next(iter(folders), None))

@@ -18,7 +18,6 @@ import msgspec
 
 from ...core.actions.session_access import CompactFailure, NotCompactedError, Via
 from ...core.model.transcript_records import LiveSession
-from ..client_terminal.tmux_panes import TmuxPane, strip_escapes
 from .request_receipts import (
     COMPACT_TIMEOUT_S,
     BoundaryWatch,
@@ -26,6 +25,7 @@ from .request_receipts import (
     NewBoundary,
     wait_for,
 )
+from .tmux_panes import TmuxPane, strip_escapes
 
 PROMPT_SIGN: Final = "❯"
 RULE_CHAR: Final = "─"

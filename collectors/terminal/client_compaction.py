@@ -18,13 +18,12 @@ from ...core.compaction.compaction_target import SESSION_LOCK_KIND
 from ...core.files.file_operations import LockHeldError, user_lock
 from ...core.model.transcript_records import LiveSession
 from ...core.transcript.sanitize import sanitize_title
-from ..claude_code.discover import ClaudeFolder
 from ..claude_code.registry import SessionRegistry, list_open_sessions, read_session_registry
 from ..claude_code.transcripts.left_context import CompactedFile, estimate_left
 from ..claude_code.transcripts.transcript_ends import last_version
-from ..client_terminal import tmux_panes
-from ..plugin import compact_requests
-from . import client_run, via_tmux
+from ..locations.discover import ClaudeFolder
+from ..plugin_files import compact_requests
+from ..terminal import client_run, tmux_panes, via_tmux
 from .request_receipts import (
     COMPACT_TIMEOUT_S,
     BoundaryWatch,

@@ -13,8 +13,8 @@ import msgspec
 from ...core.actions import session_access
 from ...core.files.safe_open import open_regular
 from ...core.transcript import entry_decoder, lenient_json, line_decoder
-from ..plugin import compact_requests
-from ..plugin.plugin_log import MAX_TOKENS
+from ..plugin_files import compact_requests
+from ..plugin_files.plugin_log import MAX_TOKENS
 
 Polled = TypeVar("Polled")
 

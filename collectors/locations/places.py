@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..core.files.user_folders import user_config_folder, user_state_folder
+from ...core.files.user_folders import user_config_folder, user_state_folder
 
 if TYPE_CHECKING:
-    from .claude_code.discover import ClaudeFolder
+    from .discover import ClaudeFolder
 
 
 def claude_config_dir(environ: Mapping[str, str], home: Path) -> Path:
@@ -62,7 +62,7 @@ class Places(msgspec.Struct, frozen=True):
 
     @property
     def folder(self) -> ClaudeFolder:
-        from .claude_code.discover import ClaudeFolder  # with msgspec, after the first frame
+        from .discover import ClaudeFolder  # with msgspec, after the first frame
 
         return ClaudeFolder(self.config_dir.resolve())
 
@@ -107,7 +107,7 @@ def _only_folder(listed: str) -> Path | None:
 def default_store(config: Path) -> Path:
     """Return the store of one Claude Code folder: two folders never share one."""
     # The plugin's answers load this module, and seldom call this.
-    from ..core.files.digests import blake2b
+    from ...core.files.digests import blake2b
 
     mark = blake2b(str(config.resolve()).encode(), digest_size=4).hexdigest()
     return user_state_folder() / f"store-{mark}.db"

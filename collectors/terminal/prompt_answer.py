@@ -22,14 +22,14 @@ from ...core.model.transcript_records import LiveSession
 from ...core.policy.policy import Policy
 from ...core.transcript.stored_paths import find_folder
 from ..claude_code.registry import read_session_registry
-from ..client_compact.request_receipts import wait_for
 from .pending_calls import PendingCall
 from .permission_prompt import PermissionPrompt, PromptRefusedError, read_permission_prompt
+from .request_receipts import wait_for
 from .shown_calls import find_shown_call
 from .tmux_panes import PaneError, TmuxPane, find_pane, is_in_foreground
 
 if TYPE_CHECKING:
-    from ..claude_code.discover import ClaudeFolder
+    from ..locations.discover import ClaudeFolder
 
 ANSWER_KEY: Final = "terminal.answer"  # the policy key that allows it
 PERMISSION_WORDS: Final = "permission prompt"  # the registry's, of a session that waits for one

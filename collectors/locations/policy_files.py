@@ -13,12 +13,12 @@ from typing import Final
 
 import msgspec
 
-from ..core.files.digests import sha256
-from ..core.files.safe_open import open_regular
-from ..core.policy import resolve
-from ..core.policy.policy import IgnoredValue, Policy, PolicyNotice, PolicyOrigin, ProjectTrust
-from ..core.transcript.sanitize import sanitize_path, sanitize_title
-from ..core.transcript.stored_paths import find_folder
+from ...core.files.digests import sha256
+from ...core.files.safe_open import open_regular
+from ...core.policy import resolve
+from ...core.policy.policy import IgnoredValue, Policy, PolicyNotice, PolicyOrigin, ProjectTrust
+from ...core.transcript.sanitize import sanitize_path, sanitize_title
+from ...core.transcript.stored_paths import find_folder
 from .places import PolicySources
 
 PROJECT_POLICY_NAME: Final = ".ctxtop.toml"
@@ -102,7 +102,10 @@ class TrustFile:
 
     @contextmanager
     def _editing(self) -> Iterator[dict[str, TrustedProject]]:
-        from ..core.files.file_operations import file_lock, write_file_atomically  # hooks only read
+        from ...core.files.file_operations import (  # hooks only read
+            file_lock,
+            write_file_atomically,
+        )
 
         if self.path is None:
             raise TrustFileError("this run has no state folder for trusted projects")

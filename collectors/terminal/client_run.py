@@ -21,8 +21,8 @@ import msgspec
 from ...core.files.safe_open import open_regular
 from ...core.host import client_environment, find_program
 from ...core.transcript.sanitize import sanitize_path, sanitize_title
-from ..places import claude_config_dir as default_folder
-from ..plugin.compact_requests import is_session_id
+from ..locations.places import claude_config_dir as default_folder
+from ..plugin_files.compact_requests import is_session_id
 
 MAX_STATE_BYTES: Final = 64 * 1024 * 1024  # the client keeps megabytes of caches in its state
 _MAX_LINK_BYTES: Final = 4096  # of a file that names one path: `.git` of a worktree

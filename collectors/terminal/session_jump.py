@@ -17,7 +17,7 @@ from .tmux_panes import (
 
 if TYPE_CHECKING:
     from ...core.model.transcript_records import LiveSession
-    from ..claude_code.discover import ClaudeFolder
+    from ..locations.discover import ClaudeFolder
 
 NOT_OPEN: Final = "it is not open in Claude Code: resume it instead"
 

@@ -11,35 +11,35 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import msgspec
 
-from ...core.archive.archive_mode import ArchiveMode
-from ...core.model.problem import Problem, ProblemReporter
-from ...core.model.session import Session
-from ...core.model.transcript_records import FileKind
-from ...core.policy.policy import Policy
-from ...core.store import post_scan_writer
-from ...core.store.bulkhead import FAILED, bulkhead
-from ...core.store.post_scan_writer import PendingReports, UnmeasuredSave
-from ...core.store.queries.config_queries import project_roots
-from ...core.store.warning_log import mark_evaluated, pending_batches, save_evaluations
-from ...core.store.writer import Writer
-from ...core.transcript.sanitize import map_texts, sanitize_text
-from ..policy_files import PolicyFiles
-from .context_text_job import TEXT_BUDGET_S, ContextTextJob
-from .own_files import StatusLineFiles
+from ..core.archive.archive_mode import ArchiveMode
+from ..core.model.problem import Problem, ProblemReporter
+from ..core.model.session import Session
+from ..core.model.transcript_records import FileKind
+from ..core.policy.policy import Policy
+from ..core.store import post_scan_writer
+from ..core.store.bulkhead import FAILED, bulkhead
+from ..core.store.post_scan_writer import PendingReports, UnmeasuredSave
+from ..core.store.queries.config_queries import project_roots
+from ..core.store.warning_log import mark_evaluated, pending_batches, save_evaluations
+from ..core.store.writer import Writer
+from ..core.transcript.sanitize import map_texts, sanitize_text
+from .claude_code.context_text_job import TEXT_BUDGET_S, ContextTextJob
+from .claude_code.own_files import StatusLineFiles
+from .locations.policy_files import PolicyFiles
 
 if TYPE_CHECKING:
-    from ...core.actions.automation import ActionRunners, Automation
-    from ...core.actions.session_access import SessionAccess
-    from ...core.archive.archive_index import TranscriptArchive
-    from ...core.measure.token_estimate import Estimator
-    from ...core.model.conversation import MessagePart
-    from ...core.saves.save_noise import SaveNoise
-    from ...core.store.queries.search_queries import SearchProgress
-    from ...core.summaries.compaction_report import CompactionReport
-    from .archive_job import ArchiveJob
-    from .calibration_jobs import ForecastCalibrationJob, TokenCalibrationJob
-    from .discover import ClaudeFolder
-    from .search_jobs import SearchIndexJob
+    from ..core.actions.automation import ActionRunners, Automation
+    from ..core.actions.session_access import SessionAccess
+    from ..core.archive.archive_index import TranscriptArchive
+    from ..core.measure.token_estimate import Estimator
+    from ..core.model.conversation import MessagePart
+    from ..core.saves.save_noise import SaveNoise
+    from ..core.store.queries.search_queries import SearchProgress
+    from ..core.summaries.compaction_report import CompactionReport
+    from .claude_code.archive_job import ArchiveJob
+    from .claude_code.calibration_jobs import ForecastCalibrationJob, TokenCalibrationJob
+    from .claude_code.search_jobs import SearchIndexJob
+    from .locations.discover import ClaudeFolder
 
 PendingT = TypeVar("PendingT", PendingReports, UnmeasuredSave)
 Answer = TypeVar("Answer")
@@ -72,7 +72,7 @@ class PostCompactionEstimates:
         pending = post_scan_writer.unanswered_compactions(self._writer, _query_filter(session_ids))
         if not pending:
             return frozenset()
-        from .transcripts import left_context  # with the decoder of lines
+        from .claude_code.transcripts import left_context  # with the decoder of lines
 
         estimated = []
         for compaction in pending:
@@ -152,13 +152,13 @@ class CompactionReportJob:
 
     def run(self, seconds: float) -> frozenset[str]:
         """Report pending compactions, newest first, for about `seconds`; return their sessions."""
-        from ...core.summaries.compaction_report import REPORT_VERSION
+        from ..core.summaries.compaction_report import REPORT_VERSION
 
         pending = post_scan_writer.pending_reports(self._writer, REPORT_VERSION)
         return self._files.run(seconds, pending)
 
     def _report_file(self, pending: PendingReports) -> bool:
-        from ...core.summaries.compaction_report import REPORT_VERSION
+        from ..core.summaries.compaction_report import REPORT_VERSION
 
         rows = self._read(pending)
         post_scan_writer.save_reports(self._writer, pending.file_id, REPORT_VERSION, rows)
@@ -168,14 +168,14 @@ class CompactionReportJob:
         return bool(rows)
 
     def _read(self, pending: PendingReports) -> list[tuple[int, str, str]]:
-        from ...core.model.conversation import without_sidechains
-        from ...core.summaries.compaction_report import (
+        from ..core.model.conversation import without_sidechains
+        from ..core.summaries.compaction_report import (
             CompactionReport,
             encode_report,
             report_compactions,
         )
-        from ...core.transcript.entry_decoder import read_entries
-        from .transcripts.replaced_content import read_cleared_messages
+        from ..core.transcript.entry_decoder import read_entries
+        from .claude_code.transcripts.replaced_content import read_cleared_messages
 
         path = self._folder.projects / pending.path
         entries = read_entries(path)
@@ -214,15 +214,13 @@ class SaveNoiseJob:
 
     def run(self, seconds: float) -> frozenset[str]:
         """Measure pending saves, newest first, for about `seconds`; return their sessions."""
-        from ...core.saves.save_noise import (
-            NOISE_VERSION,  # with all the rules: not before the first paint
-        )
+        from ..core.saves.save_noise import NOISE_VERSION
 
         pending = post_scan_writer.unmeasured_saves(self._writer, NOISE_VERSION)
         return self._files.run(seconds, pending)
 
     def _measure_and_save(self, save: UnmeasuredSave) -> bool:
-        from ...core.saves.save_noise import NOISE_VERSION, encode_noise
+        from ..core.saves.save_noise import NOISE_VERSION, encode_noise
 
         noise = self._measure(save)
         # The output of another Stop hook never becomes a save.
@@ -231,8 +229,8 @@ class SaveNoiseJob:
         return noise is not None
 
     def _measure(self, save: UnmeasuredSave) -> SaveNoise | None:
-        from ...core.saves.save_noise import measure_noise
-        from ...core.transcript.entry_decoder import iter_entries
+        from ..core.saves.save_noise import measure_noise
+        from ..core.transcript.entry_decoder import iter_entries
 
         entries = iter_entries(self._folder.projects / save.path, save.offset)
         # Only as far as the store has read: the rest is measured after the next scan.
@@ -273,7 +271,7 @@ class WarningEvaluator:
         db = self._writer.connection
         changed: set[str] = set()
         for batch in pending_batches(db, policies, _query_filter(session_ids)):
-            from ...core.readers.warning_evaluation import evaluate_warnings
+            from ..core.readers.warning_evaluation import evaluate_warnings
 
             now_ms = time.time_ns() // 1_000_000
             with self._writer.transaction():
@@ -294,11 +292,11 @@ def make_automation(
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> Automation:
     def open_idle_session(session: Session, policy: Policy, reason: str) -> SessionAccess:
-        from ..session_target import open_session  # with all that acting needs
+        from .session_target import open_session  # with all that acting needs
 
         return open_session(folder, writer.path, session, policy, reason)
 
-    from ...core.actions.automation import Automation  # only the dashboard acts
+    from ..core.actions.automation import Automation  # only the dashboard acts
 
     return Automation(writer, lambda: files.policies.acting, open_idle_session, runners, now)
 
@@ -345,7 +343,7 @@ class PostScanJobs:
 
     @cached_property
     def automation(self) -> Automation:
-        from ...core.actions.automation import default_runners  # only the dashboard acts
+        from ..core.actions.automation import default_runners  # only the dashboard acts
 
         runners = default_runners(self._problems.notify)
         return make_automation(self._folder, self._writer, self._policy_files, runners)
@@ -366,7 +364,7 @@ class PostScanJobs:
         self._report_changes(self._run_job(job, work, frozenset()))
 
     def _search_job(self) -> SearchIndexJob:
-        from .search_jobs import SearchIndexJob  # with the rules of redaction
+        from .claude_code.search_jobs import SearchIndexJob  # with the rules of redaction
 
         self._search_index = self._search_index or SearchIndexJob(
             self._folder.projects, self._writer, self._report_hidden_commit
@@ -432,8 +430,8 @@ class PostScanJobs:
         policy = self._policy_files.policies.common
         if self._archive_job is None and policy.text("archive.mode") == ArchiveMode.OFF:
             return False  # as for most people, who load nothing of it
-        from ...core.archive.archive_policy import read_archive_settings
-        from .archive_job import ArchiveJob  # only where nothing else is to do
+        from ..core.archive.archive_policy import read_archive_settings
+        from .claude_code.archive_job import ArchiveJob  # only where nothing else is to do
 
         settings = read_archive_settings(policy)
         self._archive_job = self._archive_job or ArchiveJob(
@@ -448,9 +446,7 @@ class PostScanJobs:
             self._run_job("forecast calibration", self._calibrate_forecast, nothing=False)
 
     def _calibrate_tokens(self) -> bool:
-        from .calibration_jobs import (
-            TokenCalibrationJob,  # the first paint does not wait for all that it needs
-        )
+        from .claude_code.calibration_jobs import TokenCalibrationJob
 
         self._token_calibration = self._token_calibration or TokenCalibrationJob(
             self._folder.projects,
@@ -460,7 +456,7 @@ class PostScanJobs:
         return self._token_calibration.run()
 
     def _calibrate_forecast(self) -> bool:
-        from .calibration_jobs import ForecastCalibrationJob
+        from .claude_code.calibration_jobs import ForecastCalibrationJob
 
         self._forecast_calibration = self._forecast_calibration or ForecastCalibrationJob(
             self._writer
@@ -475,7 +471,7 @@ class PostScanJobs:
         return self._read_estimator().for_model(model).tokens(part)
 
     def _read_estimator(self) -> Estimator:
-        from ...core.store.token_samples import read_estimator  # with all that it needs
+        from ..core.store.token_samples import read_estimator  # with all that it needs
 
         self._estimator = self._estimator or read_estimator(self._writer.connection)
         return self._estimator

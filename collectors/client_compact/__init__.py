@@ -1,1 +1,0 @@
-"""Have Claude Code itself compact a session: via the plugin, via tmux, or in a separate run."""

@@ -1,1 +1,0 @@
-"""The terminals in which sessions are open: go there, answer a prompt, or open one again."""
