@@ -34,7 +34,12 @@ def sources() -> dict[str, ast.Module]:
 
 def imports(module: str) -> Iterator[str]:
     """Name the modules of ours that one imports, for types and inside functions as well."""
-    for node in ast.walk(sources()[module]):
+    yield from imported_modules(module, sources()[module])
+
+
+def imported_modules(module: str, tree: ast.Module) -> Iterator[str]:
+    """Name the modules of ours that a part of a module imports."""
+    for node in ast.walk(tree):
         if not isinstance(node, ast.ImportFrom) or not node.level:
             continue
         base = module.split(".")[: -node.level]
