@@ -14,7 +14,7 @@ from typing import Final
 from ..files.digests import blake2b
 from ..model.transcript_records import FileKind, LogKind, join_tools
 
-SCHEMA_VERSION: Final = 12
+SCHEMA_VERSION: Final = 13
 """The version of schema.sql, kept as `PRAGMA user_version`; raise it with every change that is not
 a comment."""
 
