@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest.mock import patch
 
 import msgspec
-from ctxtop.collectors import post_scan_jobs
 from ctxtop.collectors.claude_code import cache_ledger_reader, reader_pool, search_jobs
-from ctxtop.collectors.claude_code.transcripts import line_indexer
+from ctxtop.collectors.claude_code.transcripts import left_context, line_indexer
 from ctxtop.collectors.claude_code.transcripts.fact_builder import FactBuilder
 from ctxtop.collectors.collector_thread import Collector
 from ctxtop.collectors.post_scan_jobs import CompactionReportJob
@@ -80,7 +79,7 @@ SITES: Final = (
     # The jobs after it.
     Site(entry_decoder, "decode_entry", is_reading=False),
     Site(search_jobs, "decode_entry", is_reading=False),
-    Site(post_scan_jobs, "estimate_left", is_reading=False),
+    Site(left_context, "estimate_left", is_reading=False),
     Site(CompactionReportJob, "_read", is_reading=False),
     Site(warning_evaluation, "_evaluate_context", is_reading=False),
     # Measuring a session, and its agents.

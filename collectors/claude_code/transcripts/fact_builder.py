@@ -49,7 +49,7 @@ _SANITIZED_FIELDS: Final[tuple[tuple[Callable[[str], str], str], ...]] = (
         sanitize.sanitize_long_title,
         "ai_title custom_title summary_title title first_prompt last_prompt prompt_title",
     ),
-    (sanitize.sanitize_long_title, "message_title"),
+    (sanitize.sanitize_long_title, "message_title noted_prompt"),
     (sanitize.sanitize_path, "began_in cwd launched_in moved_to source worktree worktree_owner"),
     (sanitize.sanitize_text, "text"),
     (_sanitize_tools, "tools"),
