@@ -370,9 +370,9 @@ class _SizeWalk:
 
 
 def _grow_loaded(texts: Sequence[_Part], excess: int) -> int:
-    """Give what is left to the results that loaded tools, whose schemas are recorded nowhere.
+    """Share the excess among results that loaded tools, whose schemas are recorded nowhere.
 
-    Returns how much they took.
+    Returns the tokens that they took.
     """
     loading = [each for each in texts if loaded_tools(each.part)]
     taken = 0

@@ -2,7 +2,7 @@
 
 
 def tokens_or_estimate(estimated: int | None, text: str) -> int:
-    """Return what the store estimated of a text; only without it the tokens are counted now."""
+    """Return the stored estimate of a text's tokens, or count them if there is none."""
     if estimated is not None:
         return estimated
     from .tokens import estimate_tokens  # with the tokenizer

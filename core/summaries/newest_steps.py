@@ -41,19 +41,19 @@ def step_facts(steps: Sequence[Entry]) -> Iterator[SummaryFact]:
 
 def _quote_part(part: MessagePart) -> str:
     if part.kind is PartKind.TEXT and part.text.strip():
-        return _labelled("The model said", part.text)
+        return _labeled("The model said", part.text)
     if part.kind is PartKind.TOOL_INPUT:
-        return _labelled(f"The model called {part.name}", render_tool_input(part))
+        return _labeled(f"The model called {part.name}", render_tool_input(part))
     if part.kind in RESULT_KINDS:
         outcome = "failed with" if part.failed else "returned"
         media = f"[{part.media} images or documents]" if part.media else ""
-        return _labelled(f"{part.name or 'A tool'} {outcome}", f"{part.text}\n{media}")
+        return _labeled(f"{part.name or 'A tool'} {outcome}", f"{part.text}\n{media}")
     if part.kind is PartKind.THINKING and (names := find_names(part.text)):
-        return _labelled("The model thought of", ", ".join(sorted(names, key=part.text.find)))
+        return _labeled("The model thought of", ", ".join(sorted(names, key=part.text.find)))
     return ""
 
 
-def _labelled(label: str, text: str) -> str:
+def _labeled(label: str, text: str) -> str:
     # Other signs that end a line would put what follows outside of the quotation.
     lines = replace_angle_brackets(text).strip().splitlines()
     return "\n".join([f"{label}:", *lines])

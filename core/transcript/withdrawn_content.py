@@ -1,6 +1,6 @@
-"""What the client leaves out of its requests from some line on, and after a resume too.
+"""What the client stops sending from some line on, also after a resume.
 
-A line of its own says so (an attachment); how it is applied is how client 2.1.332 does it.
+An attachment records it; it is applied as client 2.1.332 applies it.
 """
 
 from collections import Counter

@@ -21,7 +21,7 @@ CLEARED: Final = 30_000
 
 
 def cleared(lines: Lines) -> Lines:
-    """Say of the last answer's request what the API cleared from it."""
+    """Record in the last answer that the API cleared results from its request."""
     edit = {"type": "clear_tool_uses_20250919", "cleared_tool_uses": 3}
     edit |= {"cleared_input_tokens": CLEARED}
     answers(lines)[-1]["message"]["context_management"] = {"applied_edits": [edit]}

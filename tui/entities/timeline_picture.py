@@ -162,7 +162,7 @@ DIMMED: Final = " 55%"  # the area below its edge is darker, so that the eye fol
 EDGE_EIGHTHS: Final = 8  # of a cell
 _EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
 _ROUND_STEPS: Final = (1, 2, 2.5, 4, 5, 8, 10)
-_LABELLED: Final = (Level.WARNING, Level.NOTICE)
+_LABELED: Final = (Level.WARNING, Level.NOTICE)
 _BAND: Final = " on $block-cursor-background"
 
 Cell = tuple[str, str]  # a character of one cell, and its style
@@ -303,8 +303,8 @@ class _Picture:
         timeline = self._timeline
         visible = [each for each in timeline.thresholds if each.at * timeline.window <= self._top]
         if self._rows >= ALL_LEVELS_MIN_HEIGHT:
-            yield from (each for each in visible if each.level not in _LABELLED)
-        for level in reversed(_LABELLED):
+            yield from (each for each in visible if each.level not in _LABELED)
+        for level in reversed(_LABELED):
             yield from (each for each in visible if each.level is level)
 
     def _area(self, row: int, size: str, name: str, line: str, style: str) -> list[Cell]:

@@ -365,7 +365,7 @@ class UncountedLines:
         self._lines.append((offset, line, None, message))
 
     def forget(self, offset: int) -> None:
-        """Take a line back that is read again, without what hindered its decoding."""
+        """Drop the newest line if it is at `offset`: it is read again without its odd fields."""
         if self._lines and self._lines[-1][0] == offset:
             self._lines.pop()
 
